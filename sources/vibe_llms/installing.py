@@ -7,7 +7,11 @@ lacks them. So it is right wherever this package came from: a checkout, a wheel,
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
+
+from vibe_llms.exceptions import DependencyError
 
 _DISTRIBUTION: Final = "vibe-llms"
 
@@ -20,6 +24,27 @@ def advise_extra(extra: str, *packages: str) -> str:
         packages: What it brings, where the metadata cannot be read.
     """
     return advise_packages(*(_read_extra(extra) or packages))
+
+
+@contextmanager
+def needing(extra: str, package: str, what: str) -> Iterator[None]:
+    """Explains an import that fails within the block.
+
+    Args:
+        extra: Which of ours brings the package.
+        what: What needs it, as ``Counting tokens exactly``.
+
+    Raises:
+        DependencyError: The package is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise DependencyError(
+            package=package,
+            detail=f"{what} needs {package}, which is not installed.",
+            remedy=advise_extra(extra, package),
+        ) from error
 
 
 def advise_packages(*requirements: str) -> str:

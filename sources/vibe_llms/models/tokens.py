@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from vibe_llms.exceptions import DependencyError
-from vibe_llms.installing import advise_extra
+from vibe_llms.installing import needing
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
@@ -91,17 +91,10 @@ def count_encoded(text: str, encoding: str) -> TokenCount:
 
 
 def _access_tokenizer(encoding: str) -> Any:
-    try:
-        with warnings.catch_warnings():
-            # It reads its tables in a way that Python has become shy of.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            from bpe_openai._bindings import tokenizer_for_encoding
-    except ImportError as error:
-        raise DependencyError(
-            package="bpe-openai",
-            detail="Counting tokens exactly needs bpe-openai, which is not installed.",
-            remedy=advise_extra("tokens", "bpe-openai"),
-        ) from error
+    with needing("tokens", "bpe-openai", "Counting tokens exactly"), warnings.catch_warnings():
+        # It reads its tables in a way that Python has become shy of.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from bpe_openai._bindings import tokenizer_for_encoding
     return tokenizer_for_encoding(encoding)
 
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from vibe_llms.exceptions import ConfigurationError, DependencyError, Finding
-from vibe_llms.installing import advise_extra
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.installing import advise_extra, needing
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.needs import Need, find_packages
 from vibe_llms.providers.settings import RemoteSettings
@@ -82,14 +82,8 @@ class OpenAIService(Vendor):
             ConfigurationError: The library refuses the settings.
             DependencyError: The package openai is not installed.
         """
-        try:
+        with needing("openai", "openai", "The transport 'sdk'"):
             import openai
-        except ImportError as error:
-            raise DependencyError(
-                package="openai",
-                detail="The transport 'sdk' needs the package openai, which is not installed.",
-                remedy=advise_extra("openai", "openai"),
-            ) from error
         try:
             return self._produce_client(openai, key)
         except (openai.OpenAIError, ValueError) as error:

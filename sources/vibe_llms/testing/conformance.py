@@ -9,8 +9,8 @@ from pathlib import Path
 
 import attrs
 
-from vibe_llms.exceptions import DependencyError, PluginError
-from vibe_llms.installing import advise_extra
+from vibe_llms.exceptions import PluginError
+from vibe_llms.installing import needing
 from vibe_llms.values import define, frozen
 
 _SUITE = "vibe_llms.testing.contracts.suite"
@@ -53,14 +53,8 @@ def run_contract(
         DependencyError: pytest is not installed.
         PluginError: The contract could not be run at all.
     """
-    try:
+    with needing("testing", "pytest", "Running the contract"):
         import pytest
-    except ImportError as error:
-        raise DependencyError(
-            package="pytest",
-            detail="The contract is run by pytest, which is not installed.",
-            remedy=advise_extra("testing", "pytest"),
-        ) from error
     from vibe_llms.testing.contracts.worlds import find_provider
 
     sys.path.insert(0, str(Path.cwd()))

@@ -20,8 +20,8 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.exceptions import ConverseError, DependencyError, Stage, WeightsError
-from vibe_llms.installing import advise_extra
+from vibe_llms.exceptions import ConverseError, Stage, WeightsError
+from vibe_llms.installing import needing
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.local.grammars import END_RULE, PROBE, compose_probe
 from vibe_llms.providers.local.slots import Slots
@@ -279,14 +279,8 @@ class EngineFault(Exception):
 
 
 def _load(settings: ServerSettings, key: str) -> Any:
-    try:
+    with needing("local", "xllamacpp", "The local provider"):
         import xllamacpp
-    except ImportError as error:
-        raise DependencyError(
-            package="xllamacpp",
-            detail="The local provider needs xllamacpp, which is not installed.",
-            remedy=advise_extra("local", "xllamacpp"),
-        ) from error
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(settings.path)
     parameters.n_ctx = settings.context_tokens

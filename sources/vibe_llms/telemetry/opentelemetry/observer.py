@@ -31,8 +31,7 @@ from vibe_llms.events.stream import (
     ResponseStartedEvent,
     StreamEvent,
 )
-from vibe_llms.exceptions import DependencyError
-from vibe_llms.installing import advise_extra
+from vibe_llms.installing import needing
 from vibe_llms.messages.requests import Response
 from vibe_llms.messages.views import text_of
 from vibe_llms.telemetry.accounts import add_usages
@@ -80,13 +79,8 @@ class OpenTelemetryObserver:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
-        try:
+        with needing("opentelemetry", "opentelemetry-api", "Telling of spans and metrics"):
             from opentelemetry import metrics, trace
-        except ImportError as error:
-            raise DependencyError(
-                detail="Spans and metrics need opentelemetry-api, which is not installed.",
-                remedy=advise_extra("opentelemetry", "opentelemetry-api"),
-            ) from error
         from vibe_llms.version import __version__
 
         url = words.SCHEMA_URL

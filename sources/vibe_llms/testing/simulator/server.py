@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from vibe_llms.exceptions import DependencyError
-from vibe_llms.installing import advise_extra
+from vibe_llms.installing import needing
 from vibe_llms.testing.simulator.answering import answer
 from vibe_llms.testing.simulator.faces import produce_minting
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
@@ -133,7 +132,9 @@ class Simulator:
         self._state.redirects.clear()
 
     async def __aenter__(self) -> Self:
-        web = _import_web()
+        with needing("testing", "aiohttp", "The simulator"):
+            from aiohttp import web
+
         application = web.Application(client_max_size=BODY_BYTES)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
@@ -200,18 +201,6 @@ class Simulator:
         if path == "/chat/completions" and not own.values and not self._state.conditions.values:
             own = read_conditions("perplexity")
         return await answer(request, received, route, path, own, chosen, self._state)
-
-
-def _import_web() -> Any:
-    try:
-        from aiohttp import web
-    except ImportError as error:
-        raise DependencyError(
-            package="aiohttp",
-            detail="The simulator is served by aiohttp, which is not installed.",
-            remedy=advise_extra("testing", "aiohttp"),
-        ) from error
-    return web
 
 
 class SynchronousSimulator(Simulator):
