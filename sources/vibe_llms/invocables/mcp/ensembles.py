@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 import attrs
 
@@ -167,53 +167,42 @@ async def _list_tools(client: Client) -> list[Tool]:
     return list(tools.values())
 
 
-class Answerers(TypedDict, total=False):
-    """Who answers what a server asks; see :func:`produce_mcp_ensemble`."""
-
+class _Answering(TypedDict, total=False):
     approver: Approver | None
     model: ConverserModel | None
     reactors: ConversationReactors | None
     elicitor: Elicitor | None
     roots: Iterable[Path]
+
+
+class Answerers(_Answering, total=False):
+    """Who answers what a server asks; see :func:`produce_mcp_ensemble`."""
+
     authorizer: Authorizer | None
 
 
 def produce_mcp_ensemble(
     server: McpServer,
     *,
-    approver: Approver | None = None,
-    model: ConverserModel | None = None,
-    reactors: ConversationReactors | None = None,
-    elicitor: Elicitor | None = None,
-    roots: Iterable[Path] = (),
     authorizer: Authorizer | None = None,
     grants: Path | None = None,
     limits: Limits | None = None,
     answer_limits: AnswerLimits | None = None,
+    **answerers: Unpack[_Answering],
 ) -> McpEnsemble:
     """Makes an ensemble of a server. What is not given, the server may not ask for.
 
     Args:
         server: How it is reached, and what of it is offered.
-        approver: Is asked before a model is asked what the server wants to know.
-        model: Is asked, if there is also an approver.
-        reactors: Hear of the model's answers.
-        elicitor: Asks a person the server's questions.
-        roots: Directories that the server is told of.
         authorizer: Brings a person to the browser where the server wants OAuth.
         grants: The directory where tokens of OAuth are kept; ``None`` to keep them in memory.
         limits: As everywhere.
         answer_limits: How much the server may ask.
+        answerers: ``approver`` is asked before ``model`` is asked what the server wants to know,
+            of whose answers ``reactors`` hear; ``elicitor`` asks a person the server's questions;
+            ``roots`` are directories that the server is told of.
     """
-    answers = Answers(
-        server=server.name,
-        approver=approver,
-        model=model,
-        reactors=reactors,
-        elicitor=elicitor,
-        roots=roots,
-        limits=answer_limits or AnswerLimits(),
-    )
+    answers = Answers(server=server.name, limits=answer_limits or AnswerLimits(), **answerers)
     wiring = Wiring(produce_callbacks=answers.produce_callbacks)
     if _may_want_oauth(server, authorizer, grants):
         wiring = _add_authorization(wiring, server, authorizer, grants)
