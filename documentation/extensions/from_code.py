@@ -225,6 +225,98 @@ def write_server_settings() -> Iterator[str]:
     yield from write_table("setting", "meaning", "value", rows=rows)
 
 
+def write_task_file() -> Iterator[str]:
+    """Writes a table for each part of a task file."""
+    from vibe_llms.flows import tasks
+    from vibe_llms.tables.annotations import survey_kinds, survey_required
+
+    for place, name in TASK_PARTS.items():
+        cls = getattr(tasks, name)
+        meanings, required = read_meanings(f"vibe_llms.flows.tasks:{name}"), survey_required(cls)
+        if place:
+            first = (inspect.getdoc(cls) or "").partition("\n")[0]
+            yield from (f"``{place}``", "-" * (len(place) + 4), "", first, "")
+        rows = [
+            (f"``{field}``", meanings[field], kind.words, "yes" if field in required else "")
+            for field, kind in survey_kinds(cls).items()
+            if field != "place"  # which nobody writes
+        ]
+        yield from write_table("name", "meaning", "value", "required", rows=rows)
+
+
+TASK_PARTS = {
+    "": "Task",
+    "goal": "Goal",
+    "goal.target_conditions[]": "TargetCondition",
+    "resource_llm": "ResourceLlm",
+    "resource_registry.entries[]": "RegistryEntry",
+    "prompts[]": "PromptTemplate",
+    "flow_diagram": "FlowDiagram",
+    "categories.<label>": "CategoryRule",
+}
+
+NODE_MEANINGS = {
+    "start": ("``START``", "Where the flow begins."),
+    "end": ("``END``", "Where it ends: what was said last is the final response."),
+    "prompt": ("``P0``, ``P1`` …", "Asks the model the prompt of that number, in any shape."),
+    "condition": ("``X{Enough?}``", "Takes one of its labelled edges, by what was said last."),
+    "loop": (
+        "``X([Refine x3])``",
+        "Goes round, as often as its label says: ``x3``, ``*3``, ``max 3``, ``3 times``; "
+        "else as often as ``max_iterations`` lets it.",
+    ),
+    "step": (
+        "``X[Collect]``, and all others",
+        "Does nothing: edges meet there, or branches begin.",
+    ),
+    "tool": (
+        '``X[/"tool key=value"/]``',
+        "Invokes a tool; its result is what was said. Values may be templates; texts with spaces "
+        "stand in single quotes.",
+    ),
+    "subflow": (
+        "``X[[review]]``",
+        "Runs the task ``review.json`` or ``review.toml`` beside this one; what was said before "
+        "is its variable ``input``, and what it says in the end is what was said.",
+    ),
+}
+
+
+def write_flow_nodes() -> Iterator[str]:
+    """Writes the table of what nodes do."""
+    from vibe_llms.flows.compiling import KINDS_BY_SHAPE
+    from vibe_llms.flows.graphs import NodeKind
+
+    rows = []
+    for kind in NodeKind:
+        written, meaning = NODE_MEANINGS[kind]
+        shapes = [f"``{shape}``" for shape, each in KINDS_BY_SHAPE.items() if each is kind]
+        rows.append((str(kind), written, ", ".join(shapes), meaning))
+    yield from write_table("kind", "written", "shapes", "what it does", rows=rows)
+
+
+EDGE_MEANINGS = {
+    "plain": "always, together with all others of its kind",
+    "choice": "when the label is the category of what was said last",
+    "default": "when no label fits; so is one without a label, beside labelled ones",
+    "error": "when the visit failed",
+    "limit": "when the visit reached a limit, or the loop its bound",
+}
+
+
+def write_flow_edges() -> Iterator[str]:
+    """Writes the table of when edges are taken."""
+    from vibe_llms.flows.compiling import KINDS_BY_LABEL
+    from vibe_llms.flows.graphs import EdgeKind
+
+    rows = []
+    for kind in EdgeKind:
+        labels = [f"``{label}``" for label, each in KINDS_BY_LABEL.items() if each is kind]
+        others = {EdgeKind.PLAIN: "none", EdgeKind.CHOICE: "any other"}
+        rows.append((", ".join(labels) or others[kind], EDGE_MEANINGS[kind]))
+    yield from write_table("label", "it is taken", rows=rows)
+
+
 def write_dialects() -> Iterator[str]:
     """Writes the table of what each dialect offers, with the first line about it."""
     package = importlib.import_module("vibe_llms.dialects.chat_completions")
@@ -295,6 +387,8 @@ WRITERS: dict[str, Callable[..., Iterator[str]]] = {
     "exit-codes": write_exit_codes,
     "faults": write_faults,
     "field-meanings": write_field_meanings,
+    "flow-edges": write_flow_edges,
+    "flow-nodes": write_flow_nodes,
     "provider-faults": write_provider_faults,
     "providers": write_providers,
     "public-names": write_public_names,
@@ -302,6 +396,7 @@ WRITERS: dict[str, Callable[..., Iterator[str]]] = {
     "server-settings": write_server_settings,
     "settings": write_settings,
     "slash-commands": write_slash_commands,
+    "task-file": write_task_file,
     "vendor-errors": write_vendor_errors,
 }
 

@@ -32,6 +32,20 @@ def test_the_picture_of_the_layers_is_up_to_date() -> None:
     assert drawn == picture.read_text("utf-8"), "Run `python documentation/draw_layers.py`."
 
 
+def test_the_pictures_of_the_examples_of_tasks_are_up_to_date() -> None:
+    """Each was drawn of the diagram as it is now, and there is one for each example."""
+    program = (
+        "import draw_flows as d; print(*(n + d.mark(t) for n, t in d.survey_diagrams().items()))"
+    )
+    drawn = run(program)
+
+    pictures = sorted((DOCUMENTATION / "guides" / "flows").glob("*.svg"))
+    assert len(pictures) == drawn.count("drawn of")
+    for picture in pictures:
+        first = picture.read_text("utf-8").partition("\n")[0]
+        assert picture.stem + first in drawn, "Run `python documentation/draw_flows.py`."
+
+
 def test_the_fidelity_matrix_is_up_to_date() -> None:
     """The page tells what becomes of each feature between vendors as the dialects have it now."""
     drawn = run("import draw_fidelity; print(draw_fidelity.draw(), end='')")

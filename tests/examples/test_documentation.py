@@ -6,9 +6,10 @@ one they print nothing. In console blocks each line that begins with ``$`` is ru
 below it is what it prints, likewise. A text block of the class ``chat`` is a session in a
 terminal: what stands behind a prompt or a question is typed, and at the end the screen shows the
 block. A block with a caption is a file, put into the folder in which the page is run where it is
-reached; one that is called ``config.toml`` is the reader's configuration. As for a reader, nothing
-in that folder can be imported but by a program that is run there. Blocks of the class ``weights``
-talk with the embedded model. Shell blocks set up machines; CI runs those.
+reached; one that is called ``config.toml`` is the reader's configuration. In blocks of the class
+``told`` remarks on standard error are part of what is printed, as in a terminal. As for a reader,
+nothing in that folder can be imported but by a program that is run there. Blocks of the class
+``weights`` talk with the embedded model. Shell blocks set up machines; CI runs those.
 """
 
 from __future__ import annotations
@@ -132,14 +133,19 @@ class Session:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(block.text, encoding="utf-8")
 
-    def run(self, *arguments: str) -> str:
-        """Runs a program and returns what it prints; it must succeed and complain of nothing."""
+    def run(self, *arguments: str, told: bool = False) -> str:
+        """Runs a program and returns what it prints; it must succeed and complain of nothing.
+
+        Args:
+            told: What it remarks on standard error is printed, too.
+        """
         outcome = subprocess.run(
             arguments,
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if told else subprocess.PIPE,
             text=True,
             encoding="utf-8",
             timeout=SECONDS,
@@ -204,7 +210,7 @@ def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
             session.write(block)
         elif block.language == "console":
             for command, expected in read_commands(block):
-                printed = session.run("sh", "-c", command)
+                printed = session.run("sh", "-c", command, told="told" in block.classes)
                 check_output(printed, expected, f"{page.name}:{block.line}: {command}")
         elif "chat" in block.classes:
             session.chat(block, f"{page.name}:{block.line}")

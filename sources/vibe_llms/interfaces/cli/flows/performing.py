@@ -139,6 +139,7 @@ def _tell_end(result: AdapterResult, *, as_json: bool) -> int:
         write_json(export_result(result))
     elif result.success:
         write(result.final_response)
+    sys.stdout.flush()  # before what is said of it
     if not result.success:
         if not as_json:
             for error in result.errors:

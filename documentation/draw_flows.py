@@ -1,0 +1,78 @@
+"""Draws the examples of tasks, as Mermaid draws them, into pictures for the documentation.
+
+``python documentation/draw_flows.py`` writes ``guides/flows/<example>.svg``; it needs Chromium
+(Debian package ``chromium``), in which the packed Mermaid runs; nothing is fetched. Each picture
+says in a comment what it was drawn of, by which a test notices when an example has changed.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from vibe_llms.flows.examples import survey_examples
+from vibe_llms.flows.reading import read_task
+from vibe_llms.resources import access_data
+
+PICTURES = Path(__file__).resolve().parent / "guides" / "flows"
+
+_PAGE = """<!doctype html><meta charset="utf-8"><pre id="drawn"></pre>
+<script>{mermaid}</script>
+<script>
+(async () => {{
+  // Labels as HTML would be foreign objects, which an <img> may not show.
+  mermaid.initialize({{ startOnLoad: false, theme: "neutral", htmlLabels: false,
+    flowchart: {{ htmlLabels: false, useMaxWidth: false, wrappingWidth: 400 }} }});
+  const {{ svg }} = await mermaid.render("flow", {diagram});
+  const parsed = new DOMParser().parseFromString(svg, "text/html").querySelector("svg");
+  const bytes = new TextEncoder().encode(new XMLSerializer().serializeToString(parsed));
+  document.getElementById("drawn").textContent = btoa(String.fromCharCode(...bytes));
+}})();
+</script>
+"""
+
+
+def survey_diagrams() -> dict[str, str]:
+    """Returns the diagram of each example, by its name."""
+    return {each.name: read_task(each.path).flow_diagram.mermaid for each in survey_examples()}
+
+
+def mark(diagram: str) -> str:
+    """Returns the comment that says of which diagram a picture was drawn."""
+    return f"<!-- drawn of {hashlib.sha256(diagram.encode()).hexdigest()} -->\n"
+
+
+def draw(diagram: str) -> str:
+    """Returns the picture of a diagram."""
+    packed = access_data("flows", "mermaid.min.js.gz").read_bytes()
+    text = json.dumps(diagram).replace("<", "\\u003c")
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, "page.html")
+        page.write_text(
+            _PAGE.format(mermaid=gzip.decompress(packed).decode(), diagram=text), encoding="utf-8"
+        )
+        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/user"]
+        command = ["chromium", *options, "--virtual-time-budget=20000", "--dump-dom", str(page)]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r'<pre id="drawn">([^<]+)</pre>', shown)
+    if found is None:
+        raise RuntimeError(f"Mermaid drew nothing: {html.unescape(shown[-500:])}")
+    return mark(diagram) + base64.b64decode(found[1]).decode() + "\n"
+
+
+def main() -> None:
+    """Writes all pictures."""
+    PICTURES.mkdir(exist_ok=True)
+    for name, diagram in survey_diagrams().items():
+        (PICTURES / f"{name}.svg").write_text(draw(diagram), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
