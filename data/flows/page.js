@@ -60,6 +60,8 @@
     return {
       startOnLoad: false,
       securityLevel: 'strict',
+      maxEdges: 1e6, // what was run is drawn, however long that takes
+      maxTextSize: 1e8,
       theme: 'base',
       fontFamily: getComputedStyle(document.body).fontFamily,
       flowchart: { wrappingWidth: 340, useMaxWidth: true },

@@ -52,13 +52,13 @@ def annotate(text: str, course: Course, styles: Mapping[str, str] = STYLES) -> s
     flow = compile_flow(diagram).flow
     numbers = match_edges(diagram, flow)
     counts = {numbers[edge]: count for edge, count in course.edges.items() if edge < len(numbers)}
-    written = label_edges(
-        diagram, {number: f" {TIMES}{count}" for number, count in counts.items() if count > 1}
-    )
+    repeated = {number: f" {TIMES}{count}" for number, count in counts.items() if count > 1}
     looks = {number: _TAKEN if number in counts else _NOT_TAKEN for number in numbers}
-    lines = [*label_nodes(diagram, _describe(flow, course)), *style_edges(diagram, looks)]
-    altered = parse_diagram(append_lines(written, lines))
-    return str(_classify(altered, flow, course, styles))
+    classified = _classify(diagram, flow, course, styles)
+    return append_lines(
+        label_edges(classified, repeated),
+        [*label_nodes(diagram, _describe(flow, course)), *style_edges(diagram, looks)],
+    )
 
 
 def _describe(flow: Flow, course: Course) -> dict[str, str]:

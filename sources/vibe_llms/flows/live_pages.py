@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
@@ -14,6 +15,9 @@ from vibe_llms.flows.run_pages import read_run_page
 
 PAUSE_SECONDS: Final = 1.0
 """At least so long lies between two writings: the page has 2 MB, and reloads every two seconds."""
+
+_SHARE: Final = 9
+"""Writing it takes at most a tenth of the time."""
 
 
 class LivePage:
@@ -75,10 +79,14 @@ class LivePage:
         while not self._over.is_set():
             await self._happened.wait()
             self._happened.clear()
+            pause = self._pause_seconds
             if self._run_id:
+                began = time.monotonic()
                 await asyncio.to_thread(self._write)
+                # a run of thousands of visits must not spend its time on telling of them
+                pause = max(pause, _SHARE * (time.monotonic() - began))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), self._pause_seconds)
+                await asyncio.wait_for(self._over.wait(), pause)
 
     def _write(self) -> None:
         page = read_run_page(self._store, self._run_id)

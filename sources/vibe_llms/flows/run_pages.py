@@ -59,6 +59,10 @@ class _RunPage:
         self.record = record
         self.task: Task = record.reading.task
         self.course = Course.read(record.log)
+        self.states = self.course.states
+        self.visits: dict[str, list[Visit]] = {}
+        for visit in self.course.visits:
+            self.visits.setdefault(visit.node, []).append(visit)
         flow = compile_flow(parse_diagram(self.task.flow_diagram.mermaid)).flow
         self.nodes: Mapping[str, FlowNode] = flow.nodes
         self.anchors = {name: f"node-{number}" for number, name in enumerate(flow.nodes)}
@@ -104,7 +108,7 @@ class _RunPage:
 
     def _choose_first(self) -> str:
         """Returns what is shown first: where something is amiss or going on, else the last word."""
-        states = self.course.states
+        states = self.states
         for state in (VisitState.FAILED, VisitState.RUNNING, VisitState.WAITING):
             for name in states:
                 if states[name] is state and name in self.anchors:
@@ -115,8 +119,8 @@ class _RunPage:
         return next(iter(self.anchors.values()), "")
 
     def _compose_node(self, node: FlowNode) -> str:
-        visits = self.course.survey(node.id)
-        state = self.course.states.get(node.id)
+        visits = self.visits.get(node.id, [])
+        state = self.states.get(node.id)
         name, words = (
             (UNREACHED, "never reached") if state is None else (state, f"{MARKS[state]} {state}")
         )
