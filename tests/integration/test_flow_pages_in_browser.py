@@ -104,6 +104,7 @@ async def test_a_page_asks_nobody_and_nothing_in_it_acts(tab: Tab, tmp_path: Pat
 
     assert tab.requests == [path.as_uri()]
     assert tab.complaints == []
+    assert await tab.evaluate("document.querySelectorAll('#drawing a').length") == 0
     assert await tab.evaluate("document.title") == "Be kind"
     assert (
         await tab.evaluate("document.querySelectorAll('img, iframe, meta[http-equiv]').length") == 1

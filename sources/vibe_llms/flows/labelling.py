@@ -82,6 +82,8 @@ def style_edges(diagram: Diagram, styles: Mapping[int, str]) -> Iterator[str]:
 
 
 def append_lines(text: str, lines: Iterable[str]) -> str:
-    """Returns a text with lines behind it."""
+    """Returns a text with lines behind it, as far in as its last one."""
+    last = text.rstrip().rpartition("\n")[2]
+    indent = last[: len(last) - len(last.lstrip(" \t"))]
     gap = "" if text.endswith("\n") else "\n"
-    return text + gap + "".join(f"{line}\n" for line in lines)
+    return text + gap + "".join(f"{indent}{line}\n" for line in lines)
