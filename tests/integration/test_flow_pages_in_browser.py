@@ -13,6 +13,7 @@ from flow_tasks import compose_task
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeStartedEvent
+from vibe_llms.files import replace_file
 from vibe_llms.flows import UniversalAdapter
 from vibe_llms.flows.run_pages import read_run_page
 from vibe_llms.runs.places import produce_log
@@ -160,16 +161,15 @@ async def test_a_page_of_a_run_on_its_way_follows_it(tab: Tab, tmp_path: Path) -
     log = produce_log(store, "run")
 
     def write() -> None:
-        path.write_text(read_run_page(store, "run"), encoding="utf-8")
+        replace_file(path, read_run_page(store, "run").encode())  # it may be loaded meanwhile
 
     log.append("run", FlowStartedEvent(run_id="run", task=compose()))
     write()
     await tab.open(path)
     await tab.wait_for(IS_DRAWN)
     nodes = "Array.from(document.querySelectorAll('#drawing svg .node'))"
-    await tab.evaluate(
-        f"{nodes}[1].focus(), {nodes}[1].dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
-    )
+    click = "dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    await tab.wait_for(f"{nodes}[1].focus() || {nodes}[1].{click}")
 
     log.append("run", NodeStartedEvent(node="P0", visit=1, conversation_id="visit"))
     write()
