@@ -459,11 +459,7 @@ class StaleConversationError(StoreError):
 
 
 class CorruptionError(StoreError, ValueError):
-    """Stored data is damaged.
-
-    Attributes:
-        line: Counted from 1; 0 where the damage is not in a line.
-    """
+    """Stored data is damaged, in ``line`` of its file; 0 where the damage is not in a line."""
 
     WORD: ClassVar[str] = "corruption"
     line: int = 0
@@ -474,11 +470,7 @@ class CorruptionError(StoreError, ValueError):
 
 
 class EnsembleError(ConverseError, ConnectionError):
-    """An ensemble of invocables could not be connected, surveyed or disconnected.
-
-    Attributes:
-        ensemble: Its name.
-    """
+    """The ensemble ``ensemble`` could not be connected, surveyed or disconnected."""
 
     WORD: ClassVar[str] = "ensemble"
     ensemble: str = ""
