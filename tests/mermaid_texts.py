@@ -753,6 +753,13 @@ _ONCE_DIFFERENT = [
     'A@{\n| \n"a\\nb"\n}',
 ]
 _WHOLE_ONCE_DIFFERENT = [
+    *(f"{quotes}graph TD\nA" for quotes in ('""', '""""', '"" ', '""\n ', '"x"', "#")),
+    "graph TD\nA[x %% C4Container]\nB",
+    "graph TD\nA[x %% C4Container]",
+    "graph TD\nA[%% x\nC4Container]\nB",
+    "graph TD\nA[C4Container %% x]\nB",
+    "graph TD\nA[x %% C4Container\ny C4Dynamic]\nB",
+    "graph TD\n%% C4Container\nA",
     "\t---\n\ttitle: \n\t---\n\tgraph TD\n\tA",
     '---\n  x:y\n  "c":[a, b]\n---\ngraph TD\nA',
     "---\n: ~x\n---\ngraph TD\nA",

@@ -82,7 +82,10 @@ class Parser:
     def _parse_head(self, cursor: Cursor) -> None:
         while cursor.accept("SPACE", "NEWLINE"):
             pass
-        cursor.expect({"GRAPH"}, "stands where a flowchart begins: with graph or flowchart.")
+        rule = "stands where a flowchart begins: with graph or flowchart."
+        if cursor.token.start != skip_space(self.writing.text, 0):  # behind quotes around nothing
+            raise cursor.refuse(rule)
+        cursor.expect({"GRAPH"}, rule)
         rule = (
             "stands where the direction of the diagram must, alone on its line: one of TB, TD, BT,"
             " RL and LR, or <, >, ^ and v."

@@ -38,7 +38,7 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
         assert matter is not None
         at = matter.start + error.position
         problems.append((writing.locate_source(at, at), f"The front matter is no YAML: {error}."))
-    if foreign := _FOREIGN.search(writing.text):
+    if foreign := _find_foreign(writing.text):
         message = f"Mermaid takes what has the word {foreign[0]} for a C4 diagram: change the word."
         problems.append((writing.locate(*foreign.span()), message))
     if writing.text.startswith("swimlane-beta"):
@@ -60,6 +60,15 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
             )
         )
     return _finish(text, name, front, parser, builder)
+
+
+def _find_foreign(text: str) -> re.Match[str] | None:
+    """Returns a word by which Mermaid takes a text for another diagram: not behind ``%%``."""
+    for found in _FOREIGN.finditer(text):
+        comment = text.find("%%", text.rfind("\n", 0, found.start()) + 1, found.start())
+        if comment < 0 or text.find("\n", found.end()) in (-1, len(text) - 1):
+            return found
+    return None
 
 
 def _read_front_matter(matter: FrontMatter | None) -> dict[str, object]:
