@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -31,6 +31,9 @@ from vibe_llms.flows.tasks import Task
 from vibe_llms.mermaid import Diagram, parse_diagram
 from vibe_llms.tables.reading import KeyPath
 from vibe_llms.values import define, frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.flows.bounds import FlowBound
 
 DIAGRAM: Final[KeyPath] = ("flow_diagram", "mermaid")
 
@@ -65,6 +68,7 @@ class TaskCheck:
         subflows: What came of looking at the tasks that subflow nodes run, by their ids.
         errors: With any of these it does not run; those of subflows are among them.
         warnings: With these it does.
+        bound: What a run can come to at most, where that was worked out (``bounds``).
     """
 
     task: Task
@@ -74,6 +78,7 @@ class TaskCheck:
     subflows: Mapping[str, TaskCheck] = attrs.field(factory=dict)
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
+    bound: FlowBound | None = None
 
     def access_flow(self) -> Flow:
         """Returns the flow.

@@ -107,7 +107,7 @@ class ReferenceChecker:
                 message
                 + (
                     self._among(name, sorted({*self._own, *self._given}))
-                    + " Give it in 'variables'."
+                    + " Give it in 'variables', or with the run."
                 ),
             )
 

@@ -23,7 +23,7 @@ from vibe_llms.exceptions import (
     UnknownNameError,
 )
 from vibe_llms.flows.asking import access_model
-from vibe_llms.flows.bounds import bound_flow, check_budget
+from vibe_llms.flows.bounds import FlowBound, bound_flow, check_budget
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
@@ -111,7 +111,10 @@ class TaskRun:
         except ConverseError as error:
             failure = Finding(place=reading.document.place, message=str(error))
             reading = attrs.evolve(reading, errors=(*reading.errors, failure))
-        return check_task(reading, known)
+        check = check_task(reading, known)
+        if check.errors:
+            return check
+        return attrs.evolve(check, bound=await self._bound(check, known))
 
     async def perform(self) -> AdapterResult:
         """Runs it, or what is left of it; with a mistake in it nothing is sent."""
@@ -149,6 +152,19 @@ class TaskRun:
         reading = attrs.evolve(self.reading, errors=(*self.reading.errors, *unknown))
         predicates = await asyncio.to_thread(survey_predicates, application.plugins)
         return reading, predicates
+
+    async def _bound(self, check: TaskCheck, known: Surroundings) -> FlowBound:
+        """Works out what a run can come to, by what is known of its model without asking it."""
+        application = self.adapter.application
+        asked = application.resolve_address(self.config.model or check.task.resource_llm.address)
+        provision = Provision(
+            max_iterations=self.config.max_iterations,
+            attributes=application.catalogue.access_attributes(asked),
+            model=None if self.config.model is None else str(asked),
+            tools=known.tools or {},
+            limits=application.configuration.limits,
+        )
+        return await asyncio.to_thread(bound_flow, check, provision)
 
     async def _ensure_budgets(self, check: TaskCheck, visitor: Visitor) -> None:
         """Raises ConfigurationError where the run could come to more than its budgets."""

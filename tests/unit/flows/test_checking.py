@@ -584,7 +584,8 @@ def test_subflows_are_looked_at_as_well(tmp_path: Path) -> None:
     assert [(Path(each.place).name, each.message) for each in found.errors] == [
         (
             "review.json",
-            "There is no variable called 'y'; known: input, topic, x. Give it in 'variables'.",
+            "There is no variable called 'y'; known: input, topic, x. Give it in 'variables', or "
+            "with the run.",
         ),
         (
             "task.json",

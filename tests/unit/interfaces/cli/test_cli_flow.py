@@ -163,6 +163,9 @@ def test_a_check_tells_all_findings_of_all_files(vibe: Vibe, home: Path) -> None
     odd = write_task(home, unbounded, "x", name="odd.json")
     bad = write_task(home, "START --> P0 --> P7", "{{nothing", name="bad.json")
 
+    held = vibe("flow", "check", good)
+    assert held.code == 0
+    assert "good.json holds. A run comes to at most 2 requests" in held.err
     assert vibe("flow", "check", odd).code == 0
     assert "Warning: odd.json:" in vibe("flow", "check", odd).err
     outcome = vibe("flow", "check", good, bad, odd, "absent.json")
@@ -172,6 +175,7 @@ def test_a_check_tells_all_findings_of_all_files(vibe: Vibe, home: Path) -> None
     found = vibe("flow", "check", good, bad, odd, "--json")
     assert found.code == ExitCode.CONFIGURATION
     assert {each["place"] for each in found.read_json()["errors"]} == {"bad.json"}
+    assert found.read_json()["bounds"]["good.json"]["requests"] == 2
     assert "odd.json" in {each["place"] for each in found.read_json()["warnings"]}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from vibe_llms.interfaces.cli.output import note, write_json
 if TYPE_CHECKING:
     from vibe_llms.application import Application
     from vibe_llms.exceptions import Finding
+    from vibe_llms.flows.bounds import FlowBound
     from vibe_llms.flows.checking import TaskCheck
 
 
@@ -35,6 +36,7 @@ def check(files: tuple[str, ...], strict: bool, as_json: bool) -> int:
 
     application = load_application()
     tell_untrusted(application.configuration)
+    bounds: dict[str, FlowBound] = {}
     errors: list[Finding] = []
     warnings: list[Finding] = []
     for file in files:
@@ -45,11 +47,14 @@ def check(files: tuple[str, ...], strict: bool, as_json: bool) -> int:
             continue
         errors += found.errors
         warnings += found.warnings
+        if found.bound is not None:
+            bounds[file] = found.bound
     if as_json:
         write_json(
             {
                 "errors": [attrs.asdict(each) for each in errors],
                 "warnings": [attrs.asdict(each) for each in warnings],
+                "bounds": {file: _export(bound) for file, bound in bounds.items()},
             }
         )
         return ExitCode.CONFIGURATION if errors else ExitCode.SUCCESS
@@ -57,8 +62,28 @@ def check(files: tuple[str, ...], strict: bool, as_json: bool) -> int:
         note(f"Warning: {warning}")
     if errors:
         raise ConfigurationError(findings=tuple(errors))
-    note("The task holds." if len(files) == 1 else "The tasks hold.")
+    for file, bound in bounds.items():
+        note(f"{file} holds. A run comes to at most {_describe(bound)}.")
     return ExitCode.SUCCESS
+
+
+def _describe(bound: FlowBound) -> str:
+    from vibe_llms.flows.words import describe_cost, describe_tokens
+
+    words = [
+        f"{bound.requests:,} request{'s' * (bound.requests != 1)}",
+        describe_tokens(bound.tokens),
+        describe_cost(bound.cost_cents),
+    ]
+    said = ", ".join(each for each in words if each)
+    if bound.reasons:
+        said += f", as far as that can be said, since {bound.reasons[0].rstrip('.')}"
+    return said
+
+
+def _export(bound: FlowBound) -> dict[str, Any]:
+    names = ("requests", "tokens", "cost_cents", "reasons")
+    return {name: getattr(bound, name) for name in names}
 
 
 async def _check(application: Application, file: str, *, strict: bool) -> TaskCheck:
