@@ -276,3 +276,17 @@ def test_edges_are_edited_one_by_one(diagram: Diagram, label: Label, data: st.Da
     ]
     assert added.edges[:-1] == diagram.edges
     assert remove_edge(added, added.edges[-1].id) == diagram
+
+
+@given(st.sampled_from(READ), st.data())
+def test_a_name_can_be_taken_back(diagram: Diagram, data: st.DataObject) -> None:
+    """A node that was renamed there and back stands in the text as before, to the letter."""
+    node = data.draw(st.sampled_from(list(diagram.nodes)))
+    try:
+        there = rename_node(diagram, node, "other")
+        back = rename_node(there, "other", node)
+    except RequestError:
+        return
+
+    assert str(back) == str(diagram)
+    assert back == diagram
