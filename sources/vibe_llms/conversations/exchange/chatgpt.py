@@ -107,7 +107,7 @@ class _Reader:
         return self.draft.finish(read_text(self.table.get("title")))
 
     def _lose(self, node: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
-        self.draft.lose(kind, f".mapping.{node}", reason)
+        self.draft.lose(f".mapping.{node}", reason, kind)
 
     def _read_message(self, node: str, message: dict[str, Any]) -> None:
         content, about = read_table(message.get("content")), read_table(message.get("metadata"))

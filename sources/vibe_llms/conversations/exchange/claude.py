@@ -87,11 +87,8 @@ class _Reader:
             if index in shown:
                 self._read_message(place, message)
             elif message.get("text") or message.get("content"):
-                self._lose(place, "a message on another branch than the one shown")
+                self.draft.lose(place, "a message on another branch than the one shown")
         return self.draft.finish(read_text(self.table.get("name")))
-
-    def _lose(self, place: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
-        self.draft.lose(kind, place, reason)
 
     def _read_message(self, place: str, message: dict[str, Any]) -> None:
         key = read_text(message.get("uuid")) or place
@@ -100,7 +97,7 @@ class _Reader:
             for number, _ in enumerate(read_list(message.get(name))):
                 if name == "files" or not message.get("files"):
                     reason = "a file or picture: its bytes are not in the export"
-                    self._lose(f"{place}.{name}[{number}]", reason)
+                    self.draft.lose(f"{place}.{name}[{number}]", reason)
         for number, attachment in enumerate(read_tables(message.get("attachments"))):
             text = read_text(attachment.get("extracted_content"))
             title = read_text(attachment.get("file_name")) or None
@@ -108,7 +105,7 @@ class _Reader:
                 self.draft.add_document([TextualContent(text)], title)
             else:
                 reason = "an attachment whose text is not in the export"
-                self._lose(f"{place}.attachments[{number}]", reason)
+                self.draft.lose(f"{place}.attachments[{number}]", reason)
         blocks = read_list(message.get("content"))
         if not blocks and (text := read_text(message.get("text"))):
             blocks = [{"type": "text", "text": text}]
@@ -120,7 +117,7 @@ class _Reader:
                 for number, block in enumerate(blocks):
                     self._read_block(f"{place}.content[{number}]", read_table(block))
             case sender:
-                self._lose(place, f"the sender {sender!r} is not known")
+                self.draft.lose(place, f"the sender {sender!r} is not known")
 
     def _read_question(self, place: str, blocks: list[Any]) -> None:
         contents: list[AnyContent] = []
@@ -176,7 +173,7 @@ class _Reader:
                 contents += _read_words(piece)
             else:
                 contents.append(TextualContent(write_json(piece)))
-                self._lose(
+                self.draft.lose(
                     f"{place}.content[{number}]",
                     f"a piece of a result of the kind {piece.get('type')!r} is kept as its JSON",
                     LossKind.COERCED,
@@ -192,7 +189,7 @@ class _Reader:
 
     def _lose_block(self, place: str, block: dict[str, Any]) -> None:
         if block.get("type") != "token_budget":  # says nothing about what was said
-            self._lose(place, f"a block of the kind {block.get('type')!r} has no counterpart")
+            self.draft.lose(place, f"a block of the kind {block.get('type')!r} has no counterpart")
 
 
 def _read_words(block: dict[str, Any]) -> list[AnyContent]:

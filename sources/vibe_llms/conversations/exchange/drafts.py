@@ -114,7 +114,7 @@ class Draft:
     _turn: str = ""
     _moment: datetime | None = None
 
-    def lose(self, kind: LossKind, place: str, reason: str) -> None:
+    def lose(self, place: str, reason: str, kind: LossKind = LossKind.DROPPED) -> None:
         """Takes down what could not be carried over."""
         self.losses.append(Loss(kind=kind, path=f"{self.place}{place}", reason=reason))
 

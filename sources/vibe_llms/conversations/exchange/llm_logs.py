@@ -28,7 +28,7 @@ from vibe_llms.conversations.exchange.exports import CONVERSATION_BYTES, open_ex
 from vibe_llms.exceptions import CodecError
 from vibe_llms.messages.canisters import Origin, Owner, StopReason, Usage
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
-from vibe_llms.messages.losses import LossKind, Translation
+from vibe_llms.messages.losses import Translation
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
@@ -266,7 +266,6 @@ def read_attachment(draft: Draft, place: str, attachment: Mapping[str, Any]) -> 
     if url is not None:
         return [make_media(mime_type, data=None, url=url)]
     draft.lose(
-        LossKind.DROPPED,
         place,
         "an attachment whose bytes are not in the log",
     )

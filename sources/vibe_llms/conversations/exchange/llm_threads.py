@@ -17,7 +17,7 @@ from vibe_llms.conversations.exchange.drafts import (
     read_text,
 )
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
-from vibe_llms.messages.losses import LossKind, Translation
+from vibe_llms.messages.losses import Translation
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
@@ -46,15 +46,13 @@ class _Reader:
             self._read_message(message)
         return self.draft.finish(read_text(self.thread.get("name")))
 
-    def _survey_messages(self) -> list[sqlite3.Row]:
-        messages: dict[str, sqlite3.Row] = {}
+    def _survey_messages(self) -> list[dict[str, Any]]:
+        messages: dict[str, dict[str, Any]] = {}
         following = self.thread["tip_message_hash"]
         while following and following not in messages:
-            row = self.database.execute(
-                "select * from messages where hash = ?", (following,)
-            ).fetchone()
-            if row is None:
-                self.draft.lose(LossKind.DROPPED, f".{following}", "a message that is not there")
+            row = self._fetch("select * from messages where hash = ?", following)
+            if not row:
+                self.draft.lose(f".{following}", "a message that is not there")
                 break
             messages[following] = row
             following = row["parent_hash"]
@@ -62,14 +60,19 @@ class _Reader:
 
     def _find_turn(self, digest: str, column: str) -> dict[str, Any]:
         """Returns the call to a model that begins or ends with a message, of this thread if any."""
-        row = self.database.execute(
+        return self._fetch(
             f"select * from turns where {column} = ? "  # one of two words of ours
             "order by thread_id = ? desc, datetime_utc limit 1",
-            (digest, self.thread["id"]),
-        ).fetchone()
+            digest,
+            self.thread["id"],
+        )
+
+    def _fetch(self, query: str, *values: object) -> dict[str, Any]:
+        """Returns the first row of an answer; an empty one where there is none."""
+        row = self.database.execute(query, values).fetchone()
         return {} if row is None else dict(row)
 
-    def _read_message(self, message: sqlite3.Row) -> None:
+    def _read_message(self, message: dict[str, Any]) -> None:
         digest, role = str(message["hash"]), message["role"]
         is_answer = role == "assistant"
         turn = self._find_turn(digest, "tip_message_hash" if is_answer else "parent_message_hash")
@@ -89,22 +92,21 @@ class _Reader:
                 case "reasoning" if text := self._read_text(row, payload):
                     contents.append(ReasoningContent(text=text))
                 case "attachment":
-                    contents += self._read_attachment(place, payload.get("attachment"))
+                    found = self._find(read_table(payload.get("attachment")))
+                    contents += logs.read_attachment(self.draft, place, found)
                 case "tool_call":
                     self._add(role, contents)
                     contents = []
                     logs.add_invocation(self.draft, payload)
                 case "tool_result":
                     if isinstance(payload.get("attachments"), list):
-                        found = [self._find(each) for each in read_tables(payload["attachments"])]
-                        payload["attachments"] = found
+                        wanted = read_tables(payload["attachments"])
+                        payload["attachments"] = list(map(self._find, wanted))
                     logs.add_result(self.draft, payload)
                 case "text" | "reasoning":
                     pass  # there is nothing in it
                 case kind:
-                    self.draft.lose(
-                        LossKind.DROPPED, place, f"a part of the kind {kind!r} has no counterpart"
-                    )
+                    self.draft.lose(place, f"a part of the kind {kind!r} has no counterpart")
         self._add(role, contents)
 
     def _add(self, role: str, contents: list[AnyContent]) -> None:
@@ -127,22 +129,14 @@ class _Reader:
 
     def _join(self, pieces: object) -> str:
         wanted = [piece.get("fragment") for piece in read_tables(pieces)]
+        query = "select content from fragments where id = ?"
         fragments = {
-            number: self._read_fragment(number) for number in wanted if isinstance(number, int)
+            number: read_text(self._fetch(query, number).get("content"))
+            for number in wanted
+            if isinstance(number, int)
         }
         return logs.join_references(pieces, fragments)
 
-    def _read_fragment(self, number: int) -> str:
-        row = self.database.execute(
-            "select content from fragments where id = ?", (number,)
-        ).fetchone()
-        return "" if row is None else read_text(row["content"])
-
-    def _read_attachment(self, place: str, reference: object) -> list[AnyContent]:
-        return logs.read_attachment(self.draft, place, self._find(read_table(reference)))
-
     def _find(self, reference: dict[str, Any]) -> dict[str, Any]:
-        row = self.database.execute(
-            "select * from attachments where id = ?", (read_text(reference.get("id")),)
-        ).fetchone()
-        return {} if row is None else dict(row)
+        query = "select * from attachments where id = ?"
+        return self._fetch(query, read_text(reference.get("id")))
