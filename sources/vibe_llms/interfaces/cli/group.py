@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def _access_plugin_command(name: str) -> click.Command | None:
     """Returns the command of this name that a plugin has; loads the plugins."""
+    if name.startswith("-"):
+        return None
     from vibe_llms.interfaces.cli.access import load_configuration
     from vibe_llms.plugins.manager import PluginManager
     from vibe_llms.plugins.specification.users import CommandSpecification
@@ -58,8 +60,6 @@ def _access_function(name: str, reference: str) -> Callable[[list[str]], int | N
         ) from error
     return function
 
-
-_COMMANDS = "vibe_llms.interfaces.cli.commands"
 
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Converse": {
@@ -104,27 +104,41 @@ _EPILOG = "Each command has its own --help."
 
 
 class LazyGroup(Group):
-    """A group that imports a command when it is performed, and help texts never."""
+    """A group that imports a command when it is performed, and help texts never.
 
-    _found: dict[str, tuple[str, str]]
+    Args:
+        home: The package of the commands.
+        sections: From sections of the help to commands: where each is, and one line about it.
+        find_other: Returns a command of another name, if there is one.
+    """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        home: str,
+        sections: Mapping[str, Mapping[str, tuple[str, str]]],
+        find_other: Callable[[str], click.Command | None] = lambda name: None,
+        **settings: Any,
+    ) -> None:
         super().__init__(**settings)
-        self._found = {name: entry for each in COMMANDS.values() for name, entry in each.items()}
+        self._home = home
+        self._sections = sections
+        self._find_other = find_other
+        self._found = {name: entry for each in sections.values() for name, entry in each.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._found)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._found:
-            return None if cmd_name.startswith("-") else _access_plugin_command(cmd_name)
+            return self._find_other(cmd_name)
         module, _, attribute = self._found[cmd_name][0].partition(":")
-        command = getattr(importlib.import_module(f"{_COMMANDS}.{module}"), attribute)
+        command = getattr(importlib.import_module(f"{self._home}.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for section, commands in COMMANDS.items():
+        for section, commands in self._sections.items():
             with formatter.section(section):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
@@ -143,6 +157,9 @@ def produce_group() -> LazyGroup:
     """Makes the command ``vibe``."""
     return LazyGroup(
         name="vibe",
+        home="vibe_llms.interfaces.cli.commands",
+        sections=COMMANDS,
+        find_other=_access_plugin_command,
         help=_HELP,
         epilog=_EPILOG,
         callback=_show_help,

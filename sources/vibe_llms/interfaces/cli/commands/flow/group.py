@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
 
-from vibe_llms.interfaces.cli.options import Group
-
-_HOME = "vibe_llms.interfaces.cli.commands.flow"
+from vibe_llms.interfaces.cli.group import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "new": ("beginning:new", "Write an example, to begin a task of your own from."),
@@ -22,26 +18,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Where each is, and one line about it."""
 
 
-class FlowGroup(Group):
-    """A group that imports a command when it is performed."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(importlib.import_module(f"{_HOME}.{module}"), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-
-@click.group("flow", cls=FlowGroup, invoke_without_command=True)
+@click.group(
+    "flow",
+    cls=LazyGroup,
+    home="vibe_llms.interfaces.cli.commands.flow",
+    sections={"Commands": COMMANDS},
+    invoke_without_command=True,
+)
 @click.pass_context
 def flow(context: click.Context) -> None:
     """Run tasks: a goal, a model, prompts, and a Mermaid diagram which is the program.
