@@ -60,10 +60,16 @@ async def write_page(folder: Path) -> Path:
     return path
 
 
+SHOWN = (
+    "Array.from(document.querySelectorAll('.node-details')).filter(e => e.offsetHeight)"
+    ".map(e => e.querySelector('h2').textContent).join()"
+)
+"""The heading of the node that is shown."""
+
+
 async def survey_shown(tab: Tab) -> str:
-    """The heading of the node that is shown."""
-    shown = "Array.from(document.querySelectorAll('.node-details')).filter(e => e.offsetHeight)"
-    return str(await tab.evaluate(f"{shown}.map(e => e.querySelector('h2').textContent).join()"))
+    """The same of a page that does not reload itself."""
+    return str(await tab.evaluate(SHOWN))
 
 
 async def test_a_diagram_is_drawn_and_its_nodes_say_what_was_said(tab: Tab, tmp_path: Path) -> None:
@@ -175,12 +181,12 @@ async def test_a_page_of_a_run_on_its_way_follows_it(tab: Tab, tmp_path: Path) -
     write()
     await tab.wait_for("document.querySelectorAll('#drawing .flow-running').length")
     await tab.wait_for("document.activeElement?.dataset?.anchor === 'node-1'")
-    assert (await survey_shown(tab)).startswith("Ask")
+    await tab.wait_for(f"{SHOWN}.startsWith('Ask')")
 
     log.append("run", FlowEndedEvent(run_id="run", reason="cancelled", node="P0"))
     write()
     await tab.wait_for("document.querySelectorAll('#drawing .flow-waiting').length")
-    assert (await survey_shown(tab)).startswith("Ask")
+    await tab.wait_for(f"{SHOWN}.startsWith('Ask')")
     assert await tab.evaluate("document.getElementById('pause')") is None
     assert tab.complaints == []
 
