@@ -1,4 +1,4 @@
-"""Draws the examples of tasks, as Mermaid draws them, into pictures for the documentation.
+"""Draws the examples of tasks, and a run of one, as Mermaid draws them, for the documentation.
 
 ``python documentation/draw_flows.py`` writes ``guides/flows/<example>.svg``; it needs Chromium
 (Debian package ``chromium``), in which the packed Mermaid runs; nothing is fetched. Each picture
@@ -15,10 +15,15 @@ import json
 import re
 import subprocess
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from vibe_llms.events.flow import FlowStartedEvent, NodeFinishedEvent, NodeStartedEvent
+from vibe_llms.flows.courses import Course
+from vibe_llms.flows.drawing import annotate
 from vibe_llms.flows.examples import survey_examples
 from vibe_llms.flows.reading import read_task
+from vibe_llms.messages.canisters import Usage
 from vibe_llms.resources import access_data
 
 PICTURES = Path(__file__).resolve().parent / "guides" / "flows"
@@ -40,8 +45,35 @@ _PAGE = """<!doctype html><meta charset="utf-8"><pre id="drawn"></pre>
 
 
 def survey_diagrams() -> dict[str, str]:
-    """Returns the diagram of each example, by its name."""
-    return {each.name: read_task(each.path).flow_diagram.mermaid for each in survey_examples()}
+    """Returns the diagram of each example, by its name, and that of a run of one."""
+    diagrams = {each.name: read_task(each.path).flow_diagram.mermaid for each in survey_examples()}
+    return {**diagrams, "run_of_research_task": annotate(diagrams["research_task"], tell_run())}
+
+
+def tell_run() -> Course:
+    """Tells a run that looks again once, and is asking for the summary."""
+    course, moment = Course(), datetime(2026, 11, 23, 12, tzinfo=UTC)
+    course.feed(FlowStartedEvent(run_id="run"), moment)
+    for node, visit, edge, seconds, tokens in (
+        ("START", 1, 0, 0, None),
+        ("LOOP", 1, 1, 0, None),
+        ("P0", 1, 2, 4.2, 610),
+        ("COND", 1, 4, 0, None),
+        ("LOOP", 2, 1, 0, None),
+        ("P0", 2, 2, 5.1, 890),
+        ("COND", 2, 3, 0, None),
+        ("P1", 1, None, 0, None),
+    ):
+        course.feed(NodeStartedEvent(node=node, visit=visit), moment)
+        if edge is not None:
+            moment += timedelta(seconds=seconds)
+            usage = None if tokens is None else Usage(output_tokens=tokens)
+            cost = None if tokens is None else tokens / 1500
+            event = NodeFinishedEvent(
+                node=node, visit=visit, edges=(edge,), usage=usage, cost_cents=cost
+            )
+            course.feed(event, moment)
+    return course
 
 
 def mark(diagram: str) -> str:

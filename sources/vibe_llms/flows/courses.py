@@ -38,6 +38,10 @@ class Visit:
     """One visit of a node, as far as it is.
 
     Attributes:
+        node: The id of the node.
+        number: How often the node was visited, this time included.
+        branch: Which branch is there, from 0.
+        state: How far it is.
         started: When it began; ``None`` where it asked nothing of anybody.
         finished: How it ended; ``None`` before.
         ended: When it ended, or came to rest with the run.
@@ -64,7 +68,14 @@ class Visit:
 
 @frozen(kw_only=True)
 class Sum:
-    """What several visits come to; ``None`` where it is known of none of them."""
+    """What several visits come to; ``None`` where it is known of none of them.
+
+    Attributes:
+        visits: How many there are.
+        seconds: How long they took; those of branches that run at once are added up, too.
+        usage: What models' answers used.
+        cost_cents: What these cost, in US cents.
+    """
 
     visits: int
     seconds: float | None = None

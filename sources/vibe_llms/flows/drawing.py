@@ -71,8 +71,7 @@ def _describe(flow: Flow, course: Course) -> dict[str, str]:
             words = [each for each in describe_sum(total) if each not in cost]
             lines = [" · ".join(filter(None, each)) for each in (words, cost)]
             said = f"{MARKS[state]} {'<br/>'.join(filter(None, lines))}".rstrip()
-            is_short = not any(cost) and " " not in lines[0]
-            found[name] = (" " if is_short else "<br/>") + said
+            found[name] = ("<br/>" if any(lines) else " ") + said
     return found
 
 
