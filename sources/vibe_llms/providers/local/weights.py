@@ -13,8 +13,6 @@ from vibe_llms.exceptions import TrustError, WeightsError
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.values import frozen
 
-_READ_BYTES = 1 << 20
-
 
 @frozen(kw_only=True)
 class Pin:
@@ -153,8 +151,5 @@ def acquire_weights(
 
 def compute_sha256(path: Path) -> str:
     """Returns the SHA-256 of a file, in hexadecimal digits."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while block := stream.read(_READ_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

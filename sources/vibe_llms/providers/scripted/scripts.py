@@ -36,7 +36,7 @@ from typing import Annotated, Any
 from vibe_llms.exceptions import ConfigurationError, ProviderFault
 from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.resources import access_data
-from vibe_llms.tables.documents import read_document
+from vibe_llms.tables.documents import Document, read_document
 from vibe_llms.tables.kinds import (
     AMOUNT,
     NUMBER,
@@ -47,7 +47,7 @@ from vibe_llms.tables.kinds import (
     is_list_of,
     is_table,
 )
-from vibe_llms.tables.reading import KeyPath, TableReader, write_path
+from vibe_llms.tables.reading import KeyPath, TableReader
 from vibe_llms.values import frozen
 
 _CHUNK_CHARACTERS = 5
@@ -131,20 +131,17 @@ def read_script(name: str) -> Script:
     except ConfigurationError as error:
         remedy = f"Name a TOML file, or one of {', '.join(survey_scripts())}."
         raise ConfigurationError(findings=error.findings, remedy=remedy) from error
-    return _read_script(document.produce_reader(), document.tree)
+    return produce_script(document)
 
 
-def produce_script(data: Mapping[str, Any], *, place: str = "script") -> Script:
-    """Makes a script from plain data.
+def produce_script(document: Document) -> Script:
+    """Makes the script that a document holds.
 
     Raises:
         ConfigurationError: With all findings at once.
     """
-    return _read_script(TableReader(lambda path: (place, 0, 0, write_path(path))), data)
-
-
-def _read_script(reader: TableReader, data: Mapping[str, Any]) -> Script:
-    entries = reader.read_fields(_SCRIPT, data).get("responses", ())
+    reader = document.produce_reader()
+    entries = reader.read_fields(_SCRIPT, document.tree).get("responses", ())
     responses = [
         _read_response(reader, entry, ("responses", index)) for index, entry in enumerate(entries)
     ]

@@ -36,6 +36,7 @@ from vibe_llms.providers.scripted.scripts import (
     read_script,
     survey_scripts,
 )
+from vibe_llms.tables.documents import Document
 
 MODEL = produce_model({"contents": [{"text": "x"}]}).descriptor
 
@@ -207,7 +208,7 @@ def test_every_script_that_ships_can_be_played(name: str) -> None:
 def test_a_script_that_does_not_hold_is_refused_with_the_place(data: dict, word: str) -> None:  # type: ignore[type-arg]
     """The finding names the response and what is wrong with it."""
     with pytest.raises(ConfigurationError) as caught:
-        produce_script(data, place="mine.toml")
+        produce_script(Document("mine.toml", "", data))
 
     assert word in str(caught.value)
     assert "mine.toml" in str(caught.value)
