@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from vibe_llms.dialects.places import look_up
 from vibe_llms.exceptions import ControlError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.losses import Loss, LossKind
@@ -66,7 +67,7 @@ def add_native(
                 reason="it takes the place of what else the request says",
             )
             for path, value in overruled.items()
-            if _look_up(usual, path) != value
+            if look_up(usual, path) != value
         ]
     return _merge(body, told), tuple(losses)
 
@@ -86,12 +87,6 @@ def _find_overruled(
             yield from _find_overruled(value, body[name], path)
         else:
             yield path, body[name]
-
-
-def _look_up(body: object, path: tuple[str, ...]) -> object:
-    for name in path:
-        body = body.get(name) if isinstance(body, Mapping) else None
-    return body
 
 
 def _merge(body: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:

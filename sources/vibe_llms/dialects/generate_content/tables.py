@@ -34,24 +34,22 @@ STOP_REASONS: Final = {
 }
 """From ``finishReason``; any other word is unknown, and is kept beside."""
 
-FIELDS: Final = {
-    "temperature": "temperature",
-    "top_p": "topP",
-    "top_k": "topK",
-    "max_tokens": "maxOutputTokens",
-    "stop": "stopSequences",
-    "seed": "seed",
-    "presence_penalty": "presencePenalty",
-    "frequency_penalty": "frequencyPenalty",
+CONFIG: Final = "generationConfig"
+THINKING: Final = (CONFIG, "thinkingConfig")
+PLACES: Final = {
+    "temperature": (CONFIG, "temperature"),
+    "top_p": (CONFIG, "topP"),
+    "top_k": (CONFIG, "topK"),
+    "max_tokens": (CONFIG, "maxOutputTokens"),
+    "stop": (CONFIG, "stopSequences"),
+    "seed": (CONFIG, "seed"),
+    "presence_penalty": (CONFIG, "presencePenalty"),
+    "frequency_penalty": (CONFIG, "frequencyPenalty"),
+    "reasoning_budget_tokens": (*THINKING, "thinkingBudget"),
+    "reasoning_effort": (*THINKING, "thinkingLevel"),
+    "service_tier": ("serviceTier",),
 }
-"""From the name of a control to its field of ``generationConfig``."""
-
-THINKING_FIELDS: Final = {
-    "reasoning_budget_tokens": "thinkingBudget",
-    "reasoning_effort": "thinkingLevel",
-}
-
-TOP_FIELDS: Final = {"service_tier": "serviceTier"}
+"""From a control to its place in a request."""
 
 LEVELS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh"})
 

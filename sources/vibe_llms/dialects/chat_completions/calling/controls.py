@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.dialects.places import put
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
@@ -31,7 +32,7 @@ def nativize_controls(
             native["thinking"] = {"type": "disabled" if value == "none" else "enabled"}
             if value == "none":
                 continue
-        _put(native, quirks.fields.get(name, name), value)
+        put(native, quirks.fields.get(name, name).split("."), value)
     return Translation(native, losses)
 
 
@@ -42,10 +43,3 @@ def _write_stop(value: Any, quirks: Quirks) -> tuple[JsonValue, tuple[Loss, ...]
         return value, ()
     reason = f"the vendor takes no more than {limit} stop sequences; the first ones go"
     return value[:limit], (Loss(kind=LossKind.DROPPED, path="controls.stop", reason=reason),)
-
-
-def _put(native: dict[str, Any], field: str, value: JsonValue) -> None:
-    *outer, last = field.split(".")
-    for name in outer:
-        native = native.setdefault(name, {})
-    native[last] = value

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.generate_content.tables import FIELDS, LEVELS, THINKING_FIELDS, TOP_FIELDS
+from vibe_llms.dialects.generate_content.tables import CONFIG, LEVELS, PLACES, THINKING
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.places import look_up, put
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.models.controls import check_controls
@@ -23,43 +24,33 @@ def nativize_controls(
         ControlError: The model has no such control, or the value is outside its domain.
     """
     ledger = Ledger(protocol=PROTOCOL)
-    config: dict[str, Any] = {}
-    thinking: dict[str, Any] = {}
     native: dict[str, Any] = {}
     for name, value in check_controls(controls, attributes.controls).items():
         if name == "reasoning_effort":
-            _set_effort(str(value), thinking, ledger)
-        elif name in THINKING_FIELDS:
-            thinking[THINKING_FIELDS[name]] = value
-        elif name in TOP_FIELDS:
-            native[TOP_FIELDS[name]] = value
+            _put_effort(str(value), native, ledger)
         elif name == "parallel_invocations":
             if not value:
                 ledger.drop(f"controls.{name}", "several calls at once cannot be forbidden here")
         else:
-            config[FIELDS.get(name, name)] = value
-    if quirks.shows_thoughts and _thinks(thinking, attributes):
-        thinking["includeThoughts"] = True
-    if thinking:
-        config["thinkingConfig"] = thinking
-    if config:
-        native["generationConfig"] = config
+            put(native, PLACES.get(name, (CONFIG, name)), value)
+    if quirks.shows_thoughts and _thinks(look_up(native, THINKING), attributes):
+        put(native, (*THINKING, "includeThoughts"), True)
     return Translation(native, ledger.losses)
 
 
-def _set_effort(effort: str, thinking: dict[str, Any], ledger: Ledger) -> None:
+def _put_effort(effort: str, native: dict[str, Any], ledger: Ledger) -> None:
     path = "controls.reasoning_effort"
     if effort in LEVELS:
-        thinking["thinkingLevel"] = effort
+        put(native, PLACES["reasoning_effort"], effort)
     elif effort == "none":
-        thinking["thinkingBudget"] = 0
+        put(native, PLACES["reasoning_budget_tokens"], 0)
         ledger.coerce(path, "no effort goes as a budget of no tokens")
     else:
-        thinking["thinkingLevel"] = "xhigh"
+        put(native, PLACES["reasoning_effort"], "xhigh")
         ledger.coerce(path, f"{effort!r} goes as 'xhigh': there is nothing above it")
 
 
-def _thinks(thinking: Mapping[str, Any], attributes: ModelAttributes) -> bool:
-    if thinking.get("thinkingBudget") == 0:
-        return False
-    return bool(thinking) or attributes.access_capability("supports_reasoning") is Capability.YES
+def _thinks(said: Mapping[str, Any] | None, attributes: ModelAttributes) -> bool:
+    if said:
+        return said.get("thinkingBudget") != 0
+    return attributes.access_capability("supports_reasoning") is Capability.YES

@@ -15,7 +15,8 @@ from vibe_llms.dialects.generate_content.serving.invocations import (
     remove_schema,
 )
 from vibe_llms.dialects.generate_content.serving.messages import normalize_messages
-from vibe_llms.dialects.generate_content.tables import FIELDS, LEVELS, THINKING_FIELDS, TOP_FIELDS
+from vibe_llms.dialects.generate_content.tables import LEVELS, PLACES
+from vibe_llms.dialects.places import look_up, take
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -39,11 +40,10 @@ def normalize_request(
     fields = camelize(native)
     canisters = normalize_messages(fields)
     invocables = normalize_invocables(fields)
-    controls = normalize_controls(fields, attributes).value
+    controls, rest = split_controls(fields, attributes)
     schema = normalize_schema(fields)
     descriptions, choice = invocables.value
-    rest = without(fields, "contents", "systemInstruction", "tools")
-    rest = remove_schema(remove_controls(rest, controls))
+    rest = remove_schema(without(rest, "contents", "systemInstruction", "tools"))
     if any(description.schema is not None for description in descriptions):
         rest = remove_choice(rest, choice)
     rest = {k: v for k, v in rest.items() if v is not None and (k != "generationConfig" or v)}
@@ -60,35 +60,28 @@ def normalize_controls(
         attributes: Of the model that shall be asked: a control that it has not is none. Without
             them all that the dialect knows are taken.
     """
-    top = camelize(native)
-    config = camelize(top.get("generationConfig") or {})
-    thinking = camelize(config.get("thinkingConfig") or {})
-    sources = ((FIELDS, config), (THINKING_FIELDS, thinking), (TOP_FIELDS, top))
-    controls: dict[str, JsonValue] = {}
-    for table, fields in sources:
-        for name, field in table.items():
-            value = fields.get(field)
-            if name == "reasoning_effort":
-                value = str(value).lower()
-                if value not in LEVELS:
-                    continue
-            # A budget of -1 lets the model choose, and there is no common word for that.
-            if value is not None and fits_control(name, value, attributes):
-                controls[name] = value
-    return Translation(controls)
+    return Translation(split_controls(native, attributes)[0])
 
 
-def remove_controls(native: dict[str, Any], controls: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """Returns a request's parameters without those which have become controls."""
-    rest = dict(native)
+def split_controls(
+    native: Mapping[str, Any], attributes: ModelAttributes | None
+) -> tuple[dict[str, JsonValue], dict[str, Any]]:
+    """Returns the control values in a request, and its parameters without them."""
+    rest = camelize(native)
     config = camelize(rest.pop("generationConfig", None) or {})
-    thinking = camelize(config.pop("thinkingConfig", None) or {})
-    for name in controls:
-        for table, fields in ((FIELDS, config), (THINKING_FIELDS, thinking), (TOP_FIELDS, rest)):
-            if name in table:
-                fields.pop(table[name], None)
-    if thinking:
+    if thinking := camelize(config.pop("thinkingConfig", None) or {}):
         config["thinkingConfig"] = thinking
     if config:
         rest["generationConfig"] = config
-    return rest
+    controls: dict[str, JsonValue] = {}
+    for name, place in PLACES.items():
+        value = look_up(rest, place)
+        if name == "reasoning_effort":
+            value = str(value).lower()
+            if value not in LEVELS:
+                continue
+        # A budget of -1 lets the model choose, and there is no common word for that.
+        if value is not None and fits_control(name, value, attributes):
+            controls[name] = value
+            take(rest, place)
+    return controls, rest

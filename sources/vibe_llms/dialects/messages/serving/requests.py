@@ -15,6 +15,7 @@ from vibe_llms.dialects.messages.serving.invocations import (
 )
 from vibe_llms.dialects.messages.serving.messages import normalize_messages
 from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES
+from vibe_llms.dialects.places import look_up, take
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -70,9 +71,9 @@ def take_controls(
         if rest.get(field) is not None and fits_control(name, rest[field], attributes):
             taken[name] = rest.pop(field)
     if rest.get("tools"):
-        disabled = _peek(rest, "tool_choice", "disable_parallel_tool_use")
+        disabled = look_up(rest, ("tool_choice", "disable_parallel_tool_use"))
         if isinstance(disabled, bool) and fits_control("parallel_invocations", True, attributes):
-            _take(rest, "tool_choice", "disable_parallel_tool_use")
+            take(rest, ("tool_choice", "disable_parallel_tool_use"))
             taken["parallel_invocations"] = not disabled
     return taken | _take_reasoning(rest, attributes)
 
@@ -81,47 +82,34 @@ def _take_reasoning(
     rest: dict[str, Any], attributes: ModelAttributes | None
 ) -> dict[str, JsonValue]:
     taken: dict[str, JsonValue] = {}
-    kind = _peek(rest, "thinking", "type")
-    budget = _peek(rest, "thinking", "budget_tokens")
-    effort = _peek(rest, "output_config", "effort")
+    kind = look_up(rest, ("thinking", "type"))
+    budget = look_up(rest, ("thinking", "budget_tokens"))
+    effort = look_up(rest, ("output_config", "effort"))
     adaptive = attributes is not None and thinks_adaptively(attributes)
     if kind == "enabled" and fits_control("reasoning_budget_tokens", budget, attributes):
-        _take(rest, "thinking", "type", "budget_tokens")
+        take(rest, ("thinking", "budget_tokens"))
+        take(rest, ("thinking", "type"))
         taken["reasoning_budget_tokens"] = budget
     if isinstance(effort, str) and fits_control("reasoning_effort", effort, attributes):
         if adaptive and kind == "adaptive":
-            _take(rest, "thinking", "type")
+            take(rest, ("thinking", "type"))
         if not adaptive or kind == "adaptive":
-            _take(rest, "output_config", "effort")
+            take(rest, ("output_config", "effort"))
             taken["reasoning_effort"] = effort
     elif (
         effort is None
         and kind == "disabled"
         and fits_control("reasoning_effort", "none", attributes)
     ):
-        _take(rest, "thinking", "type")
+        take(rest, ("thinking", "type"))
         taken["reasoning_effort"] = "none"
     return taken | _take_summary(rest, attributes)
 
 
 def _take_summary(rest: dict[str, Any], attributes: ModelAttributes | None) -> dict[str, JsonValue]:
-    display = _peek(rest, "thinking", "display")
+    display = look_up(rest, ("thinking", "display"))
     value = _SUMMARIES.get(str(display), display)
     if display is None or not fits_control("reasoning_summary", value, attributes):
         return {}
-    _take(rest, "thinking", "display")
+    take(rest, ("thinking", "display"))
     return {"reasoning_summary": value}
-
-
-def _peek(rest: Mapping[str, Any], group: str, name: str) -> Any:
-    fields = rest.get(group)
-    return fields.get(name) if isinstance(fields, Mapping) else None
-
-
-def _take(rest: dict[str, Any], group: str, *names: str) -> None:
-    """Takes fields out of an object within; an object that is left empty goes, too."""
-    left = {name: value for name, value in rest[group].items() if name not in names}
-    if left:
-        rest[group] = left
-    else:
-        del rest[group]

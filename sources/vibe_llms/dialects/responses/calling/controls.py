@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vibe_llms.dialects.places import put
 from vibe_llms.dialects.responses.quirks import Quirks
 from vibe_llms.dialects.responses.tables import PLACES, WITHOUT_PLACE
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -28,9 +29,5 @@ def nativize_controls(
             reason = "this protocol has no such parameter"
             losses.append(Loss(kind=LossKind.DROPPED, path=f"controls.{name}", reason=reason))
             continue
-        *groups, field = PLACES.get(name, (name,))
-        holder = native
-        for group in groups:
-            holder = holder.setdefault(group, {})
-        holder[field] = value
+        put(native, PLACES.get(name, (name,)), value)
     return Translation(native, losses)

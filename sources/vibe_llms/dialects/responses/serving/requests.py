@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from vibe_llms.dialects.extras import leave, make_native
+from vibe_llms.dialects.places import look_up, take
 from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.invocations import normalize_invocables, normalize_schema
@@ -56,8 +57,8 @@ def _collect_extras(
     if nativize_invocables(invocables, choice).value.get("tool_choice") == rest.get("tool_choice"):
         rest.pop("tool_choice", None)
     text = rest.get("text")
-    if isinstance(text, dict) and isinstance(text.get("format"), Mapping):
-        text["format"] = _collect_format(text["format"])
+    if isinstance(text, Mapping) and isinstance(text.get("format"), Mapping):
+        rest["text"] = {**text, "format": _collect_format(text["format"])}
     if is_told(rest.get("instructions")):
         del rest["instructions"]
     # What a client has not said is for the vendor to decide, and not for our defaults.
@@ -88,23 +89,13 @@ def split_controls(
             ``None`` takes all for controls that can be.
     """
     controls: dict[str, JsonValue] = {}
-    rest: dict[str, Any] = {
-        name: dict(value) if isinstance(value, Mapping) else value
-        for name, value in parameters.items()
-    }
-    for name, (*groups, field) in PLACES.items():
-        holder: Any = rest
-        for group in groups:
-            holder = holder.get(group)
-        if not isinstance(holder, dict) or holder.get(field) is None:
-            continue
-        if fits_control(name, holder[field], attributes):
-            controls[name] = holder.pop(field)
+    rest: dict[str, Any] = dict(parameters)
+    for name, place in PLACES.items():
+        value = look_up(rest, place)
+        if value is not None and fits_control(name, value, attributes):
+            controls[name] = take(rest, place)
     names = {each.name for each in attributes.controls} if attributes else set()
     for name in names - PLACES.keys() - WITHOUT_PLACE:  # those stay as they are
         if rest.get(name) is not None and name in parameters:
             controls[name] = rest.pop(name)
-    for group in ("reasoning", "text"):
-        if rest.get(group) == {} and parameters.get(group):
-            del rest[group]
     return controls, rest
