@@ -97,7 +97,6 @@ def _check_edges(flow: Flow) -> Iterator[FlowFault]:
 def _check_ways(flow: Flow) -> Iterator[FlowFault]:
     """Yields what nobody comes to, and what nobody gets away from."""
     reached = flow.dominators.immediate
-    ending = _find_ending(flow)
     ends = set(flow.ends)
     lost = {name: None for name in flow.nodes if name not in reached and name not in ends}
     stuck = {name: None for name in reached if not flow.leaving[name] and name not in ends}
@@ -117,11 +116,10 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
         elif not (exits.plain or exits.choices or exits.default):
             message = f"{name} has edges for when it goes wrong, and none for when it does not."
             yield _at(node, Rule.DEAD_END, f"{message} Draw one.")
-    trapped = {name: flow.successors[name] for name in reached if name not in ending}
-    inner = {name: [each for each in trapped[name] if each in trapped] for name in trapped}
-    for cycle in find_cycles(inner):
+    good = {name: [] if name in ends else list(_follow_good(flow, name)) for name in reached}
+    for cycle in find_cycles(good):
         inside = set(cycle)
-        if all(each in inside for name in cycle for each in _follow_good(flow, name)):
+        if all(each in inside for name in cycle for each in good[name]):
             names = _order(flow, cycle)
             message = f"No way leads from {name_some(names)} to END: draw an edge that leaves."
             yield _at(flow.nodes[names[0]], Rule.DEAD_END, message)
@@ -137,21 +135,6 @@ def _follow_good(flow: Flow, name: str) -> Iterator[str]:
     for edge in (*exits.plain, *exits.choices, exits.default, exits.limit):
         if edge is not None:
             yield edge.target
-
-
-def _find_ending(flow: Flow) -> set[str]:
-    """Returns the nodes from which a way leads to an end though nothing fails."""
-    before: dict[str, list[str]] = {name: [] for name in flow.nodes}
-    for edge in flow.edges:
-        if edge.kind is not EdgeKind.ERROR:
-            before[edge.target].append(edge.source)
-    found, pending = set(flow.ends), list(flow.ends)
-    while pending:
-        for each in before[pending.pop()]:
-            if each not in found:
-                found.add(each)
-                pending.append(each)
-    return found
 
 
 def _join_parts(flow: Flow, names: Iterable[str]) -> list[list[str]]:

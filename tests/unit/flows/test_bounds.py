@@ -32,6 +32,7 @@ from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.summing import GreatestSum
 from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.limits import Limits
 
 SONNET = {"provider": "anthropic", "model": "claude-sonnet-4-5", "max_tokens": 100}
 
@@ -283,3 +284,48 @@ def test_the_work_of_bounding_grows_as_the_graph(
 
     work(10)()
     assert count_lines(work(400)) < 2.3 * count_lines(work(200))
+
+
+def test_a_way_back_through_a_split_adds_the_dearest_of_its_nodes() -> None:
+    """Since its branches need not take turns."""
+    lines = (
+        "START --> Q --> S --> P0 & P1 --> C{x} -->|again| S\nC -->|else| END\n"
+        "P0 -->|error| C\nP1 -->|error| C"
+    )
+    flow = check_task(examine_task(make(lines, "a", "b"), strict=False)).access_flow()
+
+    assert GreatestSum(flow, 50).add({"Q": 100, "P0": 1, "P1": 2}) == 200
+
+
+def test_turns_of_tools_end_with_the_tokens_of_a_run() -> None:
+    """Where its model uses all of them: the last answer comes on top."""
+    few = Provision(limits=Limits(run_steps=2, run_invocations=1))
+    poor = Provision(limits=Limits(run_steps=50, run_tokens=1000, run_invocations=1))
+    plain = bound("START --> P0 --> END").tokens
+    turns = bound("START --> P0 --> END", provision=few, ensembles=["files"])
+    spent = bound("START --> P0 --> END", provision=poor, ensembles=["files"])
+
+    assert plain is not None
+    first, result = plain - 100, 25_000
+    last = first + 2 * 100 + result
+    assert (turns.requests, turns.tokens) == (2, 2 * last + 2 * 100)
+    last = first + 50 * 100 + result
+    assert (spent.requests, spent.tokens) == (50, 1000 + last + 1000 + 100)
+
+
+def test_a_subflow_that_chooses_is_judged_as_well(tmp_path: Path) -> None:
+    """What it comes to and what the judge does are added."""
+    task = make(
+        "START --> S[[below]] -->|good| END\nS --> END",
+        categories={"good": {"description": "It is good."}},
+        prompts=[],
+    )
+    (tmp_path / "below.json").write_text(json.dumps(make("START --> P0 --> END", "a")))
+    (tmp_path / "task.json").write_text(json.dumps(task))
+
+    reading = examine_task(tmp_path / "task.json")
+    found = bound_flow(check_task(reading, Surroundings(variables=())))
+
+    assert found.requests == 1 + 3
+    [excess] = check_budget(found, AdapterConfig(max_tokens=5), reading)
+    assert "S, which may be visited once: lower 'max_tokens' in 'resource_llm'" in excess.message
