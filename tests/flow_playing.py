@@ -15,13 +15,16 @@ import attrs
 
 from flow_tasks import compose_task
 from vibe_llms.events.flow import FlowStartedEvent, LogEvent, NodeStartedEvent
+from vibe_llms.flows.budgets import Budget, Spending
 from vibe_llms.flows.checking import TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents
 from vibe_llms.flows.driving import FlowDriver
+from vibe_llms.flows.performing import Performer
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
-from vibe_llms.flows.visiting import Listener, Spending, VisitOutcome
+from vibe_llms.flows.visiting import Listener, VisitOutcome
+from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.log import MemoryLog, read_events
 
@@ -160,6 +163,7 @@ class Player:
     known: dict[str, tuple[str, int]] = attrs.field(factory=dict)
     failing: float = 0.1
     asked: list[str] = attrs.field(factory=list)
+    budget: Budget = attrs.field(factory=lambda: Budget(AdapterConfig()))
 
     @classmethod
     def remember(cls, seed: int, events: Iterable[object], failing: float = 0.1) -> Player:
@@ -186,10 +190,10 @@ class Player:
         chance = random.Random(f"{self.seed} {name} {number}")
         for _turn in range(chance.randint(0, 4)):
             await asyncio.sleep(0)
-        spending = Spending(requests=1, cost_cents=1.0)
+        self.budget.note(identity, Spending(requests=1, cost_cents=1.0))
         if chance.random() < self.failing:
-            return VisitOutcome(failure="It failed.", spending=spending)
-        return VisitOutcome(response=f"{name} {chance.choice(WORDS)}", spending=spending)
+            return VisitOutcome(failure="It failed.")
+        return VisitOutcome(response=f"{name} {chance.choice(WORDS)}")
 
 
 @attrs.define
@@ -217,22 +221,19 @@ async def play(
         log.append("run", event)
     context = LocalRunContext("run", log, listener=listener)
     state = FlowState.fold(check.access_flow(), context.survey())
-    driver = FlowDriver(
+    config = config or AdapterConfig(max_iterations=200)
+    performer = Performer(
         check=check,
         state=state,
-        context=context,
         visitor=cast("Any", player),
         run_subflow=cast("Any", None),
-        config=config or AdapterConfig(max_iterations=200),
+        config=config,
         variables={},
-        contents=cast("Any", RegistryContents),
+        contents=RegistryContents(
+            registry=check.task.resource_registry, folder=None, bounds=PageBounds()
+        ),
         predicates={},
     )
-    driver.contents = cast("Any", _Empty())
+    driver = FlowDriver(state=state, context=context, performer=performer, config=config)
     await driver.drive(FlowStartedEvent(run_id="run"), before)
     return Played(state, read_events(log), player)
-
-
-class _Empty:
-    async def acquire(self, _: object) -> dict[str, str]:
-        return {}

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import attrs
 
+from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.flow import (
     FlowEndedEvent,
@@ -20,7 +21,14 @@ from vibe_llms.events.flow import (
     NodeFinishedEvent,
     NodeStartedEvent,
 )
-from vibe_llms.exceptions import CorruptionError, RequestError, Stage, StoreError
+from vibe_llms.exceptions import (
+    CorruptionError,
+    RequestError,
+    Stage,
+    StoreError,
+    UnknownConversationError,
+)
+from vibe_llms.flows.budgets import Spending, measure, read_spending
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.machine import Pass, decide
@@ -131,6 +139,29 @@ def find_record(store: ConversationStore | None, run_id: str) -> FlowRecord | No
     with suppress(StoreError):  # what else is wrong with it, whoever takes it up is told
         return read_record(store, run_id)
     return None
+
+
+def measure_run(store: ConversationStore, identity: str) -> Spending:
+    """Adds up what answers have used in a visit, or in a subflow with all of its visits.
+
+    Of what was cut off, too; nothing where that was before anything was said. Does file work.
+    """
+    total, begun = Spending(), dict[tuple[int, str], str]()
+    is_flow = False
+    for each in produce_log(store, identity).read():
+        match each.event:
+            case FlowStartedEvent():
+                is_flow = True
+            case NodeStartedEvent() as event:
+                begun[event.branch, event.purpose] = event.conversation_id
+            case NodeFinishedEvent() as event:
+                total += read_spending(event)
+                begun = {key: value for key, value in begun.items() if key[0] != event.branch}
+    if is_flow:
+        return sum((measure_run(store, each) for each in begun.values()), total)
+    with suppress(UnknownConversationError):
+        total += measure(Conversation.restore(store, identity).canisters)
+    return total
 
 
 def carry_over(

@@ -8,8 +8,8 @@ import attrs
 
 from vibe_llms.events.flow import FlowEndedEvent, FlowReason
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding
+from vibe_llms.flows.budgets import Spending, read_spending
 from vibe_llms.flows.state import FlowState
-from vibe_llms.flows.visiting import Spending
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plain import JsonValue
 from vibe_llms.values import frozen
@@ -56,11 +56,6 @@ class AdapterResult:
     run_id: str = ""
     error: ConverseError | None = None
 
-    @property
-    def spending(self) -> Spending:
-        """What the models' answers have used, together."""
-        return Spending(requests=self.requests, usage=self.usage, cost_cents=self.cost_cents)
-
 
 def refuse(
     findings: Sequence[Finding] = (),
@@ -102,7 +97,7 @@ def produce_result(
         told.append(f"What came of it was not stored: {failure}")
     place = f"{ending.node}: " if ending.node else ""
     spent = Spending(requests=state.requests, usage=state.usage, cost_cents=state.cost_cents)
-    spent += Spending(requests=ending.requests, usage=ending.usage, cost_cents=ending.cost_cents)
+    spent += read_spending(ending)
     return AdapterResult(
         success=is_ended,
         goal_met=ending.goal_met,

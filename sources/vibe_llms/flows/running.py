@@ -14,7 +14,7 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.events.bus import EventBus
-from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
+from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, NodeFinishedEvent, VisitEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -24,14 +24,16 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.flows.asking import access_model
 from vibe_llms.flows.bounds import FlowBound, bound_flow, check_budget
+from vibe_llms.flows.budgets import Budget, Spending, read_spending
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
 from vibe_llms.flows.machine import Visit
 from vibe_llms.flows.naming import find_unknown_names
+from vibe_llms.flows.performing import Performer
 from vibe_llms.flows.predicates import Predicates, survey_predicates
 from vibe_llms.flows.reading import TaskReading, examine_task
-from vibe_llms.flows.records import find_record
+from vibe_llms.flows.records import find_record, measure_run
 from vibe_llms.flows.results import AdapterResult, produce_result, refuse
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision
@@ -81,15 +83,17 @@ class TaskRun:
         before: Visits of another run from which this one goes on.
         config: Instead of the adapter's.
         listener: Instead of the adapter's.
+        budget: What it may use; a part of another's where it is a subflow.
     """
 
     adapter: UniversalAdapter
     reading: TaskReading
     conversation: Conversation
     given: Mapping[str, JsonValue]
-    before: Sequence[FlowEvent] = attrs.field(default=(), kw_only=True)
+    before: Sequence[NodeFinishedEvent] = attrs.field(default=(), kw_only=True)
     config: AdapterConfig = attrs.field(kw_only=True)
     listener: FlowListener | None = attrs.field(kw_only=True)
+    budget: Budget = attrs.field(kw_only=True)
 
     @config.default
     def _take_config(self) -> AdapterConfig:
@@ -98,6 +102,10 @@ class TaskRun:
     @listener.default
     def _take_listener(self) -> FlowListener | None:
         return self.adapter.listener
+
+    @budget.default
+    def _produce_budget(self) -> Budget:
+        return Budget(self.config)
 
     async def look(self) -> TaskCheck:
         """Looks for all that is wrong with it; what it may invoke is connected for that."""
@@ -137,6 +145,7 @@ class TaskRun:
                         approver=self.adapter.approver,
                         limits=application.configuration.limits,
                         flow_id=self.conversation.id,
+                        budget=self.budget,
                     )
                     await self._ensure_budgets(check, visitor)
                     return await self._drive(check, visitor, predicates)
@@ -198,10 +207,10 @@ class TaskRun:
         )
         async with opened as (context, journal):
             state = FlowState.fold(check.access_flow(), context.survey())
-            driver = FlowDriver(
+            await self._survey_budget(state)
+            performer = Performer(
                 check=check,
                 state=state,
-                context=context,
                 visitor=visitor,
                 run_subflow=functools.partial(self._run_subflow, check),
                 config=self.config,
@@ -217,6 +226,9 @@ class TaskRun:
                 predicates=predicates,
                 tell=bus,
             )
+            driver = FlowDriver(
+                state=state, context=context, performer=performer, config=self.config
+            )
             failure: ConverseError | None = None
             try:
                 if state.ending is None or state.ending.reason != "ended":
@@ -228,6 +240,15 @@ class TaskRun:
                     raise  # it has not begun
                 failure = error
         return produce_result(conversation.id, state, check.warnings, failure)
+
+    async def _survey_budget(self, state: FlowState) -> None:
+        """Takes down what was used before: by finished visits, and by those that were cut off."""
+        known = Spending(requests=state.requests, usage=state.usage, cost_cents=state.cost_cents)
+        self.budget.settled = sum(map(read_spending, self.before), known)
+        if (store := self.adapter.store) is None:
+            return
+        for identity in state.begun.values():
+            self.budget.note(identity, await asyncio.to_thread(measure_run, store, identity))
 
     async def _run_subflow(
         self,
@@ -251,7 +272,13 @@ class TaskRun:
                     Conversation.restore, self.adapter.store, identity
                 )
         part = TaskRun(
-            self.adapter, reading, conversation, given, config=self.config, listener=listener
+            self.adapter,
+            reading,
+            conversation,
+            given,
+            config=self.config,
+            listener=listener,
+            budget=self.budget.begin_part(identity),
         )
         result = await part.perform()
         said = " ".join(result.errors)
@@ -261,7 +288,6 @@ class TaskRun:
             waits=said if result.reason == "waiting" else "",
             limit=result.limit,
             error=result.error,
-            spending=result.spending,
         )
 
     @asynccontextmanager

@@ -73,6 +73,8 @@ class FlowState:
         cost_cents: What they cost; ``None`` while no price is known.
         final: What was said when the flow ended; ``None`` before.
         ending: How it came to rest; ``None`` while it is on its way.
+        stuck: Where it came to rest the last time, before it was taken up; empty where it was cut
+            off, or has gone on from there.
     """
 
     flow: Flow
@@ -89,6 +91,7 @@ class FlowState:
     cost_cents: float | None = None
     final: str | None = None
     ending: FlowEndedEvent | None = None
+    stuck: str = ""
     _numbers: int = 0
 
     @classmethod
@@ -104,14 +107,6 @@ class FlowState:
             state.apply(event)
         return state
 
-    @property
-    def tokens(self) -> int:
-        """Input and output of all answers, as far as vendors have said."""
-        usage = self.usage
-        if usage is None:
-            return 0
-        return (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
-
     def apply(self, event: FlowEvent | object) -> None:
         """Goes on by one event."""
         if isinstance(event, NodeFinishedEvent):
@@ -121,6 +116,7 @@ class FlowState:
         elif isinstance(event, FlowEndedEvent):
             self.ending = event
         elif isinstance(event, FlowStartedEvent):
+            self.stuck = "" if self.ending is None else self.ending.node
             self.ending = None
 
     def _finish(self, event: NodeFinishedEvent) -> None:
@@ -128,6 +124,8 @@ class FlowState:
         if self.begun:
             self.begun = {key: each for key, each in self.begun.items() if key[0] != event.branch}
         self.path.append(event.node)
+        if event.node == self.stuck:
+            self.stuck = ""
         if event.response is not None:
             branch.response = self.responses[event.node] = event.response
         if event.category:

@@ -8,7 +8,7 @@ paid for twice: a visit that is taken up finds its conversation, and asks only w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import attrs
@@ -18,11 +18,13 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.engine.states import Reason, State
+from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.exceptions import ConverseError, Stage, UnknownConversationError
+from vibe_llms.exceptions import ConverseError, LimitError, Stage, UnknownConversationError
+from vibe_llms.flows.budgets import Budget, measure
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
-from vibe_llms.instruments.engines import Engine, RunOutcome, price_in_cents
+from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approver
@@ -31,15 +33,13 @@ from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
-    Origin,
     ResultCanister,
     SupervisorCanister,
-    Usage,
     UserCanister,
 )
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.messages.views import add_usages, text_of
+from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.values import frozen
 
@@ -52,29 +52,6 @@ TAG = "flow"
 
 
 @frozen(kw_only=True)
-class Spending:
-    """What answers of models have used.
-
-    Attributes:
-        requests: How many there were.
-        usage: ``None`` where no vendor said.
-        cost_cents: In US cents; ``None`` where no price is known.
-    """
-
-    requests: int = 0
-    usage: Usage | None = None
-    cost_cents: float | None = None
-
-    def __add__(self, other: Spending) -> Spending:
-        costs = [each for each in (self.cost_cents, other.cost_cents) if each is not None]
-        return Spending(
-            requests=self.requests + other.requests,
-            usage=add_usages((self.usage, other.usage)),
-            cost_cents=sum(costs) if costs else None,
-        )
-
-
-@frozen(kw_only=True)
 class VisitOutcome:
     """What came of a visit.
 
@@ -84,7 +61,6 @@ class VisitOutcome:
         limit: The name of the limit that was reached, where that is why.
         error: The same as an error, where there is one.
         waits: What it waits for, in a sentence; then all else is open.
-        spending: What it has used, also before it was cut off.
     """
 
     response: str | None = None
@@ -92,7 +68,6 @@ class VisitOutcome:
     limit: str = ""
     error: ConverseError | None = None
     waits: str = ""
-    spending: Spending = Spending()
 
 
 @frozen(kw_only=True, eq=False)
@@ -106,6 +81,7 @@ class Visitor:
         approver: Is asked about invocations that need it; without one the flow waits.
         limits: What bounds each visit.
         flow_id: The conversation of the flow.
+        budget: What the run may use, and has used.
     """
 
     model: Model
@@ -114,15 +90,29 @@ class Visitor:
     approver: Approver | None
     limits: Limits
     flow_id: str
+    budget: Budget
 
     async def ask(
-        self, conversation_id: str, said: str, instructions: str, listener: Listener
+        self,
+        conversation_id: str,
+        said: str,
+        instructions: str,
+        listener: Listener,
+        *,
+        is_again: bool,
     ) -> VisitOutcome:
-        """Asks the model, which may invoke what there is."""
+        """Asks the model, which may invoke what there is.
+
+        Args:
+            is_again: An earlier run came to rest here: an answer that was none does not count.
+        """
         canisters: list[AnyCanister] = [SupervisorCanister(instructions)] if instructions else []
         conversation = await self._open(conversation_id, [*canisters, UserCanister(said)])
-        outcome = await self._engage(listener, self.limits).answer(conversation)
-        return _conclude(outcome)
+        if is_again and read_tail(conversation.canisters).ends_in_words:
+            conversation.add_canister(UserCanister(said))
+        with self.budget.grant(self.limits) as grant:
+            outcome = await self._answer(conversation, grant.limits, listener)
+        return _conclude(outcome, grant.find_error(outcome.limit))
 
     async def invoke(
         self, conversation_id: str, tool: str, arguments: JsonObject, listener: Listener
@@ -138,10 +128,10 @@ class Visitor:
             )
             conversation.add_canister(call)
         # The model is not asked what to make of the result: that is for the diagram to say.
-        engine = self._engage(listener, attrs.evolve(self.limits, run_steps=0))
-        outcome = await engine.answer(conversation)
-        found = next((each for each in _reverse(outcome) if isinstance(each, ResultCanister)), None)
-        if found is None:
+        limits = attrs.evolve(self.limits, run_steps=0)
+        outcome = await self._answer(conversation, limits, listener)
+        found = outcome.conversation.last_message
+        if outcome.state is State.AWAIT or not isinstance(found, ResultCanister):
             return _conclude(outcome)
         if found.is_error:
             return VisitOutcome(failure=f"{tool} failed: {text_of(found)}")
@@ -149,26 +139,35 @@ class Visitor:
 
     async def judge(
         self, conversation_id: str, question: str, schema: JsonObject, listener: Listener
-    ) -> tuple[JsonValue, Spending]:
+    ) -> JsonValue:
         """Asks the model for an answer of a form; tools it has none.
 
         Raises:
+            LimitError: A budget is used up.
             ConverseError: No answer came, or none that fits.
         """
         conversation = await self._open(conversation_id, [])
-        channel: AsyncChannel[JsonValue] = AsyncChannel(
-            self.model,
-            parser=Parser(schema),
-            conversation=conversation,
-            store=self.store,
-            limits=self.limits,
-            listener=listener,
-        )
-        reply = await (channel.resume() if len(conversation) else channel.ask(question))
-        return reply.value, measure(channel.conversation.canisters)
+        with self.budget.grant(self.limits) as grant:
+            channel: AsyncChannel[JsonValue] = AsyncChannel(
+                self.model,
+                parser=Parser(schema),
+                conversation=conversation,
+                store=self.store,
+                limits=grant.limits,
+                listener=listener,
+            )
+            try:
+                reply = await (channel.resume() if len(conversation) else channel.ask(question))
+            finally:
+                self.budget.note(conversation_id, measure(channel.conversation.canisters))
+        if not reply.has_value and (error := grant.find_error(reply.outcomes[-1].limit)):
+            raise error
+        return reply.value
 
-    def _engage(self, listener: Listener, limits: Limits) -> Engine:
-        return Engine(
+    async def _answer(
+        self, conversation: Conversation, limits: Limits, listener: Listener
+    ) -> RunOutcome:
+        engine = Engine(
             self.model,
             self.registry,
             approver=self.approver,
@@ -176,6 +175,11 @@ class Visitor:
             store=self.store,
             listener=listener,
         )
+        run = engine.prepare(conversation)
+        try:
+            return await run.perform()
+        finally:  # also where it is cut off
+            self.budget.note(conversation.id, measure(run.conversation.canisters))
 
     async def _open(self, identity: str, canisters: Iterable[AnyCanister]) -> Conversation:
         """Returns the conversation of a visit as far as it has come; else a new one."""
@@ -190,34 +194,21 @@ class Visitor:
         return Conversation(id=identity, canisters=canisters, metadata=metadata)
 
 
-def measure(canisters: Sequence[AnyCanister]) -> Spending:
-    """Adds up what the answers in a conversation used."""
-    origins: dict[str, Origin] = {}
-    for canister in canisters:
-        origin = getattr(canister, "origin", None)
-        if origin is not None:
-            origins.setdefault(getattr(canister, "turn_id", None) or canister.id, origin)
-    costs = [cost for each in origins.values() if (cost := price_in_cents(each)) is not None]
-    return Spending(
-        requests=len(origins),
-        usage=add_usages(each.usage for each in origins.values()),
-        cost_cents=sum(costs) if costs else None,
-    )
+def _conclude(outcome: RunOutcome, error: LimitError | None = None) -> VisitOutcome:
+    """Tells what came of a visit.
 
-
-def _conclude(outcome: RunOutcome) -> VisitOutcome:
-    spending = measure(outcome.conversation.canisters)
+    Args:
+        error: Why the flow cannot go on, where a limit was reached and that was a budget.
+    """
     if outcome.state is State.AWAIT:
         names = ", ".join(dict.fromkeys(request.name for request in outcome.requests))
-        return VisitOutcome(waits=f"{names} waits for an approval.", spending=spending)
-    if outcome.reason is Reason.ANSWERED:
-        return VisitOutcome(response=outcome.text, spending=spending)
-    if outcome.limit == _CUT and outcome.text:  # half an answer is one, and the flow may say so
-        return VisitOutcome(response=outcome.text, limit=_CUT, spending=spending)
-    detail = outcome.detail or "There was no answer."
-    error = outcome.error or ConverseError(detail=detail, stage=Stage.EXECUTE)
-    return VisitOutcome(failure=detail, limit=outcome.limit, error=error, spending=spending)
-
-
-def _reverse(outcome: RunOutcome) -> Iterable[AnyCanister]:
-    return reversed(outcome.conversation.canisters)
+        return VisitOutcome(waits=f"{names} waits for an approval.")
+    if error is not None:
+        return VisitOutcome(failure=str(error), limit=error.limit, error=error)
+    if outcome.text and (outcome.reason is Reason.ANSWERED or outcome.limit == _CUT):
+        # half an answer is one, and the flow may say so
+        return VisitOutcome(response=outcome.text, limit=outcome.limit)
+    silence = "The model said nothing." if outcome.reason is Reason.ANSWERED else ""
+    detail = silence or outcome.detail or "There was no answer."
+    failure = outcome.error or ConverseError(detail=detail, stage=Stage.EXECUTE)
+    return VisitOutcome(failure=detail, limit=outcome.limit, error=failure)

@@ -92,7 +92,7 @@ def test_a_run_that_reached_a_limit_is_resumed_with_a_higher_one(vibe: Vibe, hom
     (run_id,) = find_runs(home)
 
     assert outcome.code == ExitCode.LIMIT
-    assert "max_iterations = 2 was reached before P1" in outcome.err
+    assert "P1: The limit max_iterations = 2 was reached" in outcome.err
     assert f"vibe flow resume {run_id}" in outcome.err
     outcome = vibe("flow", "resume", run_id[:8], "--max-iterations", "9")
     assert (outcome.code, outcome.out) == (0, "two\n")

@@ -1,0 +1,253 @@
+"""One visit of a node: what it renders and asks, which category that is, and where it leads."""
+
+from __future__ import annotations
+
+import functools
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, cast
+
+import attrs
+
+from vibe_llms.events.flow import (
+    FlowReason,
+    LogEvent,
+    NodeFinishedEvent,
+    NodeStartedEvent,
+    VisitEvent,
+)
+from vibe_llms.events.stream import StreamEvent
+from vibe_llms.exceptions import ConverseError, LimitError
+from vibe_llms.flows.budgets import BUDGETS
+from vibe_llms.flows.categorizing import Category, categorize
+from vibe_llms.flows.checking import TaskCheck
+from vibe_llms.flows.contents import RegistryContents, survey_contents
+from vibe_llms.flows.graphs import Exits, FlowNode, NodeKind
+from vibe_llms.flows.interpolation import Template, TemplateScope, render_template
+from vibe_llms.flows.invoking import render_arguments
+from vibe_llms.flows.judging import Judge
+from vibe_llms.flows.machine import ENGAGED, Visit, choose, escape, find_round
+from vibe_llms.flows.predicates import Predicates
+from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.flows.state import FlowState
+from vibe_llms.flows.subflows import INPUT
+from vibe_llms.flows.tasks import CONTENT
+from vibe_llms.flows.visiting import Listener, Visitor, VisitOutcome
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.plugins.specification.flows import PredicateContext
+from vibe_llms.values import define, frozen
+
+
+class RunSubflow(Protocol):
+    """Runs another task as a part of this one."""
+
+    async def __call__(
+        self,
+        visit: Visit,
+        conversation_id: str,
+        variables: Mapping[str, JsonValue],
+        listener: Listener,
+    ) -> VisitOutcome:
+        """Runs the task that a node names, in a conversation of its own."""
+
+
+class EmitStart(Protocol):
+    """Writes down that a visit begins, before anything is sent."""
+
+    async def __call__(self, event: NodeStartedEvent, *, durable: bool) -> None:
+        """Writes it down."""
+
+
+@frozen(kw_only=True)
+class Rest:
+    """Why a flow comes to rest before its end."""
+
+    reason: FlowReason
+    node: str = ""
+    limit: str = ""
+    detail: str = ""
+    error: ConverseError | None = None
+
+
+@define(kw_only=True, eq=False, slots=False)
+class Performer:
+    """Performs visits, for one run of a flow.
+
+    Attributes:
+        check: The task, looked at and found right.
+        state: Where the run stands.
+        visitor: Asks models and invokes tools.
+        run_subflow: Runs what subflow nodes name.
+        config: What bounds the run.
+        variables: For ``{{name}}``.
+        contents: Of the registry's entries, as far as prompts put them in.
+        predicates: Of the plugins.
+        tell: Hears of what happens within visits.
+    """
+
+    check: TaskCheck
+    state: FlowState
+    visitor: Visitor
+    run_subflow: RunSubflow
+    config: AdapterConfig
+    variables: Mapping[str, JsonValue]
+    contents: RegistryContents
+    predicates: Predicates
+    tell: Callable[[VisitEvent], object] | None = None
+
+    async def perform(self, visit: Visit, emit: EmitStart) -> NodeFinishedEvent | Rest:
+        """Performs a visit, and returns where the flow goes on, or why it cannot."""
+        outcome = VisitOutcome()
+        if visit.node.kind in ENGAGED:
+            identity = await self.begin(visit, "", emit)
+            outcome = await self._engage(visit, identity)
+            if outcome.waits:
+                return Rest(reason="waiting", node=visit.node.id, detail=outcome.waits)
+        return await self._conclude(visit, outcome, emit)
+
+    async def _engage(self, visit: Visit, identity: str) -> VisitOutcome:
+        node, branch, visitor = visit.node, visit.branch, self.visitor
+        listener = self._listen(visit)
+        try:
+            scope = await self._compose_scope(visit)
+            if node.kind is NodeKind.TOOL:
+                invocation = self.check.invocations[node.id]
+                arguments = render_arguments(invocation, scope)
+                return await visitor.invoke(identity, invocation.tool, arguments, listener)
+            if node.kind is NodeKind.SUBFLOW:
+                given = {**self.variables, INPUT: branch.response}
+                return await self.run_subflow(visit, identity, given, listener)
+            index = cast("int", node.prompt)
+            said, instructions = render_template(self.check.templates[index], scope), ""
+            if self.check.task.prompts[index].role == "system":
+                said, instructions = branch.response or self.check.task.goal.description, said
+            is_again = self.state.stuck == node.id
+            return await visitor.ask(identity, said, instructions, listener, is_again=is_again)
+        except ConverseError as error:
+            return VisitOutcome(failure=str(error), error=error)
+
+    async def _conclude(
+        self, visit: Visit, outcome: VisitOutcome, emit: EmitStart
+    ) -> NodeFinishedEvent | Rest:
+        """Finds out where the flow goes on after a visit; or why it cannot."""
+        node, exits = visit.node, self.state.flow.exits[visit.node.id]
+        category, edges = None, exits.onward
+        detail, limit, error = outcome.failure, outcome.limit, outcome.error
+        if limit in BUDGETS:  # what is to follow a limit would cost something, too
+            edges = ()
+        elif outcome.failure or (limit and exits.limit):
+            edges = escape(exits, is_limit=bool(limit))
+            detail = detail or f"The limit {limit} was reached."
+        elif exits.choices:
+            said = visit.branch.response if outcome.response is None else outcome.response
+            try:
+                category = await self._categorize(visit, said, exits, emit)
+            except LimitError as caught:
+                edges, detail, limit, error = (), str(caught), caught.limit, caught
+            except ConverseError as caught:
+                edges, detail, error = escape(exits, is_limit=False), str(caught), caught
+            else:
+                edges = choose(exits, category.name)
+                if not edges:
+                    edges = escape(exits, is_limit=False)
+                    detail = f"{category.evidence} {node.id} has no edge for that."
+        if not edges:
+            reason: FlowReason = "limit" if limit else "failed"
+            return Rest(reason=reason, node=node.id, limit=limit, detail=detail, error=error)
+        begun = self.state.begun
+        kept = [begun[key] for key in begun if key[0] == visit.branch.number]
+        return NodeFinishedEvent(
+            node=node.id,
+            visit=visit.number,
+            branch=visit.branch.number,
+            edges=edges,
+            response=outcome.response,
+            category=category.name if category else "",
+            confidence=category.confidence if category else 1.0,
+            evidence=category.evidence if category else "",
+            detail=detail,
+            **attrs.asdict(self.visitor.budget.settle(kept), recurse=False),
+        )
+
+    async def _categorize(self, visit: Visit, said: str, exits: Exits, emit: EmitStart) -> Category:
+        return await categorize(
+            said,
+            tuple(dict.fromkeys(edge.label for edge in exits.choices)),
+            self.check.task.categories,
+            predicates=self.predicates,
+            judge=self.produce_judge(visit, "category", emit),
+            context=PredicateContext(variables=self.variables, responses=self.state.responses),
+        )
+
+    def produce_judge(self, visit: Visit, purpose: str, emit: EmitStart) -> Judge:
+        """Makes what asks the model in a conversation of its own, which is taken up again."""
+
+        async def judge(question: str, schema: JsonObject) -> JsonValue:
+            identity = await self.begin(visit, purpose, emit)
+            return await self.visitor.judge(identity, question, schema, self._listen(visit))
+
+        return judge
+
+    async def begin(self, visit: Visit, purpose: str, emit: EmitStart) -> str:
+        """Returns the conversation of a visit, which is written down before anything is sent."""
+        known = self.state.begun.get((visit.branch.number, purpose))
+        if known is not None:
+            return known
+        event = NodeStartedEvent(
+            node=visit.node.id,
+            visit=visit.number,
+            branch=visit.branch.number,
+            conversation_id=produce_identity(),
+            purpose=purpose,
+        )
+        # What an invocation did must be found again also when the power fails.
+        await emit(event, durable=True)
+        return event.conversation_id
+
+    def _listen(self, visit: Visit) -> Listener:
+        def hear(event: LogEvent | StreamEvent) -> None:
+            if self.tell is not None:
+                self.tell(
+                    VisitEvent(
+                        node=visit.node.id,
+                        visit=visit.number,
+                        branch=visit.branch.number,
+                        event=event,
+                    )
+                )
+
+        return hear
+
+    async def _compose_scope(self, visit: Visit) -> TemplateScope:
+        wanted = survey_contents(self._survey_templates(visit.node))
+        contents = await self.contents.acquire(wanted)
+        fields = self._fields
+        put_in: dict[str, Mapping[str, str]] = {
+            name: {**fields[name], CONTENT: text} for name, text in contents.items()
+        }
+        return TemplateScope(
+            variables=self.variables,
+            registry=ChainMap(put_in, fields),
+            responses=ChainMap(self.state.responses, self._silence),
+            loop=find_round(visit.branch, self.state, self.config.max_iterations),
+        )
+
+    @functools.cached_property
+    def _fields(self) -> dict[str, Mapping[str, str]]:
+        """What templates can say of each entry of the registry, but for its content."""
+        entries = self.check.task.resource_registry.entries
+        return {entry.name: {**entry.survey_fields(), CONTENT: ""} for entry in entries}
+
+    @functools.cached_property
+    def _silence(self) -> dict[str, str]:
+        """What was not said yet is empty: the check has warned of it."""
+        return dict.fromkeys(self.state.flow.nodes, "")
+
+    def _survey_templates(self, node: FlowNode) -> Sequence[Template]:
+        """Returns the templates that a visit of a node renders."""
+        if node.prompt is not None:
+            return [self.check.templates[node.prompt]]
+        invocation = self.check.invocations.get(node.id)
+        values = () if invocation is None else invocation.arguments.values()
+        return [value for value in values if isinstance(value, Template)]
