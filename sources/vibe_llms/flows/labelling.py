@@ -10,7 +10,11 @@ from vibe_llms.flows.graphs import Flow
 from vibe_llms.mermaid import Diagram, Edge, LabelKind
 from vibe_llms.mermaid.spans import Edit, apply_edits
 
-_SPECIAL = re.compile('["#%`\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
+_SPECIAL = re.compile(
+    '["#%`\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]'
+    # what Mermaid looks for in the whole text: the names of other diagrams, and directions
+    r"|C(?=4(?:Container|Component|Dynamic|Deployment))|(?<=direction)\s"
+)
 
 
 def quote(text: str) -> str:

@@ -199,10 +199,18 @@ class _Reader:
             self.fail("stands where the entry before it must have ended")
 
     def store(self, values: dict[str, object], key: object, value: object, begin: int) -> None:
-        name = write_key(key)
+        name = self.name(key, begin)
         if name in values:
             self.fail(f"begins the key {name} for the second time", begin)
         values[name] = value
+
+    def name(self, key: object, begin: int) -> str:
+        """Returns a key as JavaScript makes a text of it."""
+        if not isinstance(key, list):
+            return "[object Object]" if isinstance(key, dict) else write_key(key)
+        if any(isinstance(each, list) for each in key):
+            self.fail("begins a key with a list inside of a list", begin)
+        return ",".join("" if each is None else self.name(each, begin) for each in key)
 
     # Values
 
@@ -255,7 +263,7 @@ class _Reader:
             if closing == "}":
                 self.store(pairs, key, value, start)
             else:
-                items.append({write_key(key): value} if is_pair else key)
+                items.append({self.name(key, start): value} if is_pair else key)
             self.skip()
             is_next = self.peek() == ","
             self.position += is_next
