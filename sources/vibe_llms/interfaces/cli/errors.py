@@ -31,7 +31,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.SUCCESS: "All went well.",
     ExitCode.DEFECT: "A defect of vibe itself; please report it with what --debug shows. Of "
     "`batch` and `conformance`: they came to their end, and something failed on the way. Of "
-    "`flow`: it came to its end and has not met its goal.",
+    "`flow`: a tool failed, or it came to its end and has not met its goal.",
     ExitCode.USAGE: "The command line does not make sense.",
     ExitCode.CONFIGURATION: "The configuration does not hold, or a plugin or package is missing.",
     ExitCode.NOT_FOUND: "No conversation, model or other thing has this name, or several have.",

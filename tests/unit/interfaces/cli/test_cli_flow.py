@@ -215,3 +215,17 @@ def test_the_group_says_what_it_has(vibe: Vibe, arguments: tuple[str, ...]) -> N
     outcome = vibe("flow", *arguments)
     assert outcome.code == 0
     assert "resume" in outcome.out
+
+
+def test_a_tool_that_fails_is_no_failure_of_the_model(vibe: Vibe, home: Path) -> None:
+    """Where nobody can be asked for an approval it fails; resumed with one, it is executed."""
+    diagram = "START --> P0 --> T[/\"run_command command='echo done'\"/] --> END"
+    task = write_task(home, diagram, "x", ensembles=["shell"])
+
+    refused = vibe("flow", "run", task)
+    (run_id,) = find_runs(home)
+    allowed = vibe("flow", "resume", run_id, "--allow", "run_command")
+
+    assert refused.code == ExitCode.INCOMPLETE
+    assert "vibe: error: T: run_command failed: The call was not approved." in refused.err
+    assert (allowed.code, allowed.out.strip()) == (0, "done")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from vibe_llms.events.flow import FlowEvent, VisitEvent
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.flows.adapter import UniversalAdapter
 from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
@@ -167,7 +168,11 @@ def _choose_code(result: AdapterResult) -> ExitCode:
         case "cancelled":
             return ExitCode.INTERRUPTED
         case _:
-            return ExitCode.PROVIDER if result.error is None else classify_error(result.error)
+            # of no kind: a tool that failed, or a choice where nothing fits, and no model
+            error = result.error
+            if error is None or type(error) is ConverseError:
+                return ExitCode.INCOMPLETE
+            return classify_error(error)
 
 
 def _complain(text: str) -> None:
