@@ -85,6 +85,22 @@ def test_a_run_is_shown_as_mermaid_as_json_and_as_a_page(
     assert "Again: Say tides" in (home / "run.html").read_text("utf-8")
 
 
+def test_a_run_keeps_a_page_where_one_is_wanted(vibe: Vibe, home: Path) -> None:
+    """From its beginning to its end; where it cannot be written, the run goes on all the same."""
+    task = write_task(home)
+
+    outcome = vibe("flow", "run", task, "--html", "run.html")
+    assert (outcome.code, outcome.out) == (0, "Again: Say tides\n")
+    assert f"in a browser: {(home / 'run.html').as_uri()}" in outcome.err
+    page = (home / "run.html").read_text("utf-8")
+    assert "✓ goal met" in page
+    assert '"is_live": false' in page
+
+    outcome = vibe("flow", "run", task, "--html", "nowhere/run.html")
+    assert (outcome.code, outcome.out) == (0, "Again: Say tides\n")
+    assert outcome.err.count("cannot be written") == 1
+
+
 def test_two_versions_are_told_apart(vibe: Vibe, home: Path) -> None:
     """Nodes, edges, prompts and what else a task has; the exit code is that of diff."""
     old = write_task(home)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -123,10 +122,21 @@ async def _follow(
     if html is None:
         yield str
         return
+    from vibe_llms.exceptions import StoreError
     from vibe_llms.flows.live_pages import LivePage
     from vibe_llms.interfaces.cli.exchanging import save_document
 
-    save = functools.partial(save_document, path=Path(html))
+    path, complaints = Path(html), list[str]()
+
+    def save(page: str) -> None:
+        try:
+            save_document(page, path)
+        except StoreError as error:  # which is no reason to stop what was paid for
+            if not complaints:
+                complaints.append(str(error))
+                note(complaints[0])
+
+    note(f"The run can be followed in a browser: {path.absolute().as_uri()}")
     async with LivePage(application.store, save) as page:
         yield page.feed
 
