@@ -138,6 +138,7 @@ async def test_no_label_of_a_diagram_acts(tab: Tab, tmp_path: Path) -> None:
     assert tab.requests == [path.as_uri()]
     assert await tab.evaluate("window.harm") is None
     assert await tab.evaluate("document.querySelectorAll('#drawing svg .node').length") == 3
+    assert await tab.evaluate("document.querySelectorAll('#drawing img').length") == 0
 
 
 async def test_a_policy_forbids_to_fetch_and_to_run_more(tab: Tab, tmp_path: Path) -> None:

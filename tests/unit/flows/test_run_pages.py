@@ -72,7 +72,8 @@ def test_a_page_says_what_happened_at_each_node() -> None:
 
 def test_nothing_that_is_said_can_leave_its_place() -> None:
     """Neither in an answer nor in the diagram; and no script runs but the two of ours."""
-    task = compose_task(f'START --> P0["{html.escape(ATTACK)}"] --> END', "{{said}}")
+    label = ATTACK.replace('"', "'")
+    task = compose_task(f'START --> P0["{label}"] --> END', "{{said}}")
     task["goal"]["description"] = ATTACK
     store = MemoryStore()
     result = run_task(task, variables={"said": ATTACK}, store=store)
@@ -151,13 +152,27 @@ async def test_a_page_follows_its_run() -> None:
         log.append("run", started)
         live.feed(started)
         await is_saved.wait()
-        live.feed(None)  # nothing is new: it is not saved again
         log.append("run", FlowEndedEvent(run_id="run", reason="cancelled", node="P0"))
 
     assert read_data(pages[0])["is_live"] is True
     assert 'http-equiv="refresh" content="2"' in pages[0]
     assert read_data(pages[-1])["is_live"] is False
     assert len(pages) == 2
+
+
+async def test_a_page_is_saved_when_it_has_changed() -> None:
+    """And not because something has happened that it does not show."""
+    store, pages = MemoryStore(), list[str]()
+    store.create("run", ConversationMetadata())
+    started = FlowStartedEvent(run_id="run", task=compose_task(DIAGRAM, "a", "b"))
+    produce_log(store, "run").append("run", started)
+
+    async with LivePage(store, pages.append, pause_seconds=0) as live:
+        live.feed(started)
+        while not pages:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    assert len(pages) == 1
 
 
 async def test_a_run_that_never_began_has_no_page() -> None:
