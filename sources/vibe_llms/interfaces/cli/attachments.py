@@ -15,37 +15,16 @@ from vibe_llms.messages.contents import (
     MediaContent,
     choose_media,
 )
+from vibe_llms.messages.signatures import recognize
 from vibe_llms.plain import escape_halves
 
 Attachment: TypeAlias = DocumentCanister | MediaContent
 
-_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
-    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
-    (0, b"\xff\xd8\xff", "image/jpeg"),
-    (0, b"GIF87a", "image/gif"),
-    (0, b"GIF89a", "image/gif"),
-    (8, b"WEBP", "image/webp"),
-    (4, b"ftypheic", "image/heic"),
-    (4, b"ftypavif", "image/avif"),
-    (4, b"ftypM4A", "audio/mp4"),
-    (4, b"ftyp", "video/mp4"),
-    (0, b"\x1a\x45\xdf\xa3", "video/webm"),
-    (8, b"WAVE", "audio/wav"),
-    (0, b"fLaC", "audio/flac"),
-    (0, b"OggS", "audio/ogg"),
-    (0, b"ID3", "audio/mpeg"),
-    (0, b"\xff\xfb", "audio/mpeg"),
-    (0, b"%PDF-", "application/pdf"),
-    (0, b"PK\x03\x04", "application/zip"),
-)
-"""Where in a file which bytes stand, and what it is then; the first that fits."""
-
 
 def recognize_type(data: bytes, name: str = "") -> str:
     """Returns the media type: by the content, and only where that says nothing by the name."""
-    for offset, signature, media_type in _SIGNATURES:
-        if data.startswith(signature, offset):
-            return _refine_zip(name) if media_type == "application/zip" else media_type
+    if found := recognize(data):
+        return _refine_zip(name) if found == "application/zip" else found
     guessed = _guess_type(name)
     if _is_text(data) or _is_misencoded(data, guessed):
         return guessed if guessed.startswith("text/") else "text/plain"

@@ -140,7 +140,7 @@ def test_every_answer_comes_back_as_it_was(message: Json) -> None:
 
 def test_sound_comes_in_pieces() -> None:
     """Each is whole base 64; the name and the time come apart, and no word of its kind."""
-    first, second = (base64.b64encode(piece).decode() for piece in (b"RIFF", b"1234567"))
+    first, second = (base64.b64encode(piece).decode() for piece in (b"RIFF", b"1234WAVE"))
     response = read_stream(
         [
             delta(audio={"id": "audio-1", "transcript": "He"}),
@@ -152,7 +152,7 @@ def test_sound_comes_in_pieces() -> None:
 
     (sound,) = response.canisters[0].content
     assert isinstance(sound, AudioContent)
-    assert (sound.data, sound.file_id) == (b"RIFF1234567", "audio-1")
+    assert (sound.data, sound.file_id) == (b"RIFF1234WAVE", "audio-1")
     assert (sound.transcript, sound.mime_type) == ("Hey.", "audio/wav")
 
 

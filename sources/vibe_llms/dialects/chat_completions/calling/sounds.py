@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -11,16 +11,8 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.payloads import decode_exactly, read_payload
 from vibe_llms.messages.contents import AudioContent
+from vibe_llms.messages.signatures import recognize
 from vibe_llms.values import define
-
-_BEGINNINGS: Final = (
-    (b"RIFF", "audio/wav"),
-    (b"ID3", "audio/mpeg"),
-    (b"\xff\xfb", "audio/mpeg"),
-    (b"\xff\xf3", "audio/mpeg"),
-    (b"fLaC", "audio/flac"),
-    (b"OggS", "audio/ogg"),
-)
 
 
 @define
@@ -53,7 +45,8 @@ class Sound:
         pieces = [decode_exactly(chunk) for chunk in self._chunks]
         known = [piece for piece in pieces if piece is not None]
         data = b"".join(known)
-        fields: dict[str, Any] = {"mime_type": name_sound(data), "data": data}
+        kind = recognize(data, "audio/") or "audio/pcm"  # bare samples have no beginning
+        fields: dict[str, Any] = {"mime_type": kind, "data": data}
         if len(known) < len(pieces):  # no base 64, or of an unusual spelling: kept as it is
             fields = read_payload("".join(self._chunks), "audio/*")
         identity = self._rest.pop("id", None)
@@ -63,11 +56,3 @@ class Sound:
             transcript="".join(self._words) or None,
             native=make_native(PROTOCOL, self._rest),
         )
-
-
-def name_sound(data: bytes) -> str:
-    """Returns the type of sound by its first bytes; without a word they are bare samples."""
-    for beginning, mime_type in _BEGINNINGS:
-        if data.startswith(beginning):
-            return mime_type
-    return "audio/pcm"
