@@ -45,15 +45,12 @@ class Readings:
 
 
 NAMES = tuple(field.name for field in attrs.fields(Readings))
-_BEFORE_GENERATING = {
-    f"run_{name}": name for name in ("steps", "tokens", "cents", "faults", "seconds")
-}
 
 
 def find_reached(readings: Readings, limits: Limits) -> str:
     """Returns the limit that forbids another generation; empty where none does."""
-    for limit, name in _BEFORE_GENERATING.items():
-        used = getattr(readings, name)
+    for name in ("steps", "tokens", "cents", "faults", "seconds"):
+        used, limit = getattr(readings, name), f"run_{name}"
         if used is not None and used >= getattr(limits, limit):
             return limit
     return ""
