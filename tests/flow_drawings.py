@@ -110,6 +110,17 @@ def draw_nest(size: int) -> list[tuple[str, str, str]]:
     return edges
 
 
+def draw_nested_loops(size: int) -> list[tuple[str, str, str]]:
+    """Loops within loops within loops."""
+    depth = size // 3
+    heads = [f"h{each}([x3])" for each in range(depth)] + ["body"]
+    edges = [("n0", "", heads[0]), (heads[0], "done", f"n{size}")]
+    for each, head in enumerate(heads[:-1]):
+        edges += [(head, "", heads[each + 1])]
+        edges += [(heads[each + 1], "done", f"a{each}"), (f"a{each}", "", head)]
+    return edges
+
+
 def draw_islands(size: int) -> list[tuple[str, str, str]]:
     """Very many parts that nobody comes to, and circles."""
     return [("n0", "", f"n{size}")] + [

@@ -54,22 +54,39 @@ class Dominators:
 def find_natural_loops(
     successors: Successors, dominators: Dominators, heads: Iterable[str]
 ) -> dict[str, frozenset[str]]:
-    """Returns for each head itself, and all from which an edge that it dominates leads back."""
+    """Returns for each head itself, and all from which an edge that it dominates leads back.
+
+    Such loops are nested or apart, so that an inner one is gone through once, and taken as a whole
+    into those around it.
+    """
     before: dict[str, list[str]] = {}
     for name in dominators.immediate:
         for each in successors[name]:
             before.setdefault(each, []).append(name)
-    found = {}
-    for head in heads:
+    found = {head: frozenset({head}) for head in heads}
+    above: dict[str, str] = {}
+    for head in reversed([name for name in dominators.immediate if name in found]):
         members = {head}
         pending = [each for each in before.get(head, ()) if dominators.dominates(head, each)]
         while pending:
-            name = pending.pop()
+            name = _climb(above, pending.pop())
             if name not in members:
-                members.add(name)
+                members |= found.get(name, {name})
+                above[name] = head
                 pending += before.get(name, ())
         found[head] = frozenset(members)
     return found
+
+
+def _climb(above: dict[str, str], name: str) -> str:
+    """Returns the outermost loop that a node is known to be in, and makes the way there short."""
+    way = []
+    while name in above:
+        way.append(name)
+        name = above[name]
+    for each in way:
+        above[each] = name
+    return name
 
 
 def find_cycles(successors: Successors) -> list[list[str]]:

@@ -89,6 +89,9 @@ class Knowledge:
 
         What leads back to its node leads to a copy of that, and only this one can be left.
         """
+        before: dict[str, list[str]] = {name: [] for name in self._flow.nodes}
+        for edge in self._flow.edges:
+            before[edge.target].append(edge.source)
         for name, inside in self._flow.loops.items():
             again, out = self._flow.exits[name].split(inside)
             if not again or not out or self._flow.nodes[name].bound == 0:
@@ -97,7 +100,9 @@ class Knowledge:
             self._successors[copy] = self._successors[name]
             first = {self._flow.edges[edge].target for edge in again}
             self._successors[name] = [each for each in self._successors[name] if each in first]
-            for each in inside:
+            for each in before[name]:
+                if each not in inside:
+                    continue
                 for known in {each, self._spoken.get(each, each), each + _AGAIN}:
                     if known in self._successors:
                         following = self._successors[known]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flow_graphs import draw
-from vibe_llms.flows.dominance import Dominators, find_components
+from vibe_llms.flows.dominance import Dominators, find_components, find_natural_loops
 from vibe_llms.flows.graphs import Exits
 
 
@@ -60,6 +60,26 @@ def test_nodes_that_lead_to_each_other_are_one_component(graph: list[list[int]])
         for other in reached[one]:
             assert place[other] <= place[one]
             assert (place[other] == place[one]) == (one in reached[other])
+
+
+@given(GRAPHS)
+def test_a_loop_is_what_leads_back_to_its_head(graph: list[list[int]]) -> None:
+    """Without passing it, along edges from what it dominates."""
+    successors = {f"n{here}": [f"n{each}" for each in there] for here, there in enumerate(graph)}
+    dominators = Dominators(successors, "n0")
+    found = find_natural_loops(successors, dominators, successors)
+    for head, members in found.items():
+        backs = {
+            name
+            for name in dominators.immediate
+            if head in successors[name] and dominators.dominates(head, name)
+        }
+        leading = {
+            name
+            for name in dominators.immediate
+            if name != head and backs & reach(successors, name, without=head)
+        }
+        assert members == {head} | leading | (backs & {head})
 
 
 def test_branches_meet_where_all_ways_from_their_split_lead_through() -> None:

@@ -17,6 +17,7 @@ from flow_drawings import (
     draw_ladder,
     draw_loops,
     draw_nest,
+    draw_nested_loops,
     drawings,
     write_whole,
 )
@@ -120,7 +121,15 @@ def test_a_flow_that_passes_comes_to_its_end(
 
 @pytest.mark.parametrize(
     "draw",
-    [draw_chain, draw_ladder, draw_loops, draw_branches, draw_nest, draw_islands],
+    [
+        draw_chain,
+        draw_ladder,
+        draw_loops,
+        draw_branches,
+        draw_nest,
+        draw_nested_loops,
+        draw_islands,
+    ],
 )
 def test_the_work_grows_as_the_graph(draw: Callable[[int], list[tuple[str, str, str]]]) -> None:
     """Twice the nodes are at most about twice the work, parsing included."""
