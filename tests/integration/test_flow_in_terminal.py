@@ -14,7 +14,7 @@ def test_a_run_is_drawn_while_it_goes_on_and_its_end_stays(tmp_path: Path) -> No
     """Then comes the response; the page that was asked for follows the same run."""
     script = write_script(
         tmp_path,
-        {"match": "left", "contents": [{"text": "a tide comes in " * 6}], "delay_seconds": 0.02},
+        {"match": "left", "contents": [{"text": "a tide comes in " * 6}], "delay_seconds": 0.05},
         {"match": "right", "contents": [{"text": "B"}]},
         {"contents": [{"text": "the end"}]},
     )
