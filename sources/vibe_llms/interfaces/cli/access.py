@@ -9,7 +9,7 @@ from vibe_llms.configuration.definitions import DIRECTORY_STORE
 from vibe_llms.interfaces.cli.program import remember_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from vibe_llms.application import Application
     from vibe_llms.configuration.classes import Configuration
@@ -157,6 +157,24 @@ def find_newest_identity(store: ConversationStore) -> str:
             detail="There is no conversation yet.", remedy="`vibe chat` begins one."
         )
     return rows[0].id
+
+
+def find_parts(store: ConversationStore, identities: Sequence[str]) -> list[str]:
+    """Returns the conversations that are parts of others, and the parts of these."""
+    from vibe_llms.conversations.tags import PART_TAG
+
+    parts: dict[str, list[str]] = {}
+    for row in open_index(store).survey(limit=None, parts=True):
+        for tag in row.tags:
+            if tag.startswith(PART_TAG):
+                parts.setdefault(tag.removeprefix(PART_TAG), []).append(row.id)
+    found: list[str] = []
+    pending = list(identities)
+    while pending:
+        own = [each for each in parts.pop(pending.pop(), ()) if each not in identities]
+        found += own
+        pending += own
+    return found
 
 
 def find_identity(store: ConversationStore, prefix: str | None) -> str:

@@ -229,3 +229,18 @@ def test_a_tool_that_fails_is_no_failure_of_the_model(vibe: Vibe, home: Path) ->
     assert refused.code == ExitCode.INCOMPLETE
     assert "vibe: error: T: run_command failed: The call was not approved." in refused.err
     assert (allowed.code, allowed.out.strip()) == (0, "done")
+
+
+def test_with_a_run_its_visits_are_deleted_too(vibe: Vibe, home: Path) -> None:
+    """Those of its subflows among them; nobody would find them again."""
+    write_task(home, "START --> P0 --> END", "inner {{input}}", name="inner.json")
+    task = write_task(home, "START --> P0 --> S[[inner]] --> END", "x")
+    vibe("flow", "run", task)
+    vibe("ask", "Hello")
+    (run_id,) = find_runs(home)
+    assert len(vibe("list", "--all", "--json").read_json()) == 5
+
+    assert vibe("delete", run_id, "--yes").code == 0
+
+    (left,) = vibe("list", "--all", "--json").read_json()
+    assert left["first_words"] == "Hello"

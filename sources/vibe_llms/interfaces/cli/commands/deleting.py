@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_configuration, open_store, resolve_identity
+from vibe_llms.interfaces.cli.access import (
+    find_parts,
+    load_configuration,
+    open_store,
+    resolve_identity,
+)
 from vibe_llms.interfaces.cli.options import CONVERSATION, command, yes_option
 
 
@@ -12,7 +17,10 @@ from vibe_llms.interfaces.cli.options import CONVERSATION, command, yes_option
 @click.argument("identities", metavar="ID...", nargs=-1, required=True, type=CONVERSATION)
 @yes_option
 def delete(identities: tuple[str, ...], yes: bool) -> None:
-    """Delete conversations. Forks of them first receive what they need."""
+    """Delete conversations. Forks of them first receive what they need.
+
+    With the run of a flow go the conversations of its visits, which no list shows without it.
+    """
     from vibe_llms.interfaces.cli.consent import require_consent
 
     store = open_store()
@@ -24,5 +32,5 @@ def delete(identities: tuple[str, ...], yes: bool) -> None:
             for identity, name in zip(found, names, strict=True)
         )
         require_consent(f"Delete {described}?", remedy="Say --yes to delete without being asked.")
-    for identity in found:
+    for identity in (*find_parts(store, found), *found):  # in this order it can be repeated
         store.delete(identity)
