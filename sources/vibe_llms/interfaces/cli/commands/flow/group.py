@@ -10,7 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "new": ("beginning:new", "Write an example, to begin a task of your own from."),
     "check": ("checking:check", "Find all that is wrong with tasks, before it costs a cent."),
     "run": ("running:run", "Run a task."),
-    "show": ("showing:show", "Show where a run went, what it cost, and what was said."),
+    "show": ("showing:show", "Show where a run went, what it took, and whether it met its goal."),
     "resume": ("resuming:resume", "Go on with a run that came to rest before its end."),
     "fork": ("forking:fork", "Run anew from a node on, with other variables."),
     "diff": ("comparing:diff", "Show what distinguishes two versions of a task."),
