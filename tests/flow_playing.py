@@ -148,7 +148,7 @@ def draw_wild(chance: random.Random) -> TaskCheck | None:
     return None if check.errors else check
 
 
-@attrs.define
+@attrs.define(slots=False)
 class Player:
     """Plays a visitor: answers come after some turns of the event loop, and some fail.
 

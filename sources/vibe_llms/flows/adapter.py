@@ -67,7 +67,7 @@ class UniversalAdapter:
         approver: Approver | None = None,
         listener: FlowListener | None = None,
     ) -> None:
-        self.config = AdapterConfig() if config is None else config
+        self.config = AdapterConfig() if config is None else _ensure_config(config)
         self.tools = gather_ensembles(tools)
         self.store = store
         self.approver = approver
@@ -191,6 +191,14 @@ class UniversalAdapter:
                 remedy="Give it one: UniversalAdapter(store=DirectoryStore(folder)).",
             )
         return self.store
+
+
+def _ensure_config(config: object) -> AdapterConfig:
+    """Raises TypeError for what is none, such as variables in its place."""
+    if isinstance(config, AdapterConfig):
+        return config
+    kind = type(config).__name__
+    raise TypeError(f"The config has to be an AdapterConfig, not {kind}; variables go by name.")
 
 
 async def execute_task(

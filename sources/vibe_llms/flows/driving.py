@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
@@ -16,6 +15,7 @@ from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.flow import FlowEndedEvent, FlowEvent, FlowStartedEvent, NodeFinishedEvent
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.flows.budgets import tell_limit
+from vibe_llms.flows.debugging import enable_logging, log_event
 from vibe_llms.flows.machine import ENGAGED, Pass, Stop, Visit, decide
 from vibe_llms.flows.performing import Performer, Rest
 from vibe_llms.flows.settings import AdapterConfig
@@ -27,8 +27,6 @@ from vibe_llms.values import define
 VISIT: Final = "flow.visit"
 _BREATH: Final = 64
 """After so many nodes that do nothing, others in the event loop have their turn."""
-
-_logger = logging.getLogger("vibe_llms.flows")
 
 
 @define(kw_only=True, eq=False)
@@ -61,6 +59,8 @@ class FlowDriver:
             CancelledError: It was cancelled; the log says how far it was.
             StoreError: What happened cannot be written down any more.
         """
+        if self.config.debug_mode:
+            enable_logging()
         self.context.register({VISIT: self._perform})
         for event in (started, *before):
             await self._emit(event)
@@ -203,7 +203,7 @@ class FlowDriver:
     async def _emit(self, event: FlowEvent, *, durable: bool = False) -> None:
         self.state.apply(event)
         if self.config.debug_mode:
-            _logger.debug("%s", event)
+            log_event(event, self.state.flow)
         await self.context.emit(event, durable=durable)
 
 

@@ -12,6 +12,7 @@ from vibe_llms.flows.budgets import Spending, read_spending
 from vibe_llms.flows.state import FlowState
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plain import JsonValue
+from vibe_llms.representation import represent
 from vibe_llms.values import frozen
 
 
@@ -55,6 +56,14 @@ class AdapterResult:
     cost_cents: float | None = None
     run_id: str = ""
     error: ConverseError | None = None
+
+    def __repr__(self) -> str:
+        outcome: tuple[str, object] = ("reason", self.reason)
+        said: object = self.errors[0] if len(self.errors) == 1 else self.errors
+        if self.success:
+            outcome, said = ("success", True), self.final_response
+        label = "final_response" if self.success else "errors"
+        return represent("AdapterResult", (outcome, (label, said)))
 
 
 def refuse(

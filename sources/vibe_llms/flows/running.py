@@ -44,6 +44,7 @@ from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
+from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.local import open_run
 from vibe_llms.values import define
@@ -132,6 +133,7 @@ class TaskRun:
         check = await asyncio.to_thread(check_task, reading, known)
         try:
             check.access_flow()  # before anything is connected
+            encode_document(self.given)  # else a prompt would fail of it, or the log
             async with self._connect(check.task) as registry:
                 known = attrs.evolve(known, tools=_survey_tools(registry))
                 check = await asyncio.to_thread(check_task, reading, known)

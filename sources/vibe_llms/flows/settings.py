@@ -31,7 +31,8 @@ class AdapterConfig:
     Attributes:
         max_iterations: How many nodes a run may visit.
         timeout_ms: How long it may take in all, in milliseconds.
-        debug_mode: Each visit is logged, under ``vibe_llms.flows``.
+        debug_mode: Each visit is logged, under ``vibe_llms.flows``; on standard error where the
+            program has not said where to.
         strict_validation: What is odd in a task but harms nobody is an error, too.
         require_all_conditions: The goal is met when all of its conditions are; else when one is.
         max_requests: How many answers of models it may take; a run that could take more does not

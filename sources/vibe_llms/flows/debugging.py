@@ -1,0 +1,45 @@
+"""The log of ``debug_mode``: a line for each thing that happens in a run of a flow."""
+
+from __future__ import annotations
+
+import logging
+
+from vibe_llms.events.flow import (
+    FlowEndedEvent,
+    FlowEvent,
+    FlowStartedEvent,
+    NodeFinishedEvent,
+    NodeStartedEvent,
+)
+from vibe_llms.flows.graphs import Flow
+from vibe_llms.representation import shorten_value
+
+_logger = logging.getLogger("vibe_llms.flows")
+
+
+def enable_logging() -> None:
+    """Lets the log be seen: on standard error, unless the program has seen to that itself."""
+    if not _logger.isEnabledFor(logging.DEBUG):
+        _logger.setLevel(logging.DEBUG)
+    if not _logger.hasHandlers():  # else a script that wants to see something would see nothing
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+        _logger.addHandler(handler)
+
+
+def log_event(event: FlowEvent, flow: Flow) -> None:
+    """Writes what happens into the log; of what was said, its beginning."""
+    match event:
+        case FlowStartedEvent():
+            _logger.debug("run %s begins", event.run_id)
+        case NodeStartedEvent():
+            what = f" ({event.purpose})" if event.purpose else ""
+            _logger.debug("%s begins, visit %d%s", event.node, event.visit, what)
+        case NodeFinishedEvent():
+            targets = ", ".join(flow.edges[index].target for index in event.edges)
+            said = f": {shorten_value(event.response)}" if event.response else ""
+            chosen = f" [{event.category}: {event.evidence}]" if event.category else ""
+            failed = f" {event.detail}" if event.detail else ""
+            _logger.debug("%s → %s%s%s%s", event.node, targets or "done", chosen, failed, said)
+        case FlowEndedEvent():
+            _logger.debug("run %s: %s %s", event.run_id, event.reason, event.detail)
