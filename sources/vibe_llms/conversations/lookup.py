@@ -6,6 +6,7 @@ from datetime import datetime
 
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.tags import is_part
 from vibe_llms.exceptions import AmbiguousIdentityError, StoreError, UnknownConversationError
 
 
@@ -59,8 +60,11 @@ def survey_dated(
 def find_newest(store: ConversationStore) -> str | None:
     """Returns the conversation in which something was said last; ``None`` where there is none.
 
+    What is a part of another, as a visit of a flow is, does not count.
+
     Raises:
         StoreError: There are conversations, and none can be read.
     """
-    newest = max(survey_dated(store), key=lambda each: each[:2], default=None)
+    dated = [each for each in survey_dated(store) if not is_part(each[2].tags)]
+    newest = max(dated, key=lambda each: each[:2], default=None)
     return None if newest is None else newest[1]

@@ -16,6 +16,7 @@ from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.lookup import find_newest, resolve
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection, verify
+from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.exceptions import (
     AmbiguousIdentityError,
@@ -187,6 +188,24 @@ class StoreContract(HistoryPromises):
         hits = {(hit.id, hit.index) for hit in index.search("FOX")}
         own = (child, len(store.read(child).canisters) - 1)
         require(hits == {("a", 0), own}, f"The search has {hits}.", remedy)
+
+    def test_what_is_a_part_of_another_is_listed_only_when_it_is_asked_for(
+        self, tmp_path: Path
+    ) -> None:
+        """Visits of a flow are found from the flow, and not among what people have said."""
+        store = self.produce_store(tmp_path)
+        begin(store, "a", "a red fox")
+        store.create("b", ConversationMetadata(tags=("flow", f"{PART_TAG}a")))
+        store.append("b", say("a hidden fox"))
+        index = produce_index(store)
+
+        require(find_newest(store) == "a", "The newest is a part.", "Keep tags as they are given.")
+        remedy = "Leave out what has a tag that begins with PART_TAG, unless `parts` is true."
+        for parts, wanted in ((False, {"a"}), (True, {"a", "b"})):
+            listed = {row.id for row in index.survey(parts=parts)}
+            require(listed == wanted, f"The list has {listed}.", remedy)
+            found = {hit.id for hit in index.search("fox", parts=parts)}
+            require(found == wanted, f"The search has {found}.", remedy)
 
     def test_threads_append_at_once(self, tmp_path: Path) -> None:
         """What several threads append is all there, each append in one piece."""
