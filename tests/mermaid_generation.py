@@ -75,6 +75,12 @@ _NAMES = (
     "?",
     "a b",
 )
+_YAML = (
+    "a: ", "b: ", "label: ", "w: ", "- ", "[", "]", "{", "}", ", ", ": ", "x", '"q"', "'s'", '"a\\nb"',
+    "\n", "\n ", "\n  ", "\n    ", "|", ">", "|-", ">+", "# c", "1", "null", "~", "true", "?", " ", ":",
+    "-", "1e3", ".5", '"', "'", "\\", "\t", "x y", "x: y", "[]", "[a]", "''", "%", "@", "`", "!", "&",
+    "*", "--", "...", "0x1", "é", "a:b", "a: b: c", '"a": ',
+)  # fmt: skip
 _STYLES = ("fill:#f96", "stroke:#333", "stroke-width:4px", "color:red", "fill: #fff", "a:b:c", "x")
 _BLANKS = (" ", "  ", "", "\t", "\n", " \n ", "\u00a0", ";", " %% c\n")
 _PIECES = (
@@ -99,6 +105,8 @@ class _Generator:
     def produce(self) -> str:
         """Returns one diagram: made of statements, or one of the set with slips in it."""
         pick = self.chance.random()
+        if pick < 0.2:
+            return self.write_block()
         if pick < 0.5:
             text = self.write_head() + self.write_lines(self.chance.randint(1, 6))
         else:
@@ -106,6 +114,15 @@ class _Generator:
         for _ in range(self.chance.choice((0, 0, 0, 1) if pick < 0.5 else (1, 1, 2, 3))):
             text = self.slip(text)
         return text
+
+    def write_block(self) -> str:
+        """Returns a diagram whose attributes or front matter may be YAML."""
+        block = "".join(self.chance.choices(_YAML, k=self.chance.randint(1, 9)))
+        if self.chance.random() < 0.15:
+            return f"---\n{block}\n---\ngraph TD\nA"
+        owner = self.chance.choice(("x[y]\n", "subgraph x\nA\nend\n", "A x@--> B\n"))
+        opening, closing = self.chance.choice(((" ", " "), ("\n", "\n"), ("\n  ", "\n")))
+        return f"graph TD\n{owner}x@{{{opening}{block}{closing}}}"
 
     def write_head(self) -> str:
         head = self.chance.choice(("graph TD\n", "flowchart LR\n", "graph\n", "flowchart RL;"))

@@ -164,7 +164,7 @@ class _Reader:
             if values and self.is_after_tab():
                 self.fail("is indented with a tab: use spaces")
             if _NO_KEY.match(self.text, self.position):
-                self.fail("has no key before it, or begins one of several lines: quote it")
+                self.fail(f"has no key before it, or begins one of several lines, which {_REFUSED}")
             key = self.read_flow(indent, inside=False)
             if isinstance(key, _Nothing):
                 if values:
@@ -303,7 +303,7 @@ class _Reader:
                 self.position == len(self.text)
                 or self.indent() < indent
                 or self.peek() == "#"
-                or _SEPARATOR.match(self.text, self.position)
+                or (self.column() == 0 and _SEPARATOR.match(self.text, self.position))
             ):
                 self.position = end
                 break
@@ -323,6 +323,8 @@ class _Reader:
         if before and after:
             self.fail("begins a text that says twice how it ends", header.start())
         least = indent + int(width) - 1 if width else None
+        if least == 0:
+            self.fail(f"begins a text indented by nothing, which {_REFUSED}", header.start())
         text_indent = indent if least is None else least
         lines: list[str] = []
         while self.position < len(self.text):
@@ -342,6 +344,8 @@ class _Reader:
                 line = ""
             lines.append(line[text_indent:])
             self.position = min(end + 1, len(self.text))
+        if least is None and text_indent == 0:
+            self.fail("begins a text without lines that are indented", header.start())
         if _CONTROL.search("".join(lines)):
             self.fail("begins a text with a control character", header.start())
         return fold_block(lines, style, before or after)

@@ -97,19 +97,19 @@ def fold_block(lines: list[str], style: str, chomping: str) -> str:
         chomping: ``-`` drops the breaks at the end, ``+`` keeps all, else one stays.
     """
     end = len(lines)
-    while end and not lines[end - 1].strip(" "):
+    while end and not lines[end - 1]:
         end -= 1
     body, rest = lines[:end], lines[end:]
     text = "\n".join(body) if style == "|" else _fold_paragraphs(body)
     if not body:
         return "\n" * len(rest) if chomping == "+" else ""
-    return text + {"-": "", "+": "\n" * max(len(rest), 1)}.get(chomping, "\n")
+    return text + {"-": "", "+": "\n" * (len(rest) + 1)}.get(chomping, "\n")
 
 
 def _fold_paragraphs(lines: list[str]) -> str:
     text, blanks, was_more = "", 0, False
     for number, line in enumerate(lines):
-        if not line.strip(" "):
+        if not line:
             blanks += 1
             continue
         is_more = line[0] in " \t"
