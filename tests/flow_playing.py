@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -162,6 +163,7 @@ class Player:
     seed: int
     known: dict[str, tuple[str, int]] = attrs.field(factory=dict)
     failing: float = 0.1
+    counts: Counter[str] = attrs.field(factory=Counter)
     asked: list[str] = attrs.field(factory=list)
     budget: Budget = attrs.field(factory=lambda: Budget(AdapterConfig()))
 
@@ -177,8 +179,8 @@ class Player:
     def note(self, identity: str, name: str) -> tuple[str, int]:
         """Takes a visit down."""
         if identity not in self.known:
-            number = sum(name == other for other, _ in self.known.values())
-            self.known[identity] = (name, number)
+            self.known[identity] = (name, self.counts[name])
+            self.counts[name] += 1
         return self.known[identity]
 
     async def ask(

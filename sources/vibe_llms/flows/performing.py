@@ -155,8 +155,7 @@ class Performer:
         if not edges:
             reason: FlowReason = "limit" if limit else "failed"
             return Rest(reason=reason, node=node.id, limit=limit, detail=detail, error=error)
-        begun = self.state.begun
-        kept = [begun[key] for key in begun if key[0] == visit.branch.number]
+        kept = self.state.begun.get(visit.branch.number, {}).values()
         return NodeFinishedEvent(
             node=node.id,
             visit=visit.number,
@@ -191,7 +190,7 @@ class Performer:
 
     async def begin(self, visit: Visit, purpose: str, emit: EmitStart) -> str:
         """Returns the conversation of a visit, which is written down before anything is sent."""
-        known = self.state.begun.get((visit.branch.number, purpose))
+        known = self.state.begun.get(visit.branch.number, {}).get(purpose)
         if known is not None:
             return known
         event = NodeStartedEvent(

@@ -146,19 +146,20 @@ def measure_run(store: ConversationStore, identity: str) -> Spending:
 
     Of what was cut off, too; nothing where that was before anything was said. Does file work.
     """
-    total, begun = Spending(), dict[tuple[int, str], str]()
+    total, begun = Spending(), dict[int, dict[str, str]]()
     is_flow = False
     for each in produce_log(store, identity).read():
         match each.event:
             case FlowStartedEvent():
                 is_flow = True
             case NodeStartedEvent() as event:
-                begun[event.branch, event.purpose] = event.conversation_id
+                begun.setdefault(event.branch, {})[event.purpose] = event.conversation_id
             case NodeFinishedEvent() as event:
                 total += read_spending(event)
-                begun = {key: value for key, value in begun.items() if key[0] != event.branch}
+                begun.pop(event.branch, None)
     if is_flow:
-        return sum((measure_run(store, each) for each in begun.values()), total)
+        cut_off = (identity for kept in begun.values() for identity in kept.values())
+        return sum((measure_run(store, identity) for identity in cut_off), total)
     with suppress(UnknownConversationError):
         total += measure(Conversation.restore(store, identity).canisters)
     return total

@@ -249,7 +249,7 @@ class TaskRun:
         self.budget.settled = sum(map(read_spending, self.before), known)
         if (store := self.adapter.store) is None:
             return
-        for identity in state.begun.values():
+        for identity in (each for begun in state.begun.values() for each in begun.values()):
             self.budget.note(identity, await asyncio.to_thread(measure_run, store, identity))
 
     async def _run_subflow(

@@ -64,7 +64,8 @@ class FlowState:
         branches: Those that have something to do, by number.
         visits: How often branches have come to each node.
         responses: What each node said last.
-        begun: The conversations of visits that have begun and not finished, by branch and purpose.
+        begun: The conversations of visits that have begun and not finished, by branch, then by
+            purpose.
         path: The nodes that were visited, in the order in which the visits ended.
         category: What was chosen by last, at any node.
         failures: Why visits failed from which the flow went on all the same.
@@ -82,7 +83,7 @@ class FlowState:
     splits: dict[int, Split] = attrs.field(factory=dict)
     visits: dict[str, int] = attrs.field(factory=dict)
     responses: dict[str, str] = attrs.field(factory=dict)
-    begun: dict[tuple[int, str], str] = attrs.field(factory=dict)
+    begun: dict[int, dict[str, str]] = attrs.field(factory=dict)
     path: list[str] = attrs.field(factory=list)
     category: str = ""
     failures: list[str] = attrs.field(factory=list)
@@ -112,7 +113,7 @@ class FlowState:
         if isinstance(event, NodeFinishedEvent):
             self._finish(event)
         elif isinstance(event, NodeStartedEvent):
-            self.begun[event.branch, event.purpose] = event.conversation_id
+            self.begun.setdefault(event.branch, {})[event.purpose] = event.conversation_id
         elif isinstance(event, FlowEndedEvent):
             self.ending = event
         elif isinstance(event, FlowStartedEvent):
@@ -121,8 +122,7 @@ class FlowState:
 
     def _finish(self, event: NodeFinishedEvent) -> None:
         branch = self.branches.pop(event.branch)
-        if self.begun:
-            self.begun = {key: each for key, each in self.begun.items() if key[0] != event.branch}
+        self.begun.pop(event.branch, None)
         self.path.append(event.node)
         if event.node == self.stuck:
             self.stuck = ""
