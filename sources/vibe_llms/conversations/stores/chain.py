@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
-
-import attrs
+from typing import NamedTuple
 
 from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores.descriptors import (
@@ -23,7 +22,6 @@ from vibe_llms.conversations.stores.parts import Part
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
 from vibe_llms.files import open_regular, read_regular
 from vibe_llms.logs.lines import find_torn_start, measure_lines
-from vibe_llms.values import frozen
 
 
 def read_table(layout: Layout, identity: str) -> Table:
@@ -68,8 +66,7 @@ def describe_missing_messages(path: str) -> CorruptionError:
     )
 
 
-@frozen(kw_only=True)
-class Level:
+class Level(NamedTuple):
     """One conversation in a chain of forks.
 
     Attributes:
@@ -144,7 +141,7 @@ def _cut(parts: list[Part], count: int) -> bool:
     for index, part in enumerate(parts):
         size = measure_lines(part.data, count)
         if size is not None:
-            parts[index:] = [attrs.evolve(part, data=part.data[:size])]
+            parts[index:] = [part._replace(data=part.data[:size])]
             return True
         count -= part.data.count(b"\n")
     return False

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vibe_llms.conversations.stores import chain, removal
+from vibe_llms.conversations.stores import chain
 from vibe_llms.conversations.stores.layout import MESSAGES, TALLY, Layout
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, make_folders
@@ -25,6 +25,8 @@ class Guards:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """While it is entered, nobody reads, creates, forks or deletes; nothing is unfinished."""
+        from vibe_llms.conversations.stores import removal  # few starts delete
+
         make_folders(self.disk, self.layout.root)
         with locks.locked(self.layout.lock, wait_seconds=self.wait_seconds):
             removal.recover(self.layout, self.disk)
@@ -51,6 +53,8 @@ class Guards:
             except FileNotFoundError:
                 if not os.path.isdir(self.layout.root):
                     raise chain.describe_unknown(self.layout, identity) from None
+                from vibe_llms.conversations.stores import removal
+
                 with self.together():
                     removal.restore_lock(self.layout, identity)
 

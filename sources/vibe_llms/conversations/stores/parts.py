@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from vibe_llms.exceptions import CodecError, CorruptionError, Finding
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.values import frozen
 
 
-@frozen(kw_only=True)
-class Part:
+class Part(NamedTuple):
     """The first lines of one file."""
 
     path: str
