@@ -21,8 +21,9 @@ from vibe_llms.flows.checking import TaskCheck, check_task
 from vibe_llms.flows.reading import TaskReading, Written, examine_task
 from vibe_llms.flows.records import FlowRecord, carry_over, read_record
 from vibe_llms.flows.results import AdapterResult, refuse
-from vibe_llms.flows.running import FlowListener, TaskRun, begin_conversation
+from vibe_llms.flows.running import FlowListener, TaskRun
 from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.ensembles import gather_ensembles

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import attrs
 
 from vibe_llms.conversations.conversation import Conversation
-from vibe_llms.conversations.metadata import ConversationMetadata
-from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, NodeFinishedEvent, VisitEvent
 from vibe_llms.exceptions import (
@@ -39,7 +37,7 @@ from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
-from vibe_llms.flows.visiting import TAG, Visitor, VisitOutcome
+from vibe_llms.flows.visiting import Visitor, VisitOutcome, begin_conversation
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.invocables.registry import Registry
@@ -54,22 +52,6 @@ if TYPE_CHECKING:
 
 FlowListener: TypeAlias = Callable[[FlowEvent | VisitEvent], object]
 """Hears of each visit of a flow, and of what happens within."""
-
-
-def begin_conversation(
-    task: Task, run_id: str | None = None, whole: str | None = None
-) -> Conversation:
-    """Makes the conversation of a flow: the goal, and in the end what came of it.
-
-    Args:
-        run_id: Its id; a new one by default.
-        whole: The id of the flow's run of which this one is a part.
-    """
-    return Conversation(
-        id=run_id,
-        canisters=[UserCanister(task.goal.description)],
-        metadata=ConversationMetadata(tags=(TAG,) if whole is None else (TAG, PART_TAG + whole)),
-    )
 
 
 @define(eq=False)

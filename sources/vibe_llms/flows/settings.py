@@ -36,7 +36,8 @@ class AdapterConfig:
         strict_validation: What is odd in a task but harms nobody is an error, too.
         require_all_conditions: The goal is met when all of its conditions are; else when one is.
         max_requests: How many answers of models it may take; a run that could take more does not
-            start. ``None`` for as many as it takes, as with those that follow.
+            start. ``None`` for as many as it takes, as with those that follow. Subflows and what is
+            asked about the goal count, too.
         max_tokens: How many tokens it may use, input and output.
         max_cost_cents: What it may cost, in US cents.
         model: Is asked in place of the one that the task names, as ``provider:model``.

@@ -23,6 +23,7 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError, LimitError, Stage, UnknownConversationError
 from vibe_llms.flows.budgets import Budget, measure
+from vibe_llms.flows.tasks import Task
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
 from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.models import Model
@@ -49,6 +50,22 @@ _CUT = "max_tokens"
 
 TAG = "flow"
 """What the conversations of flows are tagged with, and their visits with whose part they are."""
+
+
+def begin_conversation(
+    task: Task, run_id: str | None = None, whole: str | None = None
+) -> Conversation:
+    """Makes the conversation of a flow: the goal, and in the end what came of it.
+
+    Args:
+        run_id: Its id; a new one by default.
+        whole: The id of the flow's run of which this one is a part.
+    """
+    return Conversation(
+        id=run_id,
+        canisters=[UserCanister(task.goal.description)],
+        metadata=ConversationMetadata(tags=(TAG,) if whole is None else (TAG, PART_TAG + whole)),
+    )
 
 
 @frozen(kw_only=True)
