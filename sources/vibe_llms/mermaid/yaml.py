@@ -26,15 +26,15 @@ _BLANK = re.compile(r"[ \t\n]*")
 _DOUBLE = re.compile(r'"((?:\\.|[^"\\])*)"', re.DOTALL)
 _SINGLE = re.compile(r"'((?:''|[^'])*)'")
 _HEADER = re.compile(r"([|>])([+-]?)([1-9]?)([+-]?)(?:[ \t]+#[^\n]*|[ \t]*)(?:\n|\Z)")
-_FIRST = re.compile(r"[^\s,\[\]{}#&*!|>'\"%@`?-]|[?-](?=\S)")
-_FLOW_FIRST = re.compile(r"[^\s,\[\]{}#&*!|>'\"%@`?-]|[?-](?=[^\s,\[\]{}])")
-_LINE = re.compile(r"(?::(?=\S)|(?<=\S)#|[^:#\n])*")
-_FLOW_LINE = re.compile(r"(?::(?=[^\s,\[\]{}])|(?<=\S)#|[^:#\n,\[\]{}])*")
+_FIRST = re.compile(r"[^ \t\n,\[\]{}#&*!|>'\"%@`?-]|[?-](?=[^ \t\n])")
+_FLOW_FIRST = re.compile(r"[^ \t\n,\[\]{}#&*!|>'\"%@`?-]|[?-](?=[^ \t\n,\[\]{}])")
+_LINE = re.compile(r"(?::(?=[^ \t\n])|(?<=[^ \t\n])#|[^:#\n])*")
+_FLOW_LINE = re.compile(r"(?::(?=[^ \t\n,\[\]{}])|(?<=[^ \t\n])#|[^:#\n,\[\]{}])*")
 _COLON = re.compile(r"[ \t]*:")
-_ITEM = re.compile(r"-(?=\s|\Z)")
-_NO_KEY = re.compile(r"[?:](?=\s|\Z)")
-_SEPARATOR = re.compile(r"(?:---|\.\.\.)(?=\s|\Z)")
-_QUOTED_SEPARATOR = re.compile(r"\n(?:---|\.\.\.)(?=\s)")
+_ITEM = re.compile(r"-(?=[ \t\n]|\Z)")
+_NO_KEY = re.compile(r"[?:](?=[ \t\n]|\Z)")
+_SEPARATOR = re.compile(r"(?:---|\.\.\.)(?=[ \t\n]|\Z)")
+_QUOTED_SEPARATOR = re.compile(r"\n(?:---|\.\.\.)(?=[ \t\n])")
 _REFUSED = "is not read in diagrams: quote it if it is text"
 _UNKNOWN = {"&": "an anchor", "*": "an alias", "!": "a tag", "?": "a key of several lines"}
 _QUOTED_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f]")
@@ -174,7 +174,7 @@ class _Reader:
                 if values:
                     self.fail("begins no key: write each as name: value, on its own line", begin)
                 return key
-            if self.peek().strip():
+            if self.peek().strip(" \t\n"):
                 self.fail("follows a colon at once: put a space between them")
             self.store(values, key, self.read_value(column), begin)
             self.end_entry(line, column)
