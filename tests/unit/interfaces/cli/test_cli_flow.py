@@ -244,3 +244,15 @@ def test_with_a_run_its_visits_are_deleted_too(vibe: Vibe, home: Path) -> None:
 
     (left,) = vibe("list", "--all", "--json").read_json()
     assert left["first_words"] == "Hello"
+
+
+def test_what_a_run_has_used_is_shown_with_its_visits(vibe: Vibe, home: Path) -> None:
+    """And with those of its subflows: a flow's own conversation has asked nobody."""
+    write_task(home, "START --> P0 --> P1 --> END", "a", "b", name="inner.json")
+    task = write_task(home, "START --> P0 --> S[[inner]] --> END", "x")
+    vibe("flow", "run", task)
+    (run_id,) = find_runs(home)
+
+    models = vibe("show", "--usage", run_id, "--json").read_json()["usage"]["models"]
+
+    assert [each["generations"] for each in models] == [3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -51,29 +52,36 @@ def show(identity: str | None, usage: bool, as_json: bool) -> None:
 
 def _write_usage(store: ConversationStore, history: History, as_json: bool) -> None:
     from vibe_llms.interfaces.cli.accounting import compose_document, compose_tables
-    from vibe_llms.telemetry.measuring import add_times, measure_canisters
 
-    account = measure_canisters(history.canisters)
-    heard = _measure_runs(store, history.identity)
-    account = account if heard is None else add_times(account, heard)
+    account = _measure(store, history)
     if as_json:
         write_json({"id": history.identity, "usage": compose_document(account)})
     else:
         write(compose_tables(account))
 
 
-def _measure_runs(store: ConversationStore, identity: str) -> Account | None:
-    """Returns what the log of the conversation's runs tells; ``None`` where it tells nothing."""
-    from vibe_llms.exceptions import ConverseError
+def _measure(store: ConversationStore, history: History) -> Account:
+    """Measures a conversation; of a flow, the conversations of its visits, too."""
+    from vibe_llms.events.flow import NodeStartedEvent
+    from vibe_llms.exceptions import ConverseError, UnknownConversationError
     from vibe_llms.runs.places import produce_log
+    from vibe_llms.telemetry.measuring import add_times, measure_canisters
     from vibe_llms.telemetry.odometer import measure_events
 
+    account = measure_canisters(history.canisters)
     try:
-        log = produce_log(store, identity).read()
+        log = produce_log(store, history.identity).read()
     except ConverseError as error:  # what the canisters tell does not depend on it
         note(str(error))
-        return None
-    return measure_events((logged.timestamp, logged.event) for logged in log) if log else None
+        return account
+    if log:
+        heard = measure_events((logged.timestamp, logged.event) for logged in log)
+        account = add_times(account, heard)
+    visits = [each.event for each in log if isinstance(each.event, NodeStartedEvent)]
+    for identity in dict.fromkeys(visit.conversation_id for visit in visits):
+        with suppress(UnknownConversationError):  # cut off before anything was said
+            account += _measure(store, store.read(identity))
+    return account
 
 
 def _write_history(history: History) -> None:
