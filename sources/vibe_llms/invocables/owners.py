@@ -53,6 +53,7 @@ class Backoff:
         used = 0 if lived_seconds >= HEALTHY_SECONDS else self.used
         if used >= self.restarts:
             return self, None
+        # Bounded before it is raised: 2.0 ** 1024 is an OverflowError, and restarts may be many.
         seconds = min(FIRST_SECONDS * 2.0 ** min(used, 30), LONGEST_SECONDS)
         return Backoff(self.restarts, used + 1), seconds
 
@@ -185,6 +186,7 @@ class ConnectionOwner(Generic[_C]):
         try:
             await self.acquire()
         except BaseException:
+            # Also when cancelled: the task would go on to connect, for nobody.
             await self.stop()
             raise
 
@@ -198,10 +200,13 @@ class ConnectionOwner(Generic[_C]):
             return
         self._is_stopping = True
         if self._connection is not None:
+            # Not cancelled: the task has to say goodbye to the other side.
             self._connection.ending.report("")
         else:
             task.cancel()  # it is connecting, or waits before it does
         try:
+            # Not awaited itself: whoever is cancelled here would cancel the task in the midst of
+            # closing.
             await asyncio.wait({task})
         except asyncio.CancelledError:
             task.cancel()
@@ -227,6 +232,8 @@ class ConnectionOwner(Generic[_C]):
         """Has one tried once more that was given up, if that was long enough ago."""
         is_over = self._task is None or self._task.done()
         if is_over or asyncio.get_running_loop().time() < self._failed_at + RETRY_SECONDS:
+            # A copy for each who asks: one error raised again and again gathers everybody's
+            # traceback.
             copy = type(failure)(**access_facts(failure))
             raise copy from failure.__cause__
         self._failure = None
@@ -270,6 +277,7 @@ class ConnectionOwner(Generic[_C]):
         except Exception as error:
             reason = error
         finally:
+            # From here on nobody is given what has ended, whatever follows.
             had, self._connection = self._connection, None
         if had is not None and had.ending.reason:
             reason = f"it {had.ending.reason}"
@@ -286,5 +294,6 @@ class ConnectionOwner(Generic[_C]):
 
     def _wake(self) -> None:
         """Has all who wait for the connection look again."""
+        # A new one first: whoever wakes and finds nothing waits for the next news, not for these.
         news, self._news = self._news, asyncio.Event()
         news.set()

@@ -80,6 +80,7 @@ async def perform_fitting(
         )
     run = _run_in_thread if is_plain else _run
     task = begin(run(invoker, bound, places))
+    # Callbacks of a task come a turn of the loop later, and the next call finds no place till then.
     if task.done():  # it waited for nothing
         places.leave()
     else:
@@ -119,6 +120,8 @@ class _Places:
 
     async def acquire(self) -> None:
         """Takes all places. Raises GateBlockedError where none will become free."""
+        # The invoker's own come first: who waits for a busy invoker shall keep no thread from
+        # others.
         wanted = [self._invoker.gates] if self._invoker.gates is not None else []
         if self._is_plain:
             wanted.append(_threads)
@@ -162,6 +165,8 @@ async def _watch(
     """Waits for an execution as long as it may take; stops it when it is over, or cancelled."""
     try:
         if not task.done():
+            # Not wait_for, which waits without end for a function that does not heed its
+            # cancellation.
             await asyncio.wait((task,), timeout=invoker.time_limit_seconds)
     except asyncio.CancelledError:
         await _stop(task, invoker, places, context)
@@ -219,6 +224,7 @@ async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> Out
             return
         places.leave()
         if inspect.iscoroutine(result):
+            # Else Python warns of a coroutine that nobody has awaited.
             result.close()
 
     def work() -> None:
@@ -232,6 +238,7 @@ async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> Out
         submit(functools.partial(contextvars.copy_context().run, work))
     except RuntimeError as error:
         return _explain_failure(invoker, error)
+    # Not too late: deliver comes through the loop, and so after this.
     places.in_thread = True
     try:
         result = await ended

@@ -45,6 +45,7 @@ def compile_check(schema: Any, *, with_patterns: bool = False) -> Check | None:
 
 def _has_pattern(schema: Any) -> bool:
     """Tells whether there may be a pattern anywhere; a property of that name counts, too."""
+    # Not by recursion: a stranger's schema may be nested deeper than Python's stack is high.
     ahead = [schema]
     while ahead:
         each = ahead.pop()
@@ -72,6 +73,7 @@ def _compile(schema: Any) -> Check:
         raise _Unusual
     checks = []
     for keyword, content in schema.items():
+        # Those three mean something only together with others, and are compiled once for all below.
         if keyword in _SILENT or keyword in ("properties", "required", "items"):
             continue
         compiler = _COMPILERS.get(keyword)
@@ -147,6 +149,8 @@ def _compile_object(content: Any, schema: Mapping[str, Any]) -> Check:
 
     def check(value: Any) -> bool:
         if value.__class__ is not dict:
+            # What a keyword says of objects it does not say of anything else; odd mappings go to
+            # jsonschema.
             return not isinstance(value, Mapping)
         for name in needed:
             if name not in value:
@@ -166,6 +170,7 @@ def _compile_items(content: Any, prefix: tuple[Check, ...] = ()) -> Check:
 
     def check(value: Any) -> bool:
         if value.__class__ is not list:
+            # Likewise: no array, no objection.
             return not isinstance(value, (list, tuple))
         for member, item in zip(prefix, value, strict=False):
             if not member(item):
@@ -206,6 +211,7 @@ def _compile_all(content: Any, schema: Mapping[str, Any]) -> Check:
 
 def _compile_pattern(content: Any, schema: Mapping[str, Any]) -> Check:
     try:
+        # Anywhere in the text: patterns of JSON Schema are not anchored.
         search = re.compile(content).search
     except (re.error, TypeError) as error:
         raise _Unusual from error
@@ -216,6 +222,7 @@ def _bound(kind: type | tuple[type, ...], holds: Callable[[Any, Any], bool]) -> 
     """Makes the compiler of a keyword that bounds values of one kind by a number."""
 
     def compile_bound(content: Any, schema: Mapping[str, Any]) -> Check:
+        # A bound of True is no number to JSON, though Python would compare with it.
         if content.__class__ not in (int, float):
             raise _Unusual
         return lambda value: not isinstance(value, kind) or holds(value, content)

@@ -69,8 +69,10 @@ def _produce_exact(kind: type, rule: str) -> Convert:
 
 
 def _convert_integer(value: Any) -> int:
+    # By class: to isinstance True is an int, and to JSON it never is.
     if value.__class__ is int:
         return value
+    # To JSON 1.0 is an integer, and some models write it so.
     if value.__class__ is float and value.is_integer():
         return int(value)  # to JSON, 1.0 is an integer
     raise Misfit("must be an integer")
@@ -80,7 +82,7 @@ def _convert_number(value: Any) -> float:
     if value.__class__ is float or value.__class__ is int:
         try:
             return float(value)
-        except OverflowError as error:
+        except OverflowError as error:  # an integer of JSON has no largest
             raise Misfit("is too large a number") from error
     raise Misfit("must be a number")
 
@@ -91,6 +93,7 @@ def _produce_parsed(parse: Callable[[str], Any], what: str) -> Convert:
             raise Misfit("must be a string")
         try:
             return parse(value)
+        # What decimal raises is an ArithmeticError and no ValueError.
         except (ValueError, ArithmeticError) as error:
             raise Misfit(f"must be {what}") from error
 
@@ -98,6 +101,7 @@ def _produce_parsed(parse: Callable[[str], Any], what: str) -> Convert:
 
 
 def _parse_bytes(text: str) -> bytes:
+    # By default whatever is not of the alphabet is dropped in silence.
     return base64.b64decode(text, validate=True)
 
 
@@ -172,6 +176,7 @@ class Deriver:
         try:
             known = _PLAIN.get(hint) or _PARSED_SHAPES.get(hint)
         except TypeError:
+            # A hint that has no hash, such as Annotated[int, []].
             known = None
         if known is not None:
             return known
@@ -210,6 +215,8 @@ class Deriver:
                 try:
                     return each(value)
                 except Misfit as misfit:
+                    # The alternative that got deepest is the one that was meant, and its words help
+                    # most.
                     if nearest is None or misfit.path.count(".") > nearest.path.count("."):
                         nearest = misfit
             assert nearest is not None
@@ -229,6 +236,8 @@ class Deriver:
                 made = make(items)
             except TypeError as error:
                 raise Misfit("must hold nothing but plain values") from error
+            # Texts that differ may mean the same, as a UUID in capitals, which uniqueItems lets
+            # pass.
             if len(made) != len(items):
                 raise Misfit("must not have the same item twice")
             return made
@@ -251,10 +260,12 @@ class Deriver:
                 for index, (shape, each) in enumerate(zip(shapes, value, strict=True))
             )
 
+        # The draft forbids prefixItems without any.
         prefix = {"prefixItems": [shape.schema for shape in shapes]} if shapes else {}
         return Shape({"type": "array", **prefix, "minItems": size, "maxItems": size}, convert)
 
     def _derive_mapping(self, members: tuple[Any, ...], hint: Any, place: str) -> Shape:
+        # Names in JSON are texts; a number as a key would come back as one.
         if members[0] not in (str, Any):
             raise refuse_type(place, hint)
         item = self.derive(members[1], place)
@@ -275,6 +286,7 @@ class Deriver:
             self._recursive.add(kind)
             return Shape(
                 {"$ref": f"#/$defs/{self._active[kind]}"},
+                # Looked up when it is called: the shape of what holds itself is not known yet.
                 lambda value: self._shapes[kind].convert(value),
             )
         self._active[kind] = self._name(kind)
@@ -308,6 +320,7 @@ class Deriver:
         schema = dict(kind.model_json_schema())
         for name, definition in schema.pop("$defs", {}).items():
             if (
+                # A reference by that name would lead to the other class, and nobody would notice.
                 name in self._active.values()
                 or self.definitions.get(name, definition) != definition
             ):
@@ -388,6 +401,7 @@ def _derive_words(words: Mapping[Any, Any], hint: Any, place: str) -> Shape:
         plain = word.value if isinstance(word, enum.Enum) else word
         if plain.__class__ not in _WORD_TYPES:
             raise refuse_type(place, hint)
+        # With its class, since 1, 1.0 and True are one key to Python.
         table[plain.__class__, plain] = meant
     if not table:
         raise refuse_type(place, hint)

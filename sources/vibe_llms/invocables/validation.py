@@ -171,6 +171,7 @@ class Validator:
 
     def __attrs_post_init__(self) -> None:
         self._weight = weigh(self.schema, CHECK_PAIRS)
+        # A schema so large that weighing it was given up is not walked once more to compile it.
         self._check = compile_check(self.schema) if self._weight.nodes < CHECK_PAIRS else None
 
     def check(self, arguments: Any) -> tuple[Fault, ...]:
@@ -218,6 +219,7 @@ class Validator:
             return (Fault(path="arguments", rule="nest too deeply"),)
         if not self._is_told_here(weight):
             return None
+        # Only where something is wrong: it brings jsonschema, which is slow to import.
         from vibe_llms.invocables.faults import find_faults, produce_schema_validator
 
         if self._validator is None:

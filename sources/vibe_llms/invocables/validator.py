@@ -37,6 +37,8 @@ def serve(seconds: float, memory_bytes: float, idle_seconds: float) -> None:
             question = sys.stdin.buffer.readline()
             if not question:
                 return
+            # Time of the processor, not of the clock: a busy machine does not make a schema a bad
+            # one.
             signal.setitimer(signal.ITIMER_PROF, seconds)
             answer = json.dumps(_answer(question))
             signal.setitimer(signal.ITIMER_PROF, 0)
@@ -52,6 +54,7 @@ def _answer(question: bytes) -> dict[str, Any]:
     except ValueError as error:
         return {"faults": [("arguments", f"cannot be read: {error}")]}
     try:
+        # As text again, since what is made of a schema is kept by it, and a dict has no hash.
         return {"faults": _validate(json.dumps(schema), value, name)}
     except RequestError as error:
         return {"refusal": error.detail}
@@ -61,6 +64,7 @@ def _answer(question: bytes) -> dict[str, Any]:
 
 def _validate(text: str, value: Any, name: str) -> list[tuple[str, str]]:
     prepared = _prepare(text)
+    # A check that says no may be wrong, so jsonschema is asked; one that says yes never is.
     if prepared.check is not None and _passes(prepared.check, value):
         return []
     if prepared.validator is None:

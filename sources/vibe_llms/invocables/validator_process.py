@@ -59,9 +59,11 @@ class _ValidatorProcess:
     """The process, as we hold it."""
 
     def __init__(self) -> None:
+        # Without the empty one, which would mean the directory that we happen to be in.
         paths = json.dumps([str(path) for path in sys.path if path])
         limits = map(str, (VALIDATOR_SECONDS, VALIDATOR_BYTES, IDLE_SECONDS))
         self._process = subprocess.Popen(
+            # Isolated: neither that directory nor a variable decides what is imported.
             [sys.executable, "-I", "-c", _PROGRAM, paths, *limits],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -81,6 +83,7 @@ class _ValidatorProcess:
             return json.loads(_read_line(outbox))
         except (OSError, ValueError) as error:  # it ended, or is of no use any more
             raise _Gone(self.end()) from error
+        # Interrupted: its answer is still to come, and the next question would be given it.
         except BaseException:
             self._process.kill()
             self.end()
@@ -110,6 +113,7 @@ def _read_line(outbox: IO[bytes]) -> bytes:
             left = until - time.monotonic()
             if left < 0 or not selector.select(left):
                 raise TimeoutError
+            # Not readline, which would wait for the rest of a line without looking at the time.
             chunk = os.read(outbox.fileno(), _CHUNK_BYTES)
             if not chunk:
                 raise ConnectionError("it ended")

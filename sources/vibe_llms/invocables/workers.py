@@ -35,6 +35,7 @@ def submit(job: Job) -> None:
         RuntimeError: The system has no more threads.
     """
     with _lock:
+        # The last one that became idle, so that those that are not needed stay idle and leave.
         inbox = _idle.pop() if _idle else None
     if inbox is not None:
         inbox.put(job)
@@ -57,6 +58,7 @@ async def run_in_thread(function: Callable[[], T]) -> T:
     ended: asyncio.Future[T] = loop.create_future()
 
     def deliver(value: T | None, error: BaseException | None) -> None:
+        # Whoever waited was cancelled; the thread could not be.
         if ended.done():
             return
         if error is None:
@@ -74,12 +76,14 @@ async def run_in_thread(function: Callable[[], T]) -> T:
             is_held = not isinstance(error, StopIteration)
             failure = error if is_held else RuntimeError("it raised StopIteration")
         except BaseException as error:
+            # SystemExit as it is would leave through the event loop, and end the program.
             failure = RuntimeError(f"it raised {type(error).__name__}")
         try:
             loop.call_soon_threadsafe(deliver, value, failure)
         except RuntimeError:
             return  # the loop has ended without waiting
 
+    # As asyncio.to_thread does it: what holds in the caller's context holds in the thread.
     context = contextvars.copy_context()
     submit(lambda: context.run(work))
     return await ended
@@ -91,6 +95,7 @@ def _work(inbox: queue.SimpleQueue[Job]) -> None:
             job = inbox.get(timeout=IDLE_SECONDS)
         except queue.Empty:
             with _lock:
+                # Somebody may have taken this thread for a job between its waiting and this lock.
                 if inbox in _idle:
                     _idle.remove(inbox)
                     return

@@ -102,6 +102,7 @@ class Answers:
         Giving a callback tells the server that it may ask: so there is none without an answerer.
         """
         callbacks: dict[str, Any] = {}
+        # Without an approver nobody would see what a server has the user's model, and money, do.
         if self.model is not None and self.approver is not None:
             from mcp_types import SamplingCapability, SamplingToolsCapability
 
@@ -157,6 +158,7 @@ class _Sampler:
     ) -> Any:
         """Asks for an approval, then the model."""
         limits = self._answers.limits
+        # Refused questions count as well: a server that goes on asking shall run into the limit.
         self._asked += 1
         if self._asked > limits.sampling_requests:
             raise _exceed("sampling_requests", limits.sampling_requests)
@@ -189,6 +191,7 @@ class _Sampler:
             f" {self._model.descriptor}.",
         )
         allowed = await self._ask(request)
+        # They were shown in part, data as digests: what was changed could not be put back.
         unchangeable = {"messages", "tools"}
         if any(allowed.get(key) != said.get(key) for key in unchangeable):
             raise Declined("What was asked would have been changed.")
@@ -231,6 +234,7 @@ class _Asker:
             raise _exceed("elicitations", limits.elicitations)
         server, message = self._answers.server, parameters.message
         try:
+            # In this order: a person's time for a question begins when it is its turn.
             async with self._turn, asyncio.timeout(limits.wait_seconds):
                 if parameters.mode == "url":
                     answer = await answer_address(self._elicitor, server, message, parameters.url)

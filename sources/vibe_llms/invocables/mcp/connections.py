@@ -94,6 +94,7 @@ async def open_connection(
         EnsembleError: It cannot be connected.
         DependencyError: The official package is not installed.
     """
+    # First, in a thread: the imports below take a second, which would hold the loop.
     await load_kit()
     import anyio
 
@@ -108,6 +109,7 @@ async def open_connection(
         except Exception as error:
             raise _explain_refusal(server, error, ending) from error
         listening = await stack.enter_async_context(anyio.create_task_group())
+        # Left before the group is: who listens never ends by itself, and the group waits for all.
         stack.callback(listening.cancel_scope.cancel)
         connection = Connection(client=client, ending=ending)
         if not connection.has_sessions:
@@ -144,7 +146,10 @@ def _produce_client(
     )
     return Client(
         streams,
+        # A version that is named would be taken for granted; "auto" asks the server, and what came
+        # of it is looked at in _ensure_protocol.
         mode="legacy" if server.protocol == "2025-11-25" else "auto",
+        # The package would repeat answers as long as the server allows; who asks here wants news.
         cache=None,
         client_info=Implementation(name="vibe-llms", version=__version__),
         **{"message_handler": hear, "logging_callback": log, **wiring.produce_callbacks()},
@@ -189,6 +194,7 @@ async def _listen(client: Client, changed: Callable[[], None]) -> None:
     if not wanted:
         return
     failures = 0
+    # An end without an error counts, too: else a server that hangs up at once is asked without end.
     while failures < len(_LISTEN_SECONDS):
         try:
             async with client.listen(**wanted) as subscription:
@@ -231,6 +237,7 @@ async def perform_request(
         EnsembleError: The server ended, refused, or did not answer in time.
     """
     try:
+        # Its owner closes a connection of no use only when such answers have come, or soon after.
         with connection.ending.hold():
             async with asyncio.timeout(seconds):
                 return await request(connection.client)

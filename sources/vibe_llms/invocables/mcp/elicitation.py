@@ -151,6 +151,7 @@ async def answer_address(
     except ValueError:
         return ElicitationAnswer(action=Action.DECLINE)
     is_home = parts.scheme == "http" and parts.hostname in _LOOPBACKS
+    # A user's name before the host is a trick: https://bank.example@evil.example leads to evil.
     if not parts.hostname or parts.username or not (parts.scheme == "https" or is_home):
         return ElicitationAnswer(action=Action.DECLINE)
     answer = await elicitor.elicit(Question(server=server, message=message, address=address))
@@ -252,6 +253,7 @@ async def visit_addresses(client: Client, error: BaseException | None) -> bool:
         wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
     except (ValueError, TypeError, KeyError):
         return False
+    # None to visit would mean to call at once again, and too many that a person is worn down.
     if not 0 < len(wanted) <= ADDRESSES_LIMIT:
         return False
     for each in wanted:

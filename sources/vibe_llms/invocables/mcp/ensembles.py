@@ -159,10 +159,12 @@ def _ignore() -> None:
 
 
 async def _list_tools(client: Client) -> list[Tool]:
+    # Servers that have resources or prompts alone answer with an error when asked for tools.
     if client.server_capabilities.tools is None:
         return []
     tools: dict[str, Tool] = {}
     for tool in await turn_pages(client.list_tools, "tools"):
+        # Of two with one name the first counts; pages may overlap when tools change meanwhile.
         tools.setdefault(tool.name, tool)
     return list(tools.values())
 
@@ -215,6 +217,7 @@ def _may_want_oauth(server: McpServer, authorizer: Authorizer | None, grants: Pa
         return False
     has_token = any(name.lower() == "authorization" for name in server.headers)
     can_be = authorizer is not None or grants is not None
+    # A token among the headers is meant to be used: OAuth would put another in its place.
     return server.oauth is not None or (can_be and not has_token)
 
 

@@ -63,6 +63,7 @@ def _produce_client(
         """Turns what goes wrong with a request into an answer to that request."""
 
         async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+            # The package sends it on leaving, where a server that hangs would hold us.
             if request.method == "DELETE":
                 return await self._say_farewell(request, options)
             try:
@@ -92,8 +93,10 @@ def _produce_client(
 
     headers = {name: secret.reveal() for name, secret in server.headers.items()}
     return CarefulClient(
+        # Bodies are bounded and mended as they come: what is packed could burst its bounds later.
         headers={**headers, "Accept-Encoding": "identity"},
         auth=auth,
+        # A call may be silent for minutes and a stream for good; whoever waits for them has limits.
         timeout=httpx2.Timeout(server.connect_seconds, read=None),
     )
 
@@ -106,6 +109,7 @@ async def _judge(
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_refused = status in (401, 403) or (status >= 400 and kind != "application/json")
     reason = f"answered with the HTTP status {status}" if is_refused and status != 404 else ""
+    # With this status the protocol says so; the owner then connects anew, with a new session.
     if status == 404 and _SESSION_HEADER in request.headers:
         reason = "has forgotten the session"
         ending.report(reason)
@@ -113,10 +117,12 @@ async def _judge(
         reason = "answered in an encoding that was not asked for"
     if reason:
         await response.aclose()
+        # These are said before a call is looked at; any other may come from the midst of one.
         return _answer(request, reason, is_begun=status not in (401, 403, 404))
     is_stream = kind == "text/event-stream"
     limit = limits.event_bytes
     stream = response.stream
+    # A stream may go on for good: of it the package bounds each event, as it was told to.
     if not is_stream:
         stream = bound(stream, limit, f"event_bytes = {limit:,} bytes")
     response.stream = _mend(stream, limit)

@@ -46,5 +46,6 @@ class PausableTimeout:
             self.is_waiting = False
             later = asyncio.get_running_loop().time() - now
             for timer, when in left.items():
+                # A block that has been left meanwhile must not be given a deadline any more.
                 if timer in self._timers and when is not None:
                     timer.reschedule(when + later)

@@ -100,6 +100,7 @@ class Shelf(Watchers):
         """
 
         async def survey(client: Client) -> list[ResourceEntry]:
+            # Whoever asks a server for what it did not announce gets an error at best.
             if client.server_capabilities.resources is None:
                 return []
             found = await turn_pages(client.list_resources, "resources")
@@ -168,6 +169,7 @@ class Shelf(Watchers):
         offered all the same.
         """
         try:
+            # A server that was restarted is surveyed again, and has forgotten who watches what.
             await self.renew()
             if not await self.list_resources():
                 return ()
@@ -229,6 +231,7 @@ async def turn_pages(ask: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
     """Returns all of a list that comes in pages, within limits."""
     found: list[Any] = []
     cursor: str | None = None
+    # A server whose cursor leads in a circle, or on and on, is left here.
     for _ in range(PAGES_LIMIT):
         page = await ask(cursor=cursor)
         found.extend(getattr(page, key))
@@ -246,7 +249,7 @@ def _read_entry(found: Any, uri: str) -> ResourceEntry:
         name=found.title or found.name,
         description=" ".join((found.description or "").split()),
         mime_type=found.mime_type or "",
-        size_bytes=getattr(found, "size", None),
+        size_bytes=getattr(found, "size", None),  # a template has none
     )
 
 

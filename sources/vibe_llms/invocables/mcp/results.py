@@ -43,6 +43,7 @@ def _is_told(result: CallToolResult) -> bool:
     said = [whole]
     if isinstance(whole, dict) and set(whole) == {"result"}:
         said.append(whole["result"])
+    # Further ones are not passed on, and what is not passed on says nothing.
     blocks = itertools.islice(result.content, CONTENTS_LIMIT)
     return any(_says(block.text, said) for block in blocks if block.type == "text")
 
@@ -50,6 +51,8 @@ def _is_told(result: CallToolResult) -> bool:
 def _says(text: str, said: Sequence[Any]) -> bool:
     """Tells whether a text says one of these, as it is or as JSON."""
     try:
+        # Compared as values: servers write the same JSON with other spaces, or keys in another
+        # order.
         return text in said or json.loads(text) in said
     except (ValueError, RecursionError):
         return False
@@ -63,6 +66,7 @@ def normalize_blocks(
     contents = list(itertools.islice(taken, CONTENTS_LIMIT))
     if len(blocks) > CONTENTS_LIMIT:
         more = len(blocks) - CONTENTS_LIMIT
+        # In the place of the last: with one more the outcome itself would exceed its limit.
         contents[-1] = TextualContent(f"[{more + 1} more contents left out]")
     return contents
 

@@ -147,6 +147,7 @@ def nativize_answer(response: Response, *, with_tools: bool) -> Any:
 
     origin = response.metadata.origin
     stop = _STOPS.get(origin.stop_reason, str(origin.stop_reason))
+    # The protocol knows no answer without a block.
     blocks = list(_nativize_canisters(response.canisters)) or [TextContent(text="")]
     if with_tools:
         return CreateMessageResultWithTools(
@@ -154,6 +155,7 @@ def nativize_answer(response: Response, *, with_tools: bool) -> Any:
         )
     text = "".join(block.text for block in blocks if block.type == "text")
     rest = [block for block in blocks if block.type != "text"]
+    # Without tools an answer is one block: what is said counts more than an image beside it.
     content = rest[0] if rest and not text else TextContent(text=text)
     return CreateMessageResult(
         role="assistant", content=content, model=origin.model, stop_reason=stop

@@ -52,12 +52,14 @@ def _score(wanted: Sequence[str], tool: Invoker) -> int:
             total += _NAME_WEIGHT
         elif word in text:
             total += _TEXT_WEIGHT
+        # Of one letter or two nearly every word is a beginning.
         elif len(word) > 2 and any(each.startswith(word) for each in (*name, *text)):
             total += _BEGINNING_WEIGHT
     return total
 
 
 def _split(text: str) -> list[str]:
+    # Humps are split before the letters become small, which makes them invisible.
     return _WORD.findall(_HUMP.sub(" ", text).lower())
 
 

@@ -66,6 +66,7 @@ async def open_stdio(
     import anyio
 
     child = await start_server(server)
+    # Without buffers: a server that writes faster than its messages are taken has to wait.
     send_in, receive_in = anyio.create_memory_object_stream[Any](0)
     send_out, receive_out = anyio.create_memory_object_stream[Any](0)
     streams = (receive_in, send_out, send_in, receive_out)
@@ -80,6 +81,7 @@ async def open_stdio(
             child.is_closing = True
             for stream in streams:
                 stream.close()
+            # Also a run that is cancelled has to end what it started; each step of it has a limit.
             with anyio.CancelScope(shield=True):
                 await child.close()
             if has_ended_itself:
@@ -133,6 +135,8 @@ async def _pass_on(
                 data = mend_escapes(frame.data)  # else a call would never have its answer
                 message = jsonrpc_message_adapter.validate_json(data, by_name=False)
             except ValueError:
+                # A greeting on the wrong stream is forgiven, as is what a library prints; a flood
+                # is not.
                 stray += 1
                 child.log.write(frame.data[:CHUNK_BYTES] + b"\n")
                 if stray > STRAY_LINES:
@@ -147,6 +151,8 @@ async def _write(child: ServerProcess, messages: MemoryObjectReceiveStream[Any])
     with contextlib.suppress(ConnectionError, OSError):
         async with messages:
             async for item in messages:
+                # Only what was set: to many servers null is another thing than a field that is
+                # missing.
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 child.inbox.write(text.encode() + b"\n")
                 await child.inbox.drain()
@@ -210,6 +216,7 @@ class ServerProcess:
         """Ends the server: its input ends, then it is asked to, then killed; waits for it."""
         try:
             self.inbox.close()
+            # The protocol's own way to end a server: its input closes, and it leaves by itself.
             if not self.is_given_up:
                 await self.program.wait(CLOSING_SECONDS)
         finally:
@@ -229,6 +236,7 @@ async def start_server(server: McpServer) -> ServerProcess:
     """
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     environment |= {name: secret.reveal() for name, secret in server.environment.items()}
+    # By the path that the server is given, which the user may have set for it alone.
     path = shutil.which(server.command, path=environment.get("PATH"))
     if path is None and server.directory is not None:
         path = shutil.which(str(server.directory / server.command))
@@ -242,6 +250,7 @@ async def start_server(server: McpServer) -> ServerProcess:
             environment=environment,
             directory=server.directory,
             takes_input=True,
+            # what it says in between must not break messages
             errors_apart=True,
         )
     except OSError as error:
@@ -249,6 +258,7 @@ async def start_server(server: McpServer) -> ServerProcess:
     child = ServerProcess(program, OutputLog(server.log_path, Scrubber(server.secrets).scrub))
     try:
         await child.open()
+    # Whoever is cancelled here has a program running already, which nobody else knows of.
     except BaseException:
         await child.program.end(GRACE_SECONDS + 1)
         child.program.close()

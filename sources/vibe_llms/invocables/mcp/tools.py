@@ -96,11 +96,13 @@ class ToolFunction:
         try:
             connection = await self.owner.acquire()
         except ConverseError as error:
+            # Apart from what comes later: nothing was sent, so that nothing can have taken effect.
             return fail(f"{self.name} was not called. {error}")
         try:
             return await self._settle(await self._call(connection, arguments, context))
         except ConverseError as error:
             refusal = error
+        # Called again, though nothing else is: with such an answer the server has not begun.
         if await visit_addresses(connection.client, refusal.__cause__):
             try:
                 return await self._settle(await self._call(connection, arguments, context))
@@ -138,6 +140,7 @@ class ToolFunction:
         if self.output is None:
             return ""
         if (
+            # null may be what the schema wants: only what was not sent at all is missing.
             result.structured_content is None
             and "structured_content" not in result.model_fields_set
         ):
@@ -168,6 +171,7 @@ def _was_not_begun(error: ConverseError) -> bool:
     from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
 
     cause = error.__cause__
+    # Of our own making, in the careful client; a server has no reason to say it.
     if getattr(cause, "data", None) == NOT_BEGUN:
         return True
     codes = (INVALID_PARAMS, METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED)

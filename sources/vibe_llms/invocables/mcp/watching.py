@@ -76,6 +76,7 @@ class Watchers:
                 yield changes
         finally:
             self._waiting[uri].discard(changed)
+            # Others may watch the same, and a server counts no watchers: only the last one says so.
             if not self._waiting[uri]:
                 del self._waiting[uri]
                 with suppress(Exception):  # it may be gone, and forgets it then by itself
@@ -84,6 +85,7 @@ class Watchers:
 
     async def _subscribe_again(self, client: Client) -> None:
         self._subscribed = client
+        # A copy: somebody may come or go while the server is told.
         for uri, watchers in list(self._waiting.items()):
             await _tell_wanted(client, uri, True)
             for changed in watchers:
@@ -126,6 +128,7 @@ async def _tell_wanted(client: Client, uri: str, wanted: bool) -> None:
 async def _wait_for(changed: asyncio.Event) -> AsyncGenerator[None]:
     while True:
         await changed.wait()
+        # Before it is told: what changes while the one who waits is busy shall wake them again.
         changed.clear()
         yield
 

@@ -22,6 +22,7 @@ class _Discretion(logging.Filter):
     """Keeps out of the log what an authorization server said: the error is raised anyway."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        # The package logs a failure with its traceback, whose last line quotes the server's body.
         return record.exc_info is None
 
 
@@ -31,6 +32,7 @@ logging.getLogger("mcp.client.auth.oauth2").addFilter(_Discretion())
 def is_challenge(response: httpx2.Response) -> bool:
     """Tells whether a server wants an authorization, or a wider one."""
     said = response.headers.get("www-authenticate", "")
+    # Any other 403 is a plain refusal, which no authorization would change.
     is_wider = response.status_code == 403 and "insufficient_scope" in said
     return response.status_code == 401 or is_wider
 

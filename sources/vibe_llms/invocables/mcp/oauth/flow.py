@@ -107,6 +107,8 @@ class Authorization(httpx2.Auth):
         """
         await self._storage.restore()
         sent, response = "", None
+        # Without the lock where no token is to be renewed: calls would wait for each other's
+        # answers.
         if self._context.is_token_valid() or not self._context.can_refresh_token():
             sent = self._attach(request)
             response = yield request
@@ -114,6 +116,8 @@ class Authorization(httpx2.Auth):
                 return
         async with self._door:
             await self._storage.reload()  # another process may have been let in
+            # While we waited at the door somebody else may have been let in, and a person is
+            # spared.
             if self._access_token() not in ("", sent):
                 sent = self._attach(request)
                 response = yield request
@@ -126,9 +130,13 @@ class Authorization(httpx2.Auth):
                     outgoing = await anext(flow)
                     while True:
                         is_asked = outgoing is request and self._access_token() == sent
+                        # The answer that we have in hand serves: to ask again could begin a call
+                        # twice.
                         if is_asked and response is not None:
                             answer, response = response, None
                         else:
+                            # A server's metadata may name any address, for the secrets that are
+                            # sent next.
                             self._ensure_private(outgoing.url)
                             answer = yield outgoing
                             if outgoing is not request or is_challenge(answer):
@@ -137,6 +145,8 @@ class Authorization(httpx2.Auth):
                 except StopAsyncIteration:
                     return
                 except (OAuthFlowError, ValueError, httpx2.StreamError) as error:
+                    # The package quotes whole bodies in its errors, and in these there may be
+                    # tokens.
                     raise self._refuse(explain(error)) from redact(error)
                 finally:
                     await flow.aclose()
@@ -174,6 +184,8 @@ class Authorization(httpx2.Auth):
         """
         can_refresh = self._context.can_refresh_token()
         if can_refresh and response is not None and response.status_code == 401:
+            # The package renews only what has expired, and would lead a person to the browser
+            # instead.
             self._context.token_expiry_time = 1.0  # long ago
         if can_refresh or self._settings.grant is not Grant.BROWSER:
             return
@@ -229,8 +241,10 @@ class Authorization(httpx2.Auth):
         if self._asked >= AUTHORIZATIONS_LIMIT:
             raise OAuthFlowError(f"it has asked {self._asked} times, which is the limit")
         self._asked += 1
+        # The package keeps the state to itself; it stands in the address that it has composed.
         state = parse_qs(urlsplit(self._address).query).get("state", [""])[0]
         answer = self._loopback.expect(state)
+        # Beside the waiting: an authorizer may come back only when the browser has been closed.
         opening = asyncio.ensure_future(self._open(self._authorizer, self._loopback))
         seconds = self._settings.wait_seconds
         try:

@@ -61,6 +61,7 @@ class Loopback:
     def take(self, address: str) -> bool:
         """Takes an address that a browser was sent to, if it is the answer that is expected."""
         parameters = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
+        # An empty state would let in whoever names none.
         if self._answer is None or not self._state or parameters.get("state") != self._state:
             return False
         if not self._answer.done():
@@ -83,6 +84,7 @@ class Loopback:
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
+        # Anything on this machine, and any page in its browser, may knock at this port.
         if task is None or len(self._guests) >= _GUESTS_LIMIT:
             writer.transport.abort()
             return
@@ -104,6 +106,7 @@ class Loopback:
     def _judge(self, line: str) -> tuple[str, str]:
         method, _, rest = line.partition(" ")
         target = rest.partition(" ")[0]
+        # Browsers ask for the icon of the page as well.
         if method != "GET" or urlsplit(target).path != PATH:
             return "404 Not Found", "There is nothing here."
         if self.take(target):
@@ -116,6 +119,7 @@ def _compose_answer(status: str, text: str) -> bytes:
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\n"
+        # The address of this page has the code in it: nothing is loaded that would be told of it.
         "Content-Security-Policy: default-src 'none'\r\nReferrer-Policy: no-referrer\r\n"
         "Connection: close\r\n\r\n"
     )

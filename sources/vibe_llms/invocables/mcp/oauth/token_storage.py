@@ -85,6 +85,8 @@ class TokenStorage:
         context.protected_resource_metadata = resource
         if resource is not None:
             context.auth_server_url = str(resource.authorization_servers[0])
+        # A client that the user has registered by hand is not replaced by one that registered
+        # itself.
         if not self._settings.client_id:
             context.client_info = _parse(OAuthClientInformationFull, kept.get("client"))
 
@@ -141,6 +143,8 @@ class TokenStorage:
         if tokens is not None:
             values["tokens"] = _dump(tokens)
             if tokens.expires_in is not None:
+                # By the clock on the wall, as another process reads it: the server says how long
+                # from now.
                 values["expires_at"] = time.time() + tokens.expires_in
         try:
             await asyncio.to_thread(self._file.save, values)
@@ -184,6 +188,7 @@ class GrantFile:
     def path(self) -> Path:
         """Where it is: a name that tells nothing."""
         text = json.dumps([self.server, self.client_id])
+        # A digest, since an address may have characters that no name of a file has, and secrets.
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def load(self) -> Mapping[str, Any]:
@@ -192,6 +197,7 @@ class GrantFile:
         A file that does not read as ours counts as none: what it held can be had again.
         """
         try:
+            # No link is followed: somebody else's file must not pass for what was granted.
             descriptor = os.open(self.path, os.O_RDONLY | _NO_FOLLOW | _BINARY)
         except OSError:
             return Settings({})
@@ -207,6 +213,7 @@ class GrantFile:
         if not isinstance(document, dict) or document.get("version") != _VERSION:
             _logger.warning("%s is not read: it holds no grant.", self.path)
             return Settings({})
+        # The name is a digest; a file that was moved there must not hand a token to another server.
         if document.get("server") != self.server:
             return Settings({})
         return Settings(document)
