@@ -70,6 +70,7 @@ def replace_media(
     canister: _Canister, replace: Callable[[MediaContent], MediaContent]
 ) -> _Canister:
     """Returns the canister with each of its media replaced; itself where nothing changes."""
+    # Most have none, and need no second tuple.
     for content in canister.content:
         if isinstance(content, MEDIA_CLASSES):
             break

@@ -180,6 +180,7 @@ class Conversation:
     def _find_parent(self, index: int) -> ParentLink | None:
         """Returns what a fork can share: what this one, or else its parent, has stored."""
         if self._stored is not None:
+            # What is not stored here yet, the fork will store itself.
             return ParentLink(identity=self.id, canisters=min(index, self._stored.canisters))
         parent = self.metadata.parent
         if parent is None or parent.canisters is None:
@@ -205,6 +206,8 @@ class Conversation:
         """
         with self._saving:
             stored = self._access_stored(store)
+            # Where nothing is new, a look into the store is for those who want what others have
+            # said.
             if merge or self._canisters_since(stored.canisters):
                 self._append(stored, merge)
             self._save_metadata()
@@ -245,6 +248,7 @@ class Conversation:
                 raise
             stored = found
         self.metadata, self._home = stored.metadata, store
+        # Last: an interrupt before this is what `_find_begun` puts right.
         self._stored = stored
         return stored
 
@@ -265,6 +269,7 @@ class Conversation:
             history = store.read(self.id)
             ours = [canister.id for canister in self._canisters_since(0)]
             theirs = [canister.id for canister in history.canisters]
+            # The id may be somebody else's as well: its moment and its first words tell whose.
             is_ours = history.metadata.created == self.metadata.created
             if is_ours and theirs == ours[: len(theirs)]:
                 return _Stored(store, history.position, len(theirs), self.metadata)

@@ -138,6 +138,7 @@ def collect_content(
     """
     with store.contents.hold_alone():
         now = plan_collection(store, grace_seconds=grace_seconds)
+        # Nothing goes that the plan has not named: people are shown it first.
         doomed = [each for each in now.content_ids if each in set(plan.content_ids)]
         collected = _produce_collection(store, doomed)
         for content_id in doomed:

@@ -82,7 +82,7 @@ class UnusableIndexError(Exception):
 def is_damage(error: sqlite3.Error) -> bool:
     """Tells whether an error means that the database is damaged, and not merely unavailable."""
     code = getattr(error, "sqlite_errorcode", None)
-    return code is None or code & 0xFF in _DAMAGED
+    return code is None or code & 0xFF in _DAMAGED  # the lowest byte tells the kind of error
 
 
 @contextmanager
@@ -100,6 +100,7 @@ def open_database(path: str, directory: str) -> Iterator[sqlite3.Connection]:
     with _hold(path, shared=True), closing(_connect(path)) as connection:
         connection.execute("PRAGMA synchronous = NORMAL")  # a cache may lose its last moments
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        # A new file, or one that whoever made it was killed before filling.
         if version == 0:
             _prepare_shared(connection, directory)
         elif version != VERSION:
@@ -148,6 +149,7 @@ def _prepare(connection: sqlite3.Connection, directory: str) -> None:
 
 
 def _prepare_shared(connection: sqlite3.Connection, directory: str) -> None:
+    # Before the transaction: within one, SQLite does not change the kind of its journal.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -97,6 +97,7 @@ def _compose_model(origin: object) -> str | None:
 
 def compose_first_words(text: str) -> str:
     """Returns the beginning of a prepared text, on one line."""
+    # Cut first: a text may be as long as a book, of which the beginning is enough.
     return " ".join(text[: 4 * FIRST_WORDS_LENGTH].split())[:FIRST_WORDS_LENGTH]
 
 
@@ -140,6 +141,7 @@ def read_moment(moment: object) -> int:
             return 0
     if not isinstance(moment, datetime):
         return 0
+    # A person may have written one without its zone, and it could not be subtracted.
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(-_HUGE, min(_HUGE, (moment - _EPOCH) // _MICROSECOND * 1000))

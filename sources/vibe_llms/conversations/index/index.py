@@ -53,6 +53,7 @@ class ConversationIndex:
             database: The file of the cache; its directory is made when it is missing.
             progress: Shows the indexing of many megabytes, the first time above all.
         """
+        # The database knows the directory by this name, whichever link led to it.
         self._conversations = os.path.realpath(conversations)
         self._database = os.path.abspath(database)
         self._progress = progress
@@ -109,6 +110,8 @@ class ConversationIndex:
         def question(connection: sqlite3.Connection) -> list[SearchHit]:
             with snapshot(connection):
                 hits = search_places(connection, match, limit, parts=parts)
+            # Names and tags are looked at for what is shown alone, and may change what is to be
+            # shown.
             if refresh_metadata(connection, self._conversations, {hit.id for hit in hits}):
                 with snapshot(connection):
                     hits = search_places(connection, match, limit, parts=parts)
@@ -119,12 +122,14 @@ class ConversationIndex:
     def _answer(self, question: Callable[[sqlite3.Connection], list[_Answer]]) -> list[_Answer]:
         if not _is_begun(self._conversations):
             return []
+        # The second time is for the database that is made anew after the first was thrown away.
         for _ in range(2):
             try:
                 with open_database(self._database, self._conversations) as connection:
                     refresh_messages(connection, self._conversations, self._progress)
                     return question(connection)
             except (UnusableIndexError, sqlite3.Error) as error:
+                # Locked or read-only is no damage: others may be using it, and go on doing so.
                 if isinstance(error, sqlite3.Error) and not is_damage(error):
                     break
             except OSError:

@@ -52,6 +52,7 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     finally:
+        # After some errors SQLite has rolled back on its own.
         if connection.in_transaction:
             connection.execute("COMMIT")
 
@@ -113,6 +114,7 @@ def search_places(
     Of very many that match, only those in the newest conversations are compared.
     """
     best = connection.execute(
+        # The role is there to be filtered by, and weighs nothing.
         "SELECT place FROM (SELECT rowid AS place, bm25(texts, 1.0, 0.0) AS badness FROM texts"
         " WHERE texts MATCH ? AND (? OR rowid >> ? NOT IN"
         " (SELECT key FROM conversations WHERE tags LIKE ?))"

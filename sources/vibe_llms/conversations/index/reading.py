@@ -64,6 +64,7 @@ class ReadingIndex:
             canisters = self._store.read(identity, tolerant=True).canisters
         except StoreError:
             return []
+        # By way of their stored form, so that this finds what the index on the disk would.
         lines = encode_canisters(canisters).splitlines()
         return [place for place in map(read_place, lines) if place is not None]
 
@@ -79,6 +80,7 @@ class ReadingIndex:
         match = compose_match(query, role)
         dated = survey_dated(self._store)
         kept = (each for each in dated if parts or not is_part(each[2].tags))
+        # Oldest first: the search takes higher rows for newer conversations.
         found = sorted(kept, key=lambda each: each[:2])
         histories = {identity: self._read_places(identity) for _, identity, _ in found}
         with open_memory() as connection:
@@ -93,6 +95,7 @@ class ReadingIndex:
                     " VALUES (?, ?, ?, ?, ?, 0, 0, 0, '', 0, x'', 0, '', 0, 0, 0, '', 0)",
                     (key, identity, metadata.name, parent if shared else None, shared),
                 )
+                # What it shares with its parent is found there.
                 _write_places(connection, key, places[shared:])
             with snapshot(connection):
                 return search_places(connection, match, limit)

@@ -37,11 +37,12 @@ def measure_messages(directory: str) -> tuple[list[str], list[int]]:
     """
     names: list[str] = []
     numbers: list[int] = []
+    # To look from an open folder spares the system the way there, once for each conversation.
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         stat = os.stat
         for name in os.listdir(descriptor):
-            if name[0] == ".":
+            if name[0] == ".":  # locks, and folders of the store's own
                 continue
             try:
                 status = stat(f"{name}/{MESSAGES}", dir_fd=descriptor)
@@ -85,6 +86,7 @@ def refresh_messages(
     much again as the measurements.
     """
     names, numbers = measure_messages(directory)
+    # Python hashes numbers alike in all processes, but not text, which takes a checksum instead.
     fingerprint = f"{zlib.crc32(os.fsencode('/'.join(names)))} {hash(tuple(numbers))}"
     (known,) = connection.execute("SELECT fingerprint FROM state").fetchone()
     if known == fingerprint:

@@ -80,10 +80,12 @@ def compose_match(query: str, role: str | None) -> str:
             detail=f"A search has at most {MAXIMUM_TERMS} words; these are {len(terms)}.",
             remedy="Search for the rarest of them.",
         )
+    # Where no words are left, an empty phrase is still one that FTS5 takes.
     match = f"{{text}} : ({' '.join(terms) or _compose_term('')})"
     return match if role is None else f'({match}) AND {{role}} : "{role}"'
 
 
 def _compose_term(text: str, *, is_prefix: bool = False) -> str:
+    # A sign is found with and without the selector that makes it colourful.
     text = prepare_text(text.replace("\ufe0f", ""))
     return f'"{text}"' + ("*" if is_prefix else "")

@@ -105,6 +105,8 @@ def update_conversations(
                     _index_conversation(connection, directory, identity)
                     advance(present.get(identity, NOTHING)[1])
     with _transaction(connection):
+        # Compared once more: others may have appended meanwhile, and then the next call has to
+        # look.
         known = _read_known(connection)
         if {identity: values[1:] for identity, values in known.items()} == present:
             connection.execute("UPDATE state SET fingerprint = ?", (fingerprint,))
@@ -165,7 +167,7 @@ def _index_conversation(connection: sqlite3.Connection, directory: str, identity
     with _open_messages(directory, identity) as file:
         if file is None:
             if not measure_metadata(directory, identity):
-                if known is not None:
+                if known is not None:  # neither messages nor metadata: it was deleted
                     _forget(connection, known.key)
                 return
         elif known is not None and known.stamp == measure_file(file.fileno()):
@@ -226,6 +228,7 @@ def _index_file(
     known: _Known,
 ) -> None:
     """Indexes a file from where the last time ended, and the metadata beside it."""
+    # Measured before it is read: a change in between is then noticed the next time.
     description = measure_metadata(directory, identity)
     if file is not None:
         inode, size, changed = measure_file(file.fileno())
@@ -282,6 +285,7 @@ def update_descriptions(
 
 
 def _describe(connection: sqlite3.Connection, directory: str, identity: str, stamp: str) -> None:
+    # An empty file has the time of its making, at which nothing was said.
     try:
         data = read_regular(f"{directory}/{identity}/{METADATA}")
     except OSError:

@@ -52,8 +52,10 @@ def read_whole_lines(path: str, size: int | None = None) -> bytes:
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             if size is None:
+                # Its lock is not held: an append may be under way, and the end of that does not
+                # count.
                 size = find_torn_start(file.fileno(), os.fstat(file.fileno()).st_size)
-                file.seek(0)
+                file.seek(0)  # where there is no `pread`, the look at the end has moved it
             return file.read(size)
     except FileNotFoundError as error:
         raise describe_missing_messages(path) from error
@@ -93,6 +95,7 @@ def walk_to_root(layout: Layout, identity: str) -> list[Level]:
         except UnknownConversationError as error:
             if not levels:
                 raise
+            # Of an ancestor this is damage: a deletion leaves its forks all that they need.
             raise describe_broken_link(layout, levels[-1], "is missing") from error
         metadata = interpret_table(table, layout.metadata(identity), None)
         levels.append(Level(identity=identity, table=table, link=metadata.parent))
@@ -121,6 +124,7 @@ def read_inherited(layout: Layout, levels: list[Level]) -> list[Part]:
         CorruptionError: A parent is shorter than the point at which it was forked.
     """
     parts: list[Part] = []
+    # From the root on: each level cuts what is above it at its own fork point.
     for child, parent in reversed(list(pairwise(levels))):
         link = child.link
         assert link is not None
@@ -130,6 +134,7 @@ def read_inherited(layout: Layout, levels: list[Level]) -> list[Part]:
         if len(data) < (size or 0):
             raise describe_broken_link(layout, child, f"has only {len(data)} of {size} bytes")
         parts.append(Part(path=path, data=data))
+        # These count from the very beginning, unlike bytes: they may end within an ancestor's part.
         if link.canisters is not None and not _cut(parts, link.canisters):
             trouble = f"has fewer than the {link.canisters} canisters at the fork point"
             raise describe_broken_link(layout, child, trouble)

@@ -62,6 +62,7 @@ class ContentDirectory:
         folder = self._folder(content_id)
         above = os.path.dirname(folder)
         if self._is_whole(content_id, len(data)):
+            # Its age counts from now: a collection must not take what was just added again.
             self.disk.touch(f"{folder}/data")
         else:
             make_folders(self.disk, above)
@@ -79,6 +80,7 @@ class ContentDirectory:
     def _is_whole(self, content_id: str, size: int) -> bool:
         folder = self._folder(content_id)
         try:
+            # By its size: to hash what is there would read it whole each time; `examine` proves it.
             os.stat(f"{folder}/metadata.toml")
             return os.stat(f"{folder}/data").st_size == size
         except FileNotFoundError:
@@ -177,6 +179,7 @@ class ContentDirectory:
         folder = self._folder(content_id)
         above = os.path.dirname(folder)
         grave = f"{above}/.{content_id}.{os.urandom(4).hex()}"
+        # One rename first: a crash while files are removed leaves no half content under its id.
         self.disk.rename(folder, grave)
         self.disk.synchronize_folder(above)
         remove_tree(self.disk, grave)
@@ -212,6 +215,7 @@ def _encode_metadata(content_id: str, mime_type: str, size: int, name: str | Non
     }
     if name is not None:
         about["name"] = name
+    # Half a character in a name must not keep the data themselves from being stored.
     return tomli_w.dumps({"content": about}).encode(errors="replace")
 
 

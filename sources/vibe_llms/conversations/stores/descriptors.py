@@ -92,6 +92,7 @@ def decode_table(data: bytes, path: str) -> Table:
     try:
         table = tomli.loads(data.decode())
         form = table["format"]
+        # Looked at only to fail here, where the error can say which file.
         _ = table["conversation"]["created"], table.get("parent", {}).get("id")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptionError(
@@ -123,6 +124,7 @@ def interpret_table(table: Table, path: str, updated_ns: int | None) -> Conversa
         updated = created
         if updated_ns is not None:
             seconds = max(0, min(updated_ns / 1e9, _LATEST_SECONDS))
+            # File systems round times down: nothing was said before the conversation was created.
             updated = max(created, datetime.fromtimestamp(seconds, UTC))
         return ConversationMetadata(
             name=_interpret_text(about.get("name")),
@@ -153,6 +155,7 @@ def _interpret_link(link: Table) -> ParentLink:
 
 
 def _interpret_measure(value: object) -> int | None:
+    # TOML can say numbers that no file reaches, and to read so many bytes would overflow.
     if value is not None and (not isinstance(value, int) or value > sys.maxsize):
         raise TypeError(f"{value!r} cannot be a fork point")
     return value

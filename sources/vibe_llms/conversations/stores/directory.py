@@ -49,6 +49,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.values import define, frozen
 
+# Sought in the raw bytes, so that a damaged line still protects the content that it names.
 _REFERENCE = re.compile(rb'"content_id":\s*"([0-9a-f]{64})"')
 
 
@@ -74,6 +75,8 @@ class DirectoryStore:
         disk: Disk | None = None,
         wait_seconds: float = locks.WAIT_SECONDS,
     ) -> None:
+        # Absolute: neither a change of the working folder nor another spelling makes it another
+        # store.
         root = os.path.abspath(path)
         self.disk = Disk() if disk is None else disk
         self.layout = Layout(os.path.join(root, "conversations"))
@@ -87,6 +90,8 @@ class DirectoryStore:
         """Begins a conversation."""
         table = toml.produce_table(identity, metadata)
         with self.guards.together():
+            # Under the lock of the structure: nobody deletes the parent before the fork points at
+            # it.
             if metadata.parent is not None:
                 chain.read_table(self.layout, metadata.parent.identity)
             self._put_in_place(identity, table)
@@ -96,15 +101,22 @@ class DirectoryStore:
         """Makes the folder of a new conversation, complete or not at all."""
         target = self.layout.folder(identity)
         make_folders(self.disk, self.layout.creating)
+        # What a crash left behind of an earlier attempt must not be in the way of this one.
         temporary = f"{self.layout.creating}/{identity}.{os.urandom(4).hex()}"
         with unfinished_folder(self.disk, temporary):
             write_new_file(self.disk, f"{temporary}/metadata.toml", toml.encode_table(table))
+            # An empty tally says that nothing was acknowledged; without one, nothing would be
+            # known.
             for name in (MESSAGES, TALLY, LOCK):
                 os.close(self.disk.create(f"{temporary}/{name}"))
+            # Before the rename: else the loss of power could leave the folder in its place, and
+            # empty.
             self.disk.synchronize_folder(temporary)
             try:
                 self.disk.rename(temporary, target)
             except OSError as error:
+                # Systems refuse this with different errors; whether something is there tells on all
+                # of them.
                 if not os.path.lexists(target):
                     raise
                 raise StoreError(
@@ -129,6 +141,7 @@ class DirectoryStore:
             data = join_lines(encode_canisters(canisters), len(canisters))
             with self.guards.opened(identity) as log:
                 merged = self._ensure_unchanged(identity, log.end.size, after)
+                # The time of an empty file is that of its making, at which nothing was said.
                 former_ns = log.modified_ns if log.end.size else 0
                 if data:
                     log.append(data, len(canisters), certain=True)
@@ -142,6 +155,7 @@ class DirectoryStore:
             return after.merged
         # Reading the metadata is for the rare cases: a first append, a merge, a conflict.
         merged = toml.merged_bytes_of(chain.read_table(self.layout, identity))
+        # A merged parent has moved our end as well, and yet nobody has said anything new.
         if after is not None and size - merged != after.own_size:
             raise StaleConversationError(
                 identity=identity,
@@ -158,7 +172,9 @@ class DirectoryStore:
         moment = find_moment(canisters, access_now())
         if moment is not None:
             with suppress(OSError, OverflowError):
+                # Whole microseconds: a float has no more digits for a moment of our time.
                 ns = round(moment.timestamp() * 1_000_000) * 1_000
+                # Never back: what was said before this keeps the conversation as new as it was.
                 self.disk.touch(self.layout.messages(identity), max(former_ns, ns, 0))
 
     @mapping_errors
@@ -187,6 +203,7 @@ class DirectoryStore:
             changes["tags"] = list(order_tags(tags))
         changes = {word: value for word, value in changes.items() if value is not ABSENT}
         with self.guards.together():
+            # The structure is merely shared: of two changes at once, one would undo the other.
             lock = self.guards.lock(identity)
             try:
                 table = toml.change_table(chain.read_table(self.layout, identity), changes)
@@ -204,8 +221,10 @@ class DirectoryStore:
         child = produce_identity() if child is None else child
         with self.guards.together():
             table = chain.read_table(self.layout, identity)
+            # A fork must not outlive, in a loss of power, the beginning that it points to.
             size = self._secure(identity)
             if from_index is None:
+                # Counted without what was merged, since a later merge makes that more.
                 size -= toml.merged_bytes_of(table)
                 link = ParentLink(identity=identity, bytes=size)
             else:
@@ -222,7 +241,7 @@ class DirectoryStore:
         """Removes a conversation; its forks first receive what they need of it."""
         from vibe_llms.conversations.stores import removal
 
-        self.layout.folder(identity)
+        self.layout.folder(identity)  # refuses what is no identity before anything is locked
         with self.guards.alone():
             removal.remove_conversation(
                 self.layout, self.disk, identity, self.survey(), self.guards.wait_seconds
@@ -260,6 +279,8 @@ class DirectoryStore:
             levels = chain.walk_to_root(self.layout, identity)
             return chain.read_inherited(self.layout, levels), None
         except CorruptionError as error:
+            # Its own lines are still worth showing: a tolerant reader goes on without the
+            # beginning.
             return [], error
 
     def _read_part(self, identity: str, table: toml.Table) -> _Own:
@@ -307,6 +328,7 @@ class DirectoryStore:
             names = os.listdir(self.layout.root)
         except FileNotFoundError:
             names = []
+        # Listed by now: in a generator function, an error would come after `mapping_errors`.
         return (name for name in names if is_identity_form(name))
 
     @mapping_errors
@@ -325,7 +347,7 @@ class DirectoryStore:
         except (FileNotFoundError, NotADirectoryError):  # somebody else's file, or just deleted
             return found
         for name in names:
-            if name.endswith(".tally"):
+            if name.endswith(".tally"):  # begins alike, and holds but numbers
                 continue
             if name.startswith(("messages.", "runs.")):  # what was set aside counts, too
                 data = read_regular(f"{folder}/{name}")

@@ -105,6 +105,7 @@ class Examiner:
             descent = self._climb(identity, table)
         except CorruptionError as error:
             return error
+        # Ancestors first: to measure a fork takes the extent of its parent.
         for level in reversed(descent):
             own = data if level.identity == identity else None
             try:
@@ -148,6 +149,7 @@ class Examiner:
             inherited = count
         if data is None:
             data = chain.read_whole_lines(self.layout.messages(level.identity))
+        # Eight bytes a line: a proof of the whole store keeps this of every conversation.
         ends = array("Q", accumulate(len(line) + 1 for line in data.split(b"\n")[:-1]))
         return Extent(inherited=inherited, merged=merged_bytes_of(level.table), ends=ends)
 

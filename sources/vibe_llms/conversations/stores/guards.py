@@ -41,6 +41,7 @@ class Guards:
                 if not os.path.lexists(self.layout.deleting):
                     yield
                     return
+            # To end a deletion takes the lock alone, and a shared one cannot grow: let go, look again.
             with self.alone():
                 pass
 

@@ -54,6 +54,7 @@ class MemoryContents:
     """Keeps content in memory; see :class:`.interfaces.ContentStore`."""
 
     _kept: dict[str, _Kept] = attrs.field(factory=dict)
+    # `hold` is entered while `add` is called.
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
     def _access(self, content_id: str) -> _Kept:
@@ -91,7 +92,7 @@ class MemoryContents:
 
     def survey(self) -> Iterator[str]:
         """Yields the ids of all content."""
-        return iter(list(self._kept))
+        return iter(list(self._kept))  # a copy: others may add meanwhile
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
         """Memory does not decay: only what is missing is found."""
@@ -141,6 +142,7 @@ class MemoryStore:
 
     contents: MemoryContents = attrs.field(factory=MemoryContents)
     _entries: dict[str, _Entry] = attrs.field(factory=dict)
+    # `fork` holds it while it creates.
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
     def _access(self, identity: str) -> _Entry:
@@ -274,9 +276,11 @@ class MemoryStore:
                     continue
                 count = link.canisters or 0
                 share = deleted.own[: max(0, count - inherited)]
+                # A fork from before the deleted one's own lines inherits less of the grandparent.
                 if above is not None:
                     above = attrs.evolve(above, canisters=min(count, inherited))
                 child.own[:0] = share
+                # Positions that others hold count without these, and so stay true.
                 child.merged += len(share)
                 child.metadata = attrs.evolve(child.metadata, parent=above)
             del self._entries[identity]

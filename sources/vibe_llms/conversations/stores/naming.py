@@ -22,6 +22,7 @@ def ensure_identity(identity: str) -> str:
         StoreError: It could lead out of the store, or means different things on different
             file systems.
     """
+    # On every system: a store may be copied to a machine on which these are devices.
     if is_identity_form(identity) is None or identity in _WINDOWS_DEVICES:
         from vibe_llms.exceptions import StoreError  # needed after a mistake only
 

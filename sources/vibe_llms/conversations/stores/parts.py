@@ -34,6 +34,7 @@ def decode_part(
     try:
         canisters = decode_canisters(part.data)
     except (CodecError, UnicodeDecodeError):
+        # One by one takes longer, but says which line it is.
         return _decode_singly(part, tolerant)
     if len(canisters) != part.data.count(b"\n"):  # fork points count the empty lines it skips
         return _decode_singly(part, tolerant)

@@ -71,10 +71,12 @@ def remove_conversation(
             parent = _read_bequeather(layout, identity)
             for child in children:
                 _prepare(layout, disk, child, parent)
+        # Both before the rename: the decision must not be on the disk without what it decides
+        # about.
         disk.synchronize_folder(layout.deleting)
         disk.synchronize_folder(layout.root)
         disk.rename(layout.folder(identity), f"{layout.deleting}/{_GRAVE}")
-        disk.synchronize_folder(layout.root)
+        disk.synchronize_folder(layout.root)  # the rename has changed both folders
         disk.synchronize_folder(layout.deleting)
         recover(layout, disk)
 
@@ -87,6 +89,7 @@ def _is_child(layout: Layout, child: str, parent: str) -> bool:
         return False
     if parent.encode() not in data:  # far cheaper than to read the TOML of all there are
         return False
+    # Where its metadata do not read, nothing is deleted: it would lose its beginning for good.
     table = chain.read_table(layout, child)
     return (table.get("parent") or {}).get("id") == parent
 
@@ -160,6 +163,7 @@ def _prepare(layout: Layout, disk: Disk, child: str, parent: _Bequeather) -> Non
         write_new_file(disk, messages, shared + own)
         disk.touch(messages, os.stat(path).st_mtime_ns)  # nothing new was said
         known = read_tally(layout.tally(child))
+        # Where nobody has counted, nobody does now: it would vouch for lines that may be gone.
         if known is not None:
             total = Tally(shared.count(b"\n") + known.lines, len(shared) + known.size)
             write_new_file(disk, f"{layout.deleting}/{child}{_NEW_TALLY}", encode_tally(total))
@@ -184,6 +188,7 @@ def recover(layout: Layout, disk: Disk) -> None:
                     identity = name.removesuffix(suffix)
                     disk.rename(f"{layout.deleting}/{name}", home(identity))
                     disk.synchronize_folder(layout.folder(identity))
+    # Also where nothing was decided: then this throws away what was prepared.
     remove_tree(disk, layout.deleting)
     disk.synchronize_folder(layout.root)
 
@@ -197,4 +202,5 @@ def restore_lock(layout: Layout, identity: str) -> None:
     path = layout.conversation_lock(identity)
     if not os.path.exists(layout.metadata(identity)):
         raise chain.describe_unknown(layout, identity)
+    # Several may make it at the same moment: they all come to lock the same file.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
