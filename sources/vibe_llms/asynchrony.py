@@ -76,6 +76,7 @@ class Portal:
         self._door = threading.Lock()
         self._is_closed = False
         self._waited: set[Future[Any]] = set()
+        # A daemon, which does not keep the process: `_end` closes the portal in time.
         self._thread = threading.Thread(target=self._run, name="vibe-llms-portal", daemon=True)
         self._thread.start()
 
@@ -126,6 +127,7 @@ class Portal:
     ) -> None:
         """Starts the work in the loop and ties it to the future that its caller waits for."""
 
+        # A task takes a coroutine alone, and a function may return anything that can be awaited.
         async def perform() -> _T:
             return await function()
 
@@ -170,6 +172,7 @@ class Portal:
         with self._door:
             if self._is_closed or not self._thread.is_alive():
                 return
+            # First of all: what would be begun from here on, nobody would wind up.
             self._is_closed = True
         winding_up = asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
         try:
@@ -178,6 +181,7 @@ class Portal:
             winding_up.cancel()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_SHUTDOWN_SECONDS)
+        # A loop that still runs cannot be closed.
         if not self._thread.is_alive():
             self._loop.close()
 
@@ -232,6 +236,7 @@ def _forget_portal() -> None:
     global _portal, _lock
     _inherited.append(_portal)
     _portal = None
+    # The old one may be held, by a thread that the child does not have.
     _lock = threading.Lock()
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+# In a folder where others write, too, the draft must not be a link that they have put there.
 _DRAFTING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AT_ONCE | getattr(os, "O_NOFOLLOW", 0)
 _BLOCK_BYTES = 1 << 16
 _STDOUT = 1
@@ -140,6 +141,7 @@ def _read_first(descriptor: int, is_pipe: bool, shown: str) -> bytearray:
         else:
             if not data:
                 raise OSError(errno.ENXIO, "Nobody writes to this pipe", shown)
+    # Opened without waiting, so that nobody at the other end is noticed; from here on it may wait.
     if _AT_ONCE and hasattr(os, "set_blocking"):
         os.set_blocking(descriptor, True)
     return bytearray(data)
@@ -164,6 +166,7 @@ def replace_file(path: Path | str, data: bytes, *, mode: int | None = None) -> N
         with suppress(FileNotFoundError):
             mode = target.stat().st_mode & 0o777
     with naming(path, str(draft)):
+        # With a mode to come, nobody else reads the draft before it has that.
         descriptor = os.open(draft, _DRAFTING, 0o666 if mode is None else 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -36,6 +36,7 @@ class EventBus(Generic[_Event]):
         """
         if is_asynchronous(listener):
             raise TypeError(f"{name_listener(listener)} is asynchronous; a bus calls in place.")
+        # A listener may subscribe twice; each time is ended by its own function.
         key = object()
         self._listeners[key] = listener
 
@@ -47,9 +48,11 @@ class EventBus(Generic[_Event]):
 
     def publish(self, event: _Event) -> None:
         """Calls every listener with the event."""
+        # A copy: listeners may subscribe and leave while they are called.
         for key, listener in tuple(self._listeners.items()):
             try:
                 listener(event)
+            # Cancelled may be something of the listener's own, which must not end the publisher.
             except (Exception, asyncio.CancelledError) as error:
                 if key not in self._warned:
                     self._warned.add(key)

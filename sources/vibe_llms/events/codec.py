@@ -64,6 +64,7 @@ register_mirror(lambda kind: kind == FinishedItem, Mirror(dict[str, Any] | None,
 
 @functools.cache
 def _produce_converter() -> cattrs.Converter:
+    # A copy: these hooks are for events and must not reach messages.
     converter = produce_converter().copy()
     converter.register_unstructure_hook_func(
         _is_error, lambda error: json.loads(encode_error(error))

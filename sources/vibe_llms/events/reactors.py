@@ -184,9 +184,11 @@ class ReactorsDispatcher:
         for listener in plain:
             try:
                 outcome = listener.call(event)
+            # Cancelled may be something of the reactor's own, which must not end the conversation.
             except (Exception, asyncio.CancelledError) as error:
                 listener.warn(error)
                 continue
+            # Such as of a lambda around a coroutine function: only the call shows what it is.
             if outcome is not None and inspect.isawaitable(outcome):
                 begun = cast("Awaitable[None]", outcome)
                 self._enqueue(_Waiting(event, [listener], begun=begun))
@@ -241,7 +243,9 @@ class ReactorsDispatcher:
         last = self._waiting[-1]
         if (
             isinstance(last.event, ConversationProgressEvent)
+            # What has begun was called with its event already, and hears no more of it.
             and last.begun is None
+            # Mostly it is the same object, which spares the comparison.
             and (last.event.metadata is event.metadata or last.event.metadata == event.metadata)
         ):
             last.pieces.append(event.chunk)
@@ -281,6 +285,7 @@ class ReactorsDispatcher:
         worker.cancel()
         await asyncio.wait({worker}, timeout=seconds)  # it may even refuse to be cancelled
         self._waiting.clear()
+        # The last events get a worker of their own.
         self._worker = None
         logging.getLogger("vibe_llms.events").warning(
             "A reactor was still busy %g seconds after the end and was given up.", seconds

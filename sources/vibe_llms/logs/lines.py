@@ -64,6 +64,7 @@ def find_torn_start(descriptor: int, size: int) -> int:
     if tail.endswith(b"\n") and tail != _MORE:
         return size
     end = find_line_start(descriptor, size)
+    # Lines that say that another follows go with the one that is missing.
     while read_at(descriptor, max(0, end - len(_MORE)), len(_MORE)) == _MORE:
         end = find_line_start(descriptor, end - 1)
     return end

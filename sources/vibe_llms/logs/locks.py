@@ -72,7 +72,7 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
                 name_file(error, path)
             os.close(descriptor)
             raise
-        os.close(descriptor)
+        os.close(descriptor)  # another file has taken its place: that one is to be locked
 
 
 def _open(path: str) -> int:
@@ -118,6 +118,7 @@ def locked(
             descriptor = acquire(path, shared=shared, wait_seconds=wait_seconds)
             break
         except FileNotFoundError:
+            # Several may make it at the same moment: they all come to lock the same file.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     try:
         yield

@@ -67,6 +67,7 @@ class Log:
         except BaseException as error:
             if isinstance(error, OSError):
                 name_file(error, path)
+            # Whoever has opened it closes it.
             if descriptor is None:
                 os.close(self.descriptor)
             raise
@@ -160,6 +161,7 @@ class Log:
         """Returns the last line, its end included; nothing where there is none."""
         size = self.end.size
         with naming(self.path):
+            # The last byte is the end of the line that is sought: the look begins before it.
             start = find_line_start(self.descriptor, size - 1) if size else 0
             return read_at(self.descriptor, start, size - start)
 
@@ -191,6 +193,7 @@ class Log:
     def close(self) -> None:
         """Closes the file, and lets others in. Does not wait for the disk."""
         try:
+            # A file that is its own lock is closed once, together with the lock.
             if self.descriptor != self._lock:
                 os.close(self.descriptor)
         finally:

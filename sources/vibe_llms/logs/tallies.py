@@ -47,6 +47,7 @@ def read_tally(path: str) -> Tally | None:
     except OSError:
         return None
     try:
+        # One byte more than a whole one has, so that a longer file is seen to be none.
         return _decode(os.read(descriptor, _SIZE_BYTES + 1))
     except OSError:
         return None

@@ -89,6 +89,7 @@ class FileLog:
         self._log = log = self._open()
         try:
             self.notices += log.notices
+            # The last number is that of all events: the lines before need not be read for it.
             last = log.read_last()
             self._before = self._open_envelope(last, "last line").sequence if last else 0
             self._refuse_loss()
@@ -100,10 +101,12 @@ class FileLog:
         path = f"{self._folder}/{LOCK}"
         while True:
             try:
+                # A run may take hours: a second one is told at once rather than kept waiting.
                 return locks.acquire(path, wait_seconds=0)
             except FileNotFoundError:
                 try:
                     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+                # Without its folder there is no such conversation.
                 except FileNotFoundError:
                     raise UnknownConversationError(
                         identity=Path(self._folder).name, path=self._folder
@@ -116,6 +119,7 @@ class FileLog:
         try:
             if not os.path.lexists(self.path):
                 os.close(self._disk.create(self.path))
+                # Else a loss of power could take the whole file, whose lines were said to be safe.
                 self._disk.synchronize_folder(self._folder)
             return Log(self.path, self._disk, lock=lock, tally=tally)
         except BaseException:
@@ -159,6 +163,7 @@ class FileLog:
         """Returns when all that was written has reached the disk."""
         with self._door:
             if self._log is not None:
+                # Counted before: what is appended while the disk is at work is not promised yet.
                 number = self._before + self._log.end.lines
                 self._log.synchronize()
                 self._synchronized = number
@@ -168,6 +173,7 @@ class FileLog:
         with self._door:
             log, self._log = self._log, None
         if log is not None:
+            # What was promised was waited for before: nothing hangs on how this goes.
             with suppress(OSError):
                 log.close()
 

@@ -94,7 +94,7 @@ class LocalRunContext:
 
     async def gather(self, steps: Sequence[Step]) -> list[JsonObject]:
         """Performs steps at the same time."""
-        if len(steps) == 1:
+        if len(steps) == 1:  # one step needs no group of tasks
             (only,) = steps
             return [await self.step(only.operation, only.arguments, key=only.key)]
         try:
@@ -227,6 +227,7 @@ async def open_run(
     else:
         log = await _claim_log(journal, store)
     try:
+        # After the claim: from here on no other run adds to it, nor to its log.
         await journal.catch_up()
         earlier = await _read_earlier(log, store, conversation)
         yield (
@@ -246,9 +247,11 @@ async def open_run(
 
 async def _claim_log(journal: ConversationJournal, store: ConversationStore | None) -> RunLog:
     identity = journal.conversation_id
+    # The second time for a conversation that no store had, so that there was no place for a log.
     for is_stored in (False, True):
         try:
             log = produce_log(store, identity)
+            # In memory nothing is waited for, and a thread would cost more than the work.
             if store is None or isinstance(store, MemoryStore):
                 log.claim()
             else:
@@ -263,6 +266,7 @@ async def _claim_log(journal: ConversationJournal, store: ConversationStore | No
 
 async def _claim_in_thread(log: RunLog) -> None:
     try:
+        # A thread cannot be stopped: it may have the claim by the time we are told to go.
         await finish(asyncio.to_thread(log.claim))
     except asyncio.CancelledError:
         log.close()

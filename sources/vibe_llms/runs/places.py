@@ -73,6 +73,7 @@ def require_logs(store: ConversationStore) -> None:
 
 
 def _has_folders(store: object) -> TypeGuard[_FolderStore]:
+    # By what it has, not by its class: a store of somebody else's may have it, too.
     return hasattr(store, "locate") and hasattr(store, "disk")
 
 

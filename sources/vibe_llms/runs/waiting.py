@@ -65,6 +65,7 @@ def survey_waiting(
     for identity in store.survey():
         with suppress(StoreError):  # deleted meanwhile, or damaged
             log = produce_log(store, identity)
+            # For most, the last event says enough: not all logs have to be read whole.
             last = log.read_last()
             if last is not None and not isinstance(last.event, RunEndedEvent):
                 found.extend(_find_waiting(identity, log))
@@ -101,6 +102,7 @@ def answer(
     try:
         waiting = _find_waiting(conversation_id, log)
         wanted = _choose(waiting, approval.digest, key)
+        # Before it is written down: what does not fit must not be found by the next run.
         settle(wanted.request, approval)
         log.append(wanted.run_id, produce_answer(wanted.key, wanted.request, approval))
         log.synchronize()
@@ -149,6 +151,7 @@ def _find_asked(conversation_id: str, logged: Iterable[LoggedEvent]) -> list[Wai
                 )
             case InvocationStartedEvent() | InvocationFinishedEvent():
                 asked.pop(each.event.key, None)
+            # A run that has ended asks no more; one that waits is suspended, not ended.
             case RunEndedEvent():
                 asked.clear()
     return list(asked.values())

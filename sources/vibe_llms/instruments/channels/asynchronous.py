@@ -130,9 +130,11 @@ class AsyncChannel(Closing, Generic[T]):
             ConverseError: No answer. What was asked is in the conversation: :meth:`resume` asks it
                 again.
         """
+        # Outside of the turn: it may take a while, and touches nothing that others use.
         composed = await self._compose(said, variables)
         async with self._turn:
             engine, choice = await self._link.access()
+            # Within the turn: the question before may have brought the same instructions.
             said = _leave_out_known(
                 self.conversation, (*self._list_instructions(choice), *composed)
             )
@@ -209,6 +211,7 @@ class AsyncChannel(Closing, Generic[T]):
         approvals: Sequence[Approval] = (),
     ) -> Reply[T]:
         async def answer(said: Sequence[AnyCanister]) -> RunOutcome:
+            # They are for what was waiting, not for answers that are asked to be mended after it.
             return await self._say(engine, said, () if said else approvals)
 
         if self.parser is None or choice is None:
@@ -229,6 +232,7 @@ class AsyncChannel(Closing, Generic[T]):
         """Has the conversation answered; whatever becomes of that, it has grown."""
         conversation = self.conversation
         if said:
+            # A copy, so that the channel is as it was where no run can be prepared.
             conversation = conversation.copy()
             conversation.add_canisters(said)
         run = engine.prepare(conversation, approvals)
@@ -309,6 +313,8 @@ class _Link:
             if self._choice.mode is Mode.NATIVE:
                 settings["schema"] = parser.schema
             elif self._choice.mode is Mode.TOOL:
+                # With tools, others may be invoked on the way; without, there is only the answer to
+                # give.
                 settings["invocation_choice"] = "required" if tools else parser.name
                 tools = (*tools, parser.produce_invoker())
         return Engine(self.model, tools, **settings)

@@ -195,6 +195,7 @@ def compose_words(parser: Parser[T], mode: Mode, faults: Sequence[Fault]) -> str
 def reply(answer: Sequence[AnyCanister], words: str) -> tuple[AnyCanister, ...]:
     """Says something to an answer: as the result of what it invoked, else as the user."""
     done = {each.invocation_id for each in answer if isinstance(each, ResultCanister)}
+    # Each has to get a result: vendors refuse conversations in which one is missing.
     results = tuple(
         ResultCanister(
             words, invocation_id=canister.invocation_id, name=canister.name, is_error=True

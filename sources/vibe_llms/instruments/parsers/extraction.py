@@ -33,6 +33,7 @@ def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
     try:
         return read_whole(text)
     except JsonFault as fault:
+        # A fence says what is meant; in prose, brackets may be anything.
         values = _read_fences(text) or [value for value, _, _ in read_values(text, openings)]
         if values:
             return _choose(values, fits)
@@ -42,6 +43,7 @@ def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
 def read_whole(text: str) -> Any:
     """Reads a text that is one JSON value and nothing else. Raises JsonFault."""
     try:
+        # Python's own reader is faster, and most answers are sound; ours forgives slips.
         return json.loads(text, strict=False, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         reader = JsonReader()
@@ -53,6 +55,7 @@ def read_whole(text: str) -> Any:
 
 
 def _refuse_constant(word: str) -> Any:
+    # `NaN` and `Infinity`, which Python reads and JSON has not.
     raise ValueError(word)
 
 

@@ -52,6 +52,7 @@ class TextReader:
                 self._reader.feed(text)
             except JsonFault:  # it was no value that began there
                 self._reader = None
+                # From behind the character that was taken for the beginning of a value.
                 self._search("".join(self._pieces)[1:])
         elif self._reader is None:
             self._search(text)

@@ -81,11 +81,13 @@ class TargetType:
         for inner in self._unwrap(plain):
             whole = {WRAP: inner} if self.is_wrapped else inner
             try:
+                # Converting proves what it converts; plain data are held to nothing but the schema.
                 if self._is_plain and self._validator.check(whole):
                     raise Misfit("does not fit")
                 return self._take(inner)
             except Misfit as misfit:
                 misfits.append(misfit)
+        # The schema is asked where nothing fits, for it names all faults and not the first alone.
         faults = self._validator.check(plain)
         raise self._fail(misfits[0], plain, faults) from misfits[0]
 
@@ -133,6 +135,7 @@ class TargetType:
     def _unwrap(self, plain: Any) -> list[Any]:
         """Returns what may be meant, the likeliest first."""
         if self.is_wrapped and isinstance(plain, dict) and plain.keys() == {WRAP}:
+            # Without our object around it, an answer may be one that has just this member itself.
             return [plain[WRAP], plain]
         return [plain]
 

@@ -227,6 +227,7 @@ class Parser(Generic[T]):
         return answer if isinstance(answer, str) else self.find(answer)
 
     def _make(self, written: str) -> T:
+        # Only where a list is wanted may a value begin with a bracket: prose has many of those.
         value = extract(written, self.kind.fits, "{[" if self.kind.is_list else "{")
         return cast(T, self.kind.make(value))
 
@@ -326,6 +327,7 @@ async def _take() -> str:
 
 def _compose_name(kind: Any) -> str:
     name = re.sub(r"\W+", "_", name_kind(kind), flags=re.ASCII).strip("_")
+    # What is also a word for a choice of invocations could not be chosen by its name.
     is_plain = isinstance(kind, type) and kind.__module__ != "builtins" and name.isidentifier()
     return name if is_plain and name not in CHOICES else "answer"
 

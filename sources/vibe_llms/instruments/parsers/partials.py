@@ -145,6 +145,7 @@ def _view_array(kind: Any, members: tuple[Any, ...], value: list[Any]) -> Any:
     hint, make = members[0] if members else Any, ARRAYS.get(kind, tuple)
     if make is list or make is tuple:
         return PartialList(hint, value)
+    # A text that still grows would be another member of a set with each of its pieces.
     items = [view(hint, each) for each in value if not is_growing(each)]
     try:
         return make([each for each in items if each is not ABSENT])

@@ -315,6 +315,7 @@ def _read_escape(text: str, place: int) -> tuple[str, int] | None:
     if unit is None or not 0xD800 <= unit < 0xDC00:
         return None if unit is None else (chr(unit), place + 6)
     rest = text[place + 6 : place + 8]
+    # Nothing, or a part of it: the other half of the character may be still on its way.
     if not "\\u".startswith(rest):
         return chr(unit), place + 6  # half a character, and nothing that completes it
     second = _read_unit(text, place + 6) if rest == "\\u" else None
@@ -354,7 +355,7 @@ def _read_number(word: str, place: int) -> int | float:
         except ValueError:  # more digits than Python reads
             raise _Fault("a number with too many digits", place) from None
     number = float(word)
-    if number - number != 0:
+    if number - number != 0:  # of what is infinite, this is no number
         raise _Fault("too large a number", place)
     return number
 
@@ -366,6 +367,7 @@ def read_values(text: str, openings: str = "{") -> Iterator[tuple[Any, int, int]
         Each value, and where it begins and ends; none lies within another.
     """
     place, opening = 0, re.compile(f"[{re.escape(openings)}]")
+    # Each try may read to the end: without a bound, a text of brackets takes quadratic time.
     for _ in range(TRIES_LIMIT):
         found = opening.search(text, place)
         if found is None:

@@ -45,6 +45,7 @@ def _produce_hook(cls: type, converter: cattrs.Converter) -> Callable[[Any], dic
     ordered = ORDERED_FIELDS & {field.name for field in attrs.fields(cls)}
     keep = override(unstruct_hook=functools.partial(canonicalize, keeps_order=True))
     settings: dict[str, Any] = dict.fromkeys(ordered, keep)
+    # Among the fields that no constructor takes are the words that tell the classes apart.
     return make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True, **settings)
 
 

@@ -32,6 +32,7 @@ def digest_request(request: Request) -> str:
     del tree["conversation_id"]
     if tree["window"] == "stop":  # as before there was such a choice
         del tree["window"]
+    # Likewise: what was recorded before keeps its name.
     if not tree["lenient"]:
         del tree["lenient"]
     numbers: dict[str, int] = {}

@@ -89,6 +89,7 @@ def _find_in_object(tree: Any, cls: Any, path: str) -> CodecError | None:
     fields = [field for field in attrs.fields(cls) if field.init]
     # An unknown field explains a missing one: somebody misspelt it.
     if unknown := tree.keys() - {key, *(field.name for field in fields)}:
+        # Always the same one: sets are in another order in each process.
         return explain_unknown_field(min(unknown), cls.__name__, known, path)
     hints = typing.get_type_hints(cls)
     for field in fields:
@@ -98,6 +99,7 @@ def _find_in_object(tree: Any, cls: Any, path: str) -> CodecError | None:
                 return found
         elif field.default is attrs.NOTHING or field.name in REQUIRED_FIELDS:
             return CodecError(path=place, detail=f"The field {field.name!r} is missing")
+    # Each field by itself is right: what remains is what they are together.
     return _try(lambda: access_mirror(cls).convert(tree), path)
 
 

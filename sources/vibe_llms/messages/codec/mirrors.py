@@ -107,6 +107,7 @@ def access_mirror(kind: Any) -> Mirror:
         tag=tag,
         kw_only=True,
         forbid_unknown_fields=True,
+        # Not followed by the collector: they last only until ours are made of them.
         gc=False,
     )
     return Mirror(struct, _compile_builder(cls, fields, hints))
@@ -164,6 +165,7 @@ def _compile_builder(
         for field in fields
     }
     identified = cls in IDENTIFIED_CLASSES
+    # Slots leave no dictionary to fill, and validators run in the constructor alone.
     if "__slots__" in cls.__dict__ or any(field.validator for field in fields):
         arguments = ", ".join(f"{field.alias}={values[field.name]}" for field in fields)
         lines = ["def build(mirror):", f"    return cls({arguments})"]

@@ -31,6 +31,7 @@ def read_json(data: bytes | str, kind: Any, place: str = "") -> Any:
     try:
         return mirror.build(mirror.decoder.decode(data))
     except REFUSALS as error:
+        # Only of what was refused: documents in today's words pay nothing for this.
         older = _respell(data)
         if older is not None:
             return read_tree(older, kind, f"{place}$")

@@ -179,9 +179,11 @@ class BatchChannel(Closing, Generic[T]):
                 ordered=ordered,
                 window=self._concurrency * _WINDOW,
             )
+            # Closed before the stack is left: no worker writes to a journal that is closed.
             async with aclosing(items):
                 async for item in items:
                     yield item
+            # Before the journal is settled, which is none of the work that is timed.
             tally.end()
             await run.settle()
 
@@ -219,6 +221,7 @@ def _produce_work(
         if parser is not None and not isinstance(parser, Parser):
             parser = Parser(parser)
         model = Model(work) if isinstance(work, str) else work
+        # What was made from an address here is freed by this batch; a given model is not.
         return ModelWork(model, options, wording, parser, is_owner=isinstance(work, str))
     given = dict(options)
     given |= {} if parser is None else {"parser": parser}

@@ -61,6 +61,7 @@ class ItemJournal:
         lock = _open(path)
         try:
             self._refuse_strangers(lock)
+            # Read first, and only then opened to be mended: lines of another batch stay untouched.
             self._remember(Log(str(path), self._disk, reading=True, descriptor=lock))
             self._log = Log(str(path), self._disk, lock=lock, descriptor=lock)
         except BaseException:
@@ -190,6 +191,7 @@ class ItemJournal:
     def _choose(self) -> list[int] | None:
         """Returns where the lines begin that stay, as they shall stand; None if all do as is."""
         last: dict[str | int, int] = {}
+        # Arrays take eight bytes for a number, and a batch may have millions of lines.
         indices, offsets = array("q"), array("q")
         for number, (offset, line) in enumerate(self._log.walk()):
             head = decode_head(line)
@@ -222,6 +224,7 @@ def _open(path: Path) -> int:
     """Opens and locks the file, and makes it where it is missing. Raises StoreError."""
     try:
         if not path.exists():
+            # Not exclusively: whoever makes it at the same moment is told apart by the lock.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         elif not path.is_file():
             raise StoreError(

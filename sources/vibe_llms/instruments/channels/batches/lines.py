@@ -16,6 +16,7 @@ DIGEST_CHARACTERS = 16
 _NOTHING = msgspec.Raw(b"null")
 
 
+# Not followed by Python's collector: there is one for each line, and none is part of a cycle.
 class Head(msgspec.Struct, gc=False):
     """What a line says of its place in the batch.
 
@@ -105,6 +106,7 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
         index=item.index,
         id=item.id,
         text=item.text,
+        # Without a parser both are the same, and written once.
         value=msgspec.UNSET if item.value is item.text else item.value,
         usage=None if origin is None or origin.usage is None else read_counts(origin.usage),
         origin=None if origin is None else _write_origin(origin),

@@ -87,17 +87,20 @@ class BatchRun(Generic[T]):
         """Opens the journal, then what answers; leaving the stack closes the journal."""
         if self._asking is not None:
             self._work = await self._asking.prepare()
+        # After the preparation, in which the settings that are described become known.
         if self._path is not None:
             self._batch = digest(self._describe())
             self._journal = await _open_aside(self._path, self._batch)
             stack.callback(self._journal.close)
             self.findings = self._journal.findings
+            # The stack is left from its end: the ticking stops before the journal is closed.
             ticking = asyncio.ensure_future(self._synchronize(self._journal))
             stack.push_async_callback(_cancel, ticking)
 
     async def settle(self) -> None:
         """Ends a batch that has come to its end."""
         if self._journal is not None:
+            # A thread cannot be stopped: whoever cancels goes on when the file is whole.
             await finish(asyncio.to_thread(self._journal.settle))
 
     async def perform(self, place: int, given: Any) -> BatchItem[T] | None:
@@ -138,6 +141,7 @@ class BatchRun(Generic[T]):
         except Exception as error:
             ours = _make_ours(error)
             if _is_hopeless(ours):
+                # From its own cause, since ours may be the very error that is being handled.
                 raise ours from error.__cause__
             seconds = time.perf_counter() - started
             return BatchItem(index=place, id=name, error=ours, seconds=seconds)
@@ -148,6 +152,7 @@ class BatchRun(Generic[T]):
         try:
             line = encode_item(item, batch=self._batch, input_digest=input_digest)
         except ConverseError as error:
+            # Kept as a failure: without a line it would be paid for again in every run.
             item = BatchItem(index=item.index, id=item.id, error=error, origin=item.origin)
             line = encode_item(item, batch=self._batch, input_digest=input_digest)
         journal.append(line)
@@ -175,6 +180,7 @@ class BatchRun(Generic[T]):
         if self._asking is not None:
             return self._asking.describe()
         function = self._function
+        # An object that can be called has no name of its own; its class has.
         kind = function if hasattr(function, "__qualname__") else type(function)
         return {"function": f"{kind.__module__}.{kind.__qualname__}"}  # type: ignore[union-attr]
 

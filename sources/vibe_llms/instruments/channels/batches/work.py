@@ -64,6 +64,7 @@ class Wording:
         try:
             said = await self.compose(value)
         except ConverseError:
+            # An error here would end the batch; once it is asked, it fails this input alone.
             return value
         return {"variables": value, "said": [[each.role, text_of(each)] for each in said]}
 
@@ -108,6 +109,7 @@ class ModelWork:
         model = await self._answering.access()
         if self._parser is not None:
             pattern, _ = self._parser.compose(pattern, model.descriptor.attributes)
+        # What would be refused for every input is refused before there is a journal.
         model.check(pattern)
         return self._ask if self._parser is None else self._parse
 
@@ -142,6 +144,7 @@ class ModelWork:
         assert self._pattern is not None
         if isinstance(value, Request):
             return value
+        # The last one is the placeholder, where the input comes.
         preface = self._pattern.canisters[:-1]
         return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
 

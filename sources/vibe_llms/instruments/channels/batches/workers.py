@@ -64,6 +64,7 @@ async def perform_all(
     finally:
         for worker in workers:
             worker.cancel()
+        # Waited for, so that nobody is at work any more when the source is closed.
         await asyncio.gather(*workers, return_exceptions=True)
         await pool.close()
 
@@ -120,6 +121,7 @@ class _Workers(Generic[_In, _Out]):
         if not worker.cancelled() and (error := worker.exception()) is not None:
             self.failure = error
             self._has_more, self.must_stop = False, True
+        # Also where nothing is ready: the last one to leave is the end.
         self._wake.set()
 
     async def _take(self) -> tuple[int, _In] | None:
@@ -131,6 +133,7 @@ class _Workers(Generic[_In, _Out]):
             else:
                 async with self._gate:
                     return await self._take_next()
+        # Out of a coroutine it would come as a RuntimeError.
         except (StopIteration, StopAsyncIteration):
             self._has_more = False
             return None
