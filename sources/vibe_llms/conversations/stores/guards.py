@@ -41,7 +41,7 @@ class Guards:
                 if not os.path.lexists(self.layout.deleting):
                     yield
                     return
-            # To end a deletion takes the lock alone, and a shared one cannot grow: let go, look again.
+            # A deletion is ended alone, and a shared lock cannot grow: let go of it, and look again.
             with self.alone():
                 pass
 
