@@ -41,7 +41,7 @@ class Guards:
                 if not os.path.lexists(self.layout.deleting):
                     yield
                     return
-            # A deletion is ended alone, and a shared lock cannot grow: let go of it, and look again.
+            # A deletion is ended alone, and a shared lock cannot grow: let go, and look again.
             with self.alone():
                 pass
 
