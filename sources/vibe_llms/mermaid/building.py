@@ -47,6 +47,7 @@ class Builder:
         """Takes all statements of a diagram."""
         self._take_all(statements)
         known = self.nodes.keys() | self._subgraphs_by_id.keys()
+        # Only now: a member may be described after its subgraph, and some words are no nodes.
         for subgraph in self.subgraphs:
             subgraph.members = [member for member in subgraph.members if member in known]
 
@@ -82,6 +83,8 @@ class Builder:
                     return [";"]
                 case said.AccessibilityStatement(is_title=True, text=text):
                     self.accessible_title = text
+                    # Mermaid takes the words for a member, which counts if a node has them for its
+                    # id.
                     return [text]
                 case said.AccessibilityStatement(text=text):
                     self.accessible_description = text
@@ -115,10 +118,11 @@ class Builder:
                 self._describe(group[-1].id, attributes)
             if number:
                 self._join(statement.groups[number - 1], group, statement.links[number - 1])
+        # As Mermaid's grammar adds them up: the last group first.
         return [use.id for group in reversed(statement.groups) for use in group]
 
     def _use_node(self, use: said.NodeUse) -> None:
-        if use.id not in self._edges_by_id:
+        if use.id not in self._edges_by_id:  # else it is an edge that is meant, as in e1@{…}
             node = self._access_node(use.id, use.id_place)
             node.uses.append(use.place)
             if use.label:
@@ -127,6 +131,7 @@ class Builder:
                 node.shape = use.shape
             node.properties.update(use.properties)
         if use.class_name:
+            # Mermaid gives classes to each part of an id with commas.
             self._assign_class(tuple(use.id.split(",")), use.class_name)
 
     def _access_node(self, id_: str, place: Span) -> NodeDraft:
@@ -139,6 +144,7 @@ class Builder:
     def _describe(self, id_: str, attributes: said.Attributes) -> None:
         values = read_attributes(attributes)
         if id_ in self._edges_by_id and id_ not in self._subgraphs_by_id:
+            # Of an edge null is nothing, of others an error.
             self._edges_by_id[id_].describe(values or {})
         elif values is None:
             raise Problem(attributes.place, "These attributes are nothing: write name: value.")
@@ -152,6 +158,8 @@ class Builder:
     ) -> None:
         for start in starts:
             for end in ends:
+                # Of all edges of a link Mermaid gives its id to one: from the last start to the
+                # first end.
                 takes_id = start.id == starts[-1].id and end.id == ends[0].id
                 self._add_edge(start, end, link, link.id if takes_id else None)
 
@@ -188,6 +196,7 @@ class Builder:
         for name in statement.names:
             styles, text_styles = self.classes.setdefault(name, ([], []))
             styles += statement.styles
+            # Mermaid looks for the letters wherever they stand, in names as well as in values.
             text_styles += [
                 each.replace("fill", "bgFill", 1) for each in statement.styles if "color" in each
             ]
@@ -211,11 +220,12 @@ class Builder:
         if not edges:
             self.default_styles = styles
         elif not any(each.startswith("fill") for each in styles):
-            styles = (*styles, "fill:none")
+            styles = (*styles, "fill:none")  # else SVG fills the curve like an area
         for edge in edges:
             edge.styles = styles
 
     def _access_edge(self, position: str, statement: said.LinkStyleStatement) -> EdgeDraft:
+        # `int` refuses very long numbers; and what has leading zeros, JavaScript finds nothing at.
         number = int(position) if len(position) < 10 else len(self.edges)
         if str(number) != position or number >= len(self.edges):
             if self.edges:
@@ -241,8 +251,9 @@ class Builder:
     ) -> str:
         """Takes a subgraph that has ended; of those with one id the first to end says the rest."""
         id_ = statement.id if statement.id is not None else f"subGraph{self._subgraph_count}"
-        self._subgraph_count += 1
+        self._subgraph_count += 1  # Mermaid counts all subgraphs, those with ids of their own too
         own = [each for each in dict.fromkeys(members) if strip_space(each) and each != id_]
+        # A node is in one subgraph alone: the first that ends.
         own = [each for each in own if each not in self._housed]
         self._housed.update(own)
         if subgraph := self._subgraphs_by_id.get(id_):
@@ -255,7 +266,7 @@ class Builder:
 
 def make_edge_id(start: str, end: str, count: int) -> str:
     """Returns what Mermaid calls an edge behind so many others between the same two nodes."""
-    return f"L_{start}_{end}_{count + 1 if count else 0}"
+    return f"L_{start}_{end}_{count + 1 if count else 0}"  # Mermaid counts 0, 2, 3, …
 
 
 def read_attributes(attributes: said.Attributes) -> dict[str, object] | None:
@@ -263,6 +274,7 @@ def read_attributes(attributes: said.Attributes) -> dict[str, object] | None:
     text = attributes.text
     is_block = "\n" in text
     try:
+        # One line is made a mapping in braces, as Mermaid does.
         values = read_yaml(f"{text}\n" if is_block else f"{{\n{text}\n}}")
     except YamlError as error:
         raise Problem(attributes.place, f"These attributes are no YAML: {error.message}.") from None

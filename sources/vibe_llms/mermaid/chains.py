@@ -114,6 +114,7 @@ def _parse_use(cursor: Cursor) -> NodeUse:
 def _parse_brackets(cursor: Cursor) -> tuple[str, Label]:
     begin = cursor.token.start
     opened = [cursor.take().kind]
+    # Circles and hexagons open with two tokens; what else is doubled has one token of its own.
     if opened[0] == cursor.token.kind and cursor.token.kind in ("PS", "DIAMOND_START"):
         opened.append(cursor.take().kind)
     closes = next(each.closes for each in BRACKETS if each.opens == tuple(opened))
@@ -140,7 +141,7 @@ def _parse_attributes(cursor: Cursor, use: NodeUse) -> NodeUse:
     parts = []
     while token := cursor.accept("SHAPE_DATA"):
         parts.append(token.text)
-    end = cursor.writing.text.find("}", cursor.last_end) + 1
+    end = cursor.writing.text.find("}", cursor.last_end) + 1  # the closing bracket is no token
     place = cursor.writing.locate(start, max(end, cursor.last_end))
     whole = attrs.evolve(use.place, end=place.end)
     return attrs.evolve(use, place=whole, attributes=Attributes(text="".join(parts), place=place))
@@ -163,9 +164,10 @@ def _parse_link(cursor: Cursor) -> Link:
         if pipe := cursor.accept("PIPE"):
             label = finish_label(cursor.read_label(_LABEL, _LABEL_RULE))
             cursor.expect({"PIPE"}, _LABEL_RULE, pipe.start)
-            cursor.accept("SPACE")
+            cursor.accept("SPACE")  # Mermaid's grammar has one space there, no more
             if cursor.token.kind not in ID_KINDS:
                 raise cursor.refuse("follows the label of a link where a node must, one space on.")
+    # The first, as in JavaScript: more stay in the id.
     id_ = id_token.text.replace("@", "", 1) if id_token else None
     return Link(
         place=cursor.locate(start),

@@ -64,7 +64,7 @@ def _change_quotes(text: str) -> Iterator[Edit]:
             return
         for quoted in _QUOTED_ATTRIBUTE.finditer(text, found.end(), end):
             yield Edit(*quoted.span(), f"='{quoted[1]}'")
-        position = end + 1
+        position = end + 1  # within a tag none begins: one pass is enough
 
 
 def _find_front_matter(writing: Writing) -> tuple[FrontMatter | None, int]:
@@ -72,6 +72,7 @@ def _find_front_matter(writing: Writing) -> tuple[FrontMatter | None, int]:
     opening = _OPENING.match(text)
     if opening is None:
         return None, 0
+    # It must be indented just as the opening is.
     closing = re.compile(rf"[\n\r]{opening[1]}---[{SPACE}]*[\n\r]+")
     blank = text[opening.end() : skip_space(text, opening.end())]
     last = opening.end() + max(map(blank.rfind, "\n\r")) + 1
@@ -112,12 +113,15 @@ def _find_comments(text: str) -> Iterator[Edit]:
     position = least = 0
     while (found := text.find("%%", position)) >= 0:
         position = found + 1
+        # Mermaid's pattern wants a character behind, and no brace.
         if text[found + 2 : found + 3] in ("{", "\n", ""):
             continue
         start = found
         while start > least and skip_space(text[start - 1], 0):
             start -= 1
         if start and text[start - 1] not in _NEWLINES:
+            # Something stands before it in its line: only spaces that begin lines of their own go
+            # along.
             breaks = (at + 1 for at in range(start, found) if text[at] in _NEWLINES)
             start = next(breaks, -1)
         if start >= 0:
@@ -134,7 +138,7 @@ def _find_last_semicolons(text: str, word: str) -> Iterator[Edit]:
         for separator in _NEWLINES:
             at = text.find(separator, start, end)
             end = at if at >= 0 else end
-        last = text.rfind(";", start, end)
+        last = text.rfind(";", start, end)  # Mermaid's pattern reaches for the last of the line
         if last >= 0 and _STYLED.search(text, start + len(word), last):
             yield Edit(last, last + 1, "")
         position = end
@@ -147,4 +151,5 @@ def _hide_entities(text: str) -> Iterator[Edit]:
         yield Edit(*found.span(), f"{mark}{found[1]}{ENTITY_END}")
 
 
+# Mermaid's own: rare letters, which it turns into entities again behind its parser.
 ENTITY_NUMBER, ENTITY_NAME, ENTITY_END = "\ufb02\u00b0\u00b0", "\ufb02\u00b0", "\u00b6\u00df"

@@ -96,7 +96,7 @@ class Cursor:
 
     def read_label(self, kinds: Collection[str], rule: str) -> Label:
         """Takes a label: one in quotes, and what may follow it, or what is without quotes."""
-        begin = self.last_end - 1
+        begin = self.last_end - 1  # the bracket before it, which has no end if the label has none
         first = self.expect({"STR", "MD_STR", *kinds}, rule, begin)
         parts = [first.text]
         while token := self.accept(*kinds):

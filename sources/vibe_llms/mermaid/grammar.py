@@ -74,6 +74,7 @@ class Parser:
                 self._parse_line(cursor)
             except Refusal as refusal:
                 self.refusals.append(refusal)
+                # Never back to what was taken: it would be refused again and again.
                 cursor.resume(max(refusal.position, cursor.last_end))
         for left in self._open:
             message = "This subgraph has no end: close it with a line that says end."
@@ -139,6 +140,7 @@ class Parser:
             rule = 'cannot stand in this title without quotes: write subgraph id ["title"].'
             title = cursor.read_label(_LABEL, rule)
             cursor.expect({"SQE"}, rule, opening.start)
+        # Mermaid makes an id up only where the same words, with spaces, are id and title.
         if title is not name or not has_spaces:
             subgraph.id = reveal_entities(strip_space(name.text))
         subgraph.title = finish_label(title, keeps_quotes=True)
@@ -156,6 +158,7 @@ class Parser:
                 place=cursor.locate(done.start),
                 head=done.head,
                 id=done.id,
+                # Its head was refused; what is in it is read all the same.
                 title=done.title or Label("", LabelKind.TEXT, done.head),
                 statements=tuple(done.statements),
             )

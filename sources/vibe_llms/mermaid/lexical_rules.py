@@ -38,10 +38,12 @@ _OPENERS = [
     Rule("DIAMOND_START", r"\{", "text"),
 ]
 _QUOTES = [Rule("", '"`', "md_string"), Rule("", '"', "string")]
+# Mermaid tries these in every state, so that all tables below have them, each in its place.
 _INVISIBLE = Rule("LINK", rf"{_S}*~~~+{_S}*")
 _OPENING = [_INVISIBLE, *_OPENERS]
 
 _LINKS = [
+    # A whole link comes before the beginning of one with a label, which fits there as well.
     Rule("LINK", rf"[xo<]?--+[-xo>]{_S}*", leaves=True),
     Rule("START_LINK", rf"[xo<]?--{_S}*", "edgeText"),
     Rule("LINK", rf"[xo<]?==+[=xo>]{_S}*", leaves=True),
@@ -70,6 +72,7 @@ _WORDS = [
     Rule("end", rf"end\b{_S}*"),
     Rule("LINK_TARGET", r"(?:_self|_blank|_parent|_top)\b"),
 ]
+# The order is that of Mermaid's table; openers stand between others there, hence the slices.
 _REST = [
     Rule("NUM", "[0-9]+"),
     Rule("BRKT", "#"),
@@ -103,6 +106,7 @@ _TABLE: dict[str, list[Rule]] = {
     "dir": [
         *_QUOTES,
         Rule("NODIR", rf"{_S}*\n", leaves=True),
+        # BR is in Mermaid's table as well.
         Rule("DIR", rf"{_S}*(?:(?:LR|RL|TB|BT|TD|BR)\b|[<>^]|v\b)", leaves=True),
         *_OPENING,
     ],
@@ -114,6 +118,7 @@ _TABLE: dict[str, list[Rule]] = {
     ],
     "shapeData": [
         Rule("SHAPE_DATA", '"', "shapeDataStr"),
+        # The second ^ is a letter, as in Mermaid's: outside of quotes it is unreadable there, too.
         Rule("SHAPE_DATA", '[^}^"]+'),
         Rule("", r"\}", leaves=True),
         *_OPENING,
@@ -153,6 +158,7 @@ _TABLE: dict[str, list[Rule]] = {
         *_QUOTES,
         _INVISIBLE,
         *_OPENERS[:5],
+        # Mermaid puts what was to look ahead into a class: so )] and =] and ?] are ends as well.
         Rule("TRAPEND", r"[\\(?=\])]\]", leaves=True),
         Rule("INVTRAPEND", r"/\]", leaves=True),
         Rule("TEXT", r"/(?!\])|\\(?!\])|[^\\\[\](){}/]+"),
@@ -172,6 +178,8 @@ _TABLE: dict[str, list[Rule]] = {
 }
 
 RULES = {
+    # Groups are tried in their order, as Mermaid's lexer tries its rules. ASCII: so \b and \w are
+    # JavaScript's.
     state: (re.compile("|".join(f"({rule.pattern})" for rule in rules), re.ASCII), rules)
     for state, rules in _TABLE.items()
 }

@@ -36,6 +36,8 @@ END = "$end"
 UNREADABLE = "unreadable"
 """The kind of a character that no rule of the state knows."""
 
+# Mermaid writes (?!=) behind = and the like, which jison turns into (?!): that never holds, and so
+# a single = or . ends these texts, where of hyphens it takes two.
 _EDGE_ENDS = {
     "edgeText": re.compile('--|"'),
     "thickEdgeText": re.compile('=|"'),
@@ -94,10 +96,12 @@ class Lexer:
                 return Token(UNREADABLE, self.text[start], start, start + 1)
             rule, end = matched
             self.position = end
+            # As jison's, which never leaves the first state.
             if rule.leaves and len(self._states) > 1:
                 self._states.pop()
             if rule.enter:
                 self._states.append(rule.enter)
+            # Only the first one is followed by a direction: Mermaid's firstGraph.
             if rule.kind == "GRAPH" and not self._began:
                 self._began = True
                 self._states.append("dir")
@@ -110,10 +114,12 @@ class Lexer:
         return Token(final or END, "", position, position)
 
     def _say(self, rule: Rule, start: int, end: int) -> str:
+        # Mermaid empties it: the brackets are no part of the attributes.
         if rule.enter == "shapeData":
             return ""
         text = self.text[start:end]
         if rule.kind == "SHAPE_DATA" and self._states[-1] == "shapeDataStr":
+            # Before the YAML is read, which would fold the lines into one.
             return re.sub(rf"\n[{SPACE}]*", "<br/>", text)
         return text
 
@@ -122,6 +128,7 @@ class Lexer:
             return self._match_edge_text(state, start)
         if state != "INITIAL":
             return self._match(state, start)
+        # In the order of Mermaid's rules: of several that fit the first counts, not the longest.
         return (
             self._match("words", start)
             or (self._match_direction(start) if self._directions else None)
@@ -147,6 +154,8 @@ class Lexer:
         index = bisect_left(self._directions, start)
         stop = bisect_left(self._directions, self._line_end, index)
         ends = dict(self._direction_ends[index:stop])
+        # Mermaid has a rule for each, in this order; `.*` in it reaches for the last one of the
+        # line.
         for name in _DIRECTIONS:
             if name in ends:
                 return Rule(f"direction_{name.lower()}", ""), ends[name]
@@ -181,6 +190,8 @@ class Lexer:
         matched = self._match(state, found.start())
         begin = found.start()
         if matched and matched[0].leaves:
+            # Ends of edges begin before what was searched for: with spaces, with a head, with -. of
+            # dots.
             if state == "dottedEdgeText" and begin > start and self.text[begin - 1] == "-":
                 begin -= 1
             if begin > start and self.text[begin - 1] in "xo<":

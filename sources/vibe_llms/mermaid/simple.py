@@ -15,6 +15,7 @@ from vibe_llms.mermaid.statements import (
     StyleStatement,
 )
 
+# UNIT and PCT are in Mermaid's grammar, though its lexer makes neither.
 _STYLE = frozenset({"NUM", "NODE_STRING", "COLON", "UNIT", "SPACE", "BRKT", "STYLE", "PCT"})
 _NAMES = ID_KINDS - {"DEFAULT"} | {"DIR"}
 
@@ -44,6 +45,7 @@ def _parse_class_definition(cursor: Cursor) -> ClassDefinition:
 
 def split_styles(styles: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the styles of a class; a comma behind a backslash separates none."""
+    # By way of a letter that no diagram has; Mermaid itself uses §§§.
     parts = ",".join(styles).replace("\\,", "\0").replace(",", ";").replace("\0", ",").split(";")
     return tuple(parts)
 
@@ -131,6 +133,7 @@ def _parse_click(cursor: Cursor) -> ClickStatement:
                 target = cursor.expect({"LINK_TARGET"}, rule).text
     # neither the keyword nor what closes the last quotes is a token
     text = cursor.writing.text
+    # From the id backwards: the keyword is the nearest.
     start = text.rindex("click", 0, first.start)
     written = text[start : cursor.token.start].rstrip()
     return ClickStatement(

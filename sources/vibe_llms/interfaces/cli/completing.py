@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Candidates = list[tuple[str, str]]
 
+# Click's own, but for two things: the line is handed over as it was typed, since bash's words are
+# cut at colons; and no space follows what goes on.
 _BASH = """\
 %(complete_func)s() {
     local IFS=$'\\n' response completion type value
@@ -64,6 +66,7 @@ class Bash(BashComplete):
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
         """Leaves out of each candidate what bash has taken for a word of its own."""
         found = super().get_completions(args, incomplete)
+        # Click's candidates lack the option then.
         is_option = incomplete.startswith("-") and "=" in incomplete
         typed = incomplete.partition("=")[2] if is_option else incomplete
         breaks = set(os.environ.get("COMP_WORDBREAKS", "")) & {":", "="}
@@ -73,6 +76,7 @@ class Bash(BashComplete):
             if item.type == "plain" and item.value.startswith(typed[:cut]):
                 item.value = item.value[cut:]
             if is_shown and item.help:
+                # Each line of the response is one candidate: a line end in the help would make two.
                 item.value = f"{item.value}  ({' '.join(item.help.split())[:60]})"
         return found
 
@@ -121,6 +125,7 @@ def survey_models(incomplete: str) -> Candidates:
         provider = found[0][0]
     meant = configuration.follow_aliases(provider)
     addresses = survey_addresses(configuration, meant)[1:]  # the first is the provider itself
+    # By the name that was typed: the shell drops what begins otherwise.
     models = {f"{provider}:{each.partition(':')[2]}": "" for each in addresses}
     return [*found, *_select(models, incomplete)]
 

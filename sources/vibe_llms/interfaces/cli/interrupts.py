@@ -38,6 +38,7 @@ class Interruption:
         return self._event.is_set()
 
 
+# Outside of any work there is nothing to interrupt: that one is never set.
 _interruption = contextvars.ContextVar("interruption", default=Interruption())  # noqa: B039
 """Of the work in whose context, or in a thread of which, this is asked."""
 
@@ -77,8 +78,10 @@ async def run_interruptibly(work: Coroutine[Any, Any, _T]) -> _T:
             interruption.set()
             if presses > 1 or task.done():
                 raise KeyboardInterrupt
+            # Cancelling alone would not wake a loop that sleeps until something is to be read.
             loop.call_soon_threadsafe(task.cancel)
 
+        # A handler of the loop's own would wait for the loop, and a second Ctrl-C must not.
         previous = signal.signal(signal.SIGINT, stop)
         try:
             result = await task
@@ -108,6 +111,7 @@ def block() -> Iterator[None]:
     """Lets Ctrl-C raise at once in what holds up the loop on purpose, or just before."""
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        # Pressed while the loop was busy: nobody else would raise it.
         if access_interruption().is_set():
             raise KeyboardInterrupt
         yield

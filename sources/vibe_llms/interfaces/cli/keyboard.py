@@ -39,6 +39,7 @@ class Screen(Protocol):
         """Takes it again."""
 
 
+# A lock belongs to one loop, and goes when that goes.
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
@@ -62,6 +63,7 @@ async def take_turn(screen: Screen | None = None) -> AsyncIterator[None]:
 
 def can_ask() -> bool:
     """Tells whether there is somebody to ask."""
+    # Questions go to standard error: output may be piped.
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -79,7 +81,7 @@ def ask_text(prompt: str) -> str | None:
     """Asks for a line; ``None`` where the work that asks was interrupted, or nothing will come."""
     answer = read_answer(prompt)
     if not answer.endswith("\n"):
-        sys.stderr.write("\n")
+        sys.stderr.write("\n")  # after Ctrl-C or Ctrl-D the cursor still stands behind the prompt
     return answer.strip() if answer else None
 
 
@@ -90,7 +92,7 @@ def ask_line(prompt: str) -> str:
 
 async def ask_text_aside(prompt: str) -> str | None:
     """Asks for a line without holding up the loop; whoever cancels it has the terminal back."""
-    with begin_work():
+    with begin_work():  # a thread cannot be cancelled: this tells it, and waits for it
         return await asyncio.to_thread(ask_text, prompt)
 
 
@@ -106,6 +108,7 @@ def read_answer(prompt: str) -> str:
         return sys.stdin.readline()
     interruption = access_interruption()
     line = b""
+    # The work's own lock first: its end waits also for a thread that still waits for the other.
     with interruption.terminal, _take_hold(interruption.is_set) as is_held:
         if is_held:
             with _open_terminal() as descriptor:
@@ -140,10 +143,12 @@ def _read_line(descriptor: int, is_over: Callable[[], bool]) -> bytes:
         try:
             piece = os.read(descriptor, _BLOCK_BYTES)
         except BlockingIOError:  # Ctrl-C has taken it away
-            continue
+            continue  # look again whether the work is over
         except OSError:  # the terminal is gone
             return b""
         line += piece
+        # Ctrl-D gives nothing where a line begins; within one it gives what is there, without an
+        # end.
         if not piece or piece.endswith(b"\n"):
             return line
     return b""
@@ -160,15 +165,20 @@ def _open_terminal() -> Iterator[int]:
 
     try:
         name = os.ttyname(sys.stdin.fileno())
+        # O_NOCTTY: what has no terminal shall not get one by opening it.
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
+        # It is another user's, as behind su: a copy is as good, but may block.
         descriptor = os.dup(sys.stdin.fileno())
     try:
         former = termios.tcgetattr(descriptor)
         plain = [*former]
+        # Raw modes switch off that Return ends a line, that letters are seen, that Ctrl-C
+        # interrupts.
         plain[0] |= termios.ICRNL
         plain[3] |= termios.ICANON | termios.ECHO | termios.ISIG
         if plain != former:
+            # Now, and not after a flush: that would throw away what was typed already.
             termios.tcsetattr(descriptor, termios.TCSANOW, plain)
         try:
             yield descriptor

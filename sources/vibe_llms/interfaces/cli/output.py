@@ -18,8 +18,10 @@ from vibe_llms.interfaces.cli.program import respell
 
 _VISIBLE = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"}
 _VISIBLE[0x7F] = 0x2421
+# These have no pictures; one of them, 0x9B, begins commands as the escape character does.
 _VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 _VISIBLE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # directions
+# Line ends to some programs, and none to others.
 _VISIBLE |= dict.fromkeys((0x2028, 0x2029), 0x2424)
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
@@ -71,6 +73,8 @@ def reveal_head(text: str) -> str:
 
 
 def _escape(letter: str) -> str:
+    # JSON's escapes name units of UTF-16, of which some letters take two; names of files may have
+    # half of one.
     units = letter.encode("utf-16-be", "surrogatepass")
     short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
     return short.get(letter) or "".join(
@@ -122,6 +126,7 @@ def write_json(value: Any) -> None:
     """Writes a result as one line of JSON. Moments are written as ISO 8601."""
     import json
 
+    # What cannot be encoded would fail in the middle of the line: JSON has escapes for it.
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     text = json.dumps(value, ensure_ascii=encoding != "utf8", default=_encode_value)
     sys.stdout.write(text + "\n")
@@ -135,9 +140,10 @@ def _encode_value(value: Any) -> Any:
 
 def measure_width() -> int:
     """Returns the columns of the terminal; 80 where there is none."""
-    given = os.environ.get("COLUMNS", "")
+    given = os.environ.get("COLUMNS", "")  # goes before what the terminal says, as elsewhere
     if given.isdigit() and int(given) > 0:
         return int(given)
+    # Standard output may be piped while remarks still go to a terminal.
     for stream in (sys.stdout, sys.stderr):
         try:
             return os.get_terminal_size(stream.fileno()).columns or 80

@@ -58,12 +58,13 @@ class TerminalProgress:
             amount = f"{_format_bytes(self._done)} of {_format_bytes(self._total)}"
         else:
             bar, amount = f"{seconds:.0f} s", _format_bytes(self._done)
+        # Some terminals begin the next row when one is full, and \r does not lead back from there.
         columns = measure_width() - 1
         details = f" {bar}  {amount}  {speed}"
         if len(details) + 8 > columns:
             details = f" {bar}"
         line = shorten(self._label, max(0, columns - len(details))) + details
-        sys.stderr.write(f"\r\x1b[2K{line[:columns]}")
+        sys.stderr.write(f"\r\x1b[2K{line[:columns]}")  # the line before may have been longer
         sys.stderr.flush()
 
 

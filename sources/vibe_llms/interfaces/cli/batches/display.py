@@ -91,6 +91,7 @@ async def show_progress(channel: BatchChannel[Any], account: Account) -> AsyncIt
         yield
     finally:
         drawing.cancel()
+        # So that nothing is drawn when the bar is gone.
         await asyncio.gather(drawing, return_exceptions=True)
         bar.stop()
 
@@ -108,8 +109,8 @@ class _Bar:
             TextColumn("{task.fields[counts]}"),
             TimeRemainingColumn(compact=True),
             console=Console(stderr=True, highlight=False),
-            auto_refresh=False,
-            transient=True,
+            auto_refresh=False,  # rich would draw in a thread of its own, while counts change
+            transient=True,  # the summary takes its place
         )
         self._task = self._progress.add_task("", total=None, counts="")
         self._progress.start()

@@ -34,7 +34,7 @@ class Echo:
         descriptor = self._file.fileno()
         self._former = termios.tcgetattr(descriptor)
         quiet = list(self._former)
-        quiet[3] &= ~termios.ECHO
+        quiet[3] &= ~termios.ECHO  # the modes of lines; that Ctrl-C interrupts is another of these
         termios.tcsetattr(descriptor, termios.TCSANOW, quiet)
 
     def restore(self) -> None:
@@ -109,6 +109,8 @@ class Tail:
         if columns == self._columns:
             while same < min(len(lines), len(self._shown)) and lines[same] == self._shown[same]:
                 same += 1
+            # The last line is always written again: the cursor stands in it, and must stay at its
+            # end.
             same = max(0, min(same, len(self._shown) - 1, len(lines) - 1))
         rows = sum(self._count_rows(line, columns) for line in self._shown[same:])
         text = f"\x1b[{rows - 1}A\r" if rows > 1 else "\r"
@@ -117,10 +119,12 @@ class Tail:
         self._columns = columns
         if self._shown and not lines:
             return text + "\x1b[J"
+        # What was there is wiped behind each new text, and not first: that would flicker.
         text += "\r\n".join(f"{line.text}\x1b[K" for line in lines[same:])
         return text + ("\x1b[J" if rows > len(lines) - same else "")
 
     def _count_rows(self, line: ScreenLine, columns: int) -> int:
+        # Drawn while wrapping was off, a line takes one row, until the window becomes narrower.
         if columns >= self._columns:
             return 1
         rows, column = 1, 0

@@ -75,7 +75,7 @@ class _AnswerMarkdown(Markdown):
     }
 
     def __init__(self, markup: str) -> None:
-        super().__init__("")
+        super().__init__("")  # parsed below, by a parser of our own, which lets HTML stand
         self.markup = markup
         self.parsed = produce_parser().parse(markup)
         for token in self.parsed:
@@ -123,6 +123,7 @@ class TerminalOutput:
     def feed(self, event: StreamEvent | LogEvent) -> None:
         """Adds a piece to what is shown."""
         for remark in self._remarks.take(event):
+            # A remark inside of a block would tear it: what has come of the part is settled first.
             self._end_part()
             self._settle("note", sanitize(remark))
         piece = self._tracker.read_delta(event)
@@ -212,7 +213,7 @@ class TerminalOutput:
         elif self._timer is None:
             try:
                 loop = asyncio.get_running_loop()
-            except RuntimeError:
+            except RuntimeError:  # without a loop the next piece, or the end, shows it
                 return
             self._timer = loop.call_later(wait, self._draw)
 
@@ -234,8 +235,9 @@ class TerminalOutput:
         lines = rest.splitlines(keepends=True)
         room = self._tail.room
         if len(lines) <= 2 * room:
-            return rest
+            return rest  # the tail cuts what is a little too much
         is_code = lines[0].lstrip().startswith(("```", "~~~"))
+        # The end of a block of code without its first line would be taken for prose.
         return "".join((lines[:1] if is_code else []) + lines[-room:])
 
     def _render(self, kind: str, text: str) -> list[ScreenLine]:
@@ -250,9 +252,11 @@ class TerminalOutput:
         options = console.options.update(width=width)
         renderable = self._compose(kind, text)
         lines = [
+            # Rich heeds NO_COLOR where it writes by itself; these segments we write.
             _encode_line(Segment.remove_color(line) if console.no_color else line, console)
             for line in console.render_lines(renderable, options, pad=False)
         ]
+        # Empty lines between parts are put there by who settles them.
         while lines and not lines[-1].columns:
             lines.pop()
         while lines and not lines[0].columns:
@@ -269,12 +273,14 @@ class TerminalOutput:
 
 def _encode_line(segments: Iterable[Segment], console: Console) -> ScreenLine:
     """Makes a line of what rich rendered, without the blanks that it ends in."""
+    # Rich's moves of the cursor would upset the tail's.
     kept = [segment for segment in segments if not segment.control]
     while kept and not kept[-1].text.strip() and not _is_visible(kept[-1].style):
         kept.pop()
     if kept and not _is_visible(kept[-1].style):
         kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
     text = "".join(
+        # The public property has the system's name alone, and styles want the system itself.
         segment.style.render(segment.text, color_system=console._color_system)
         if segment.style
         else segment.text
