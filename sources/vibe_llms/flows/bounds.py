@@ -187,6 +187,7 @@ class _Bounder:
             name: part.requests + (part.below.requests if part.below else 0)
             for name, part in parts.items()
         }
+        # Where tokens are not known, requests tell at least which node asks most.
         dearest = tokens if _is_known(tokens) else requests
         sums = {name: (dearest[name] or 0) * visits for name, visits in total.visits.items()}
         greatest = max(sums, key=lambda name: sums[name], default="")
@@ -216,6 +217,8 @@ class _Bounder:
             else:
                 size = output
             sizer.responses[node.id] = size
+        # What a subflow says depends on what a branch has with it, and the other way round: so
+        # twice.
         self._measure_said(total)
         for node in subflows:
             sizer.responses[node.id] = self._bound_subflow(node).says
@@ -234,7 +237,7 @@ class _Bounder:
 
     def _bound_subflow(self, node: FlowNode) -> FlowBound:
         check = self.check.subflows[node.id]
-        key = (id(check), self.said)
+        key = (id(check), self.said)  # its parent holds the check: no id comes twice
         if key not in self.known:
             sizer = self.sizer
             given = {**sizer.given, INPUT: self.said}
@@ -242,6 +245,8 @@ class _Bounder:
                 name: sizer.measure_value(value) for name, value in sizer.task.variables.items()
             }
             other = self.provision.model or check.task.resource_llm.address
+            # What is known of one model says nothing of another; and the registry is this task's
+            # own.
             attributes = self.provision.attributes if other == sizer.address else None
             provision = attrs.evolve(self.provision, contents={}, attributes=attributes)
             self.known[key] = _bound(check, provision, given, self.known)
@@ -258,6 +263,7 @@ class _Bounder:
             part = self._measure_prompt(node.prompt)
         choices = self.check.access_flow().exits[node.id].choices
         if choices and node.kind is not NodeKind.LOOP:
+            # What says nothing itself is told apart by what was said before it.
             said = self.sizer.responses.get(node.id, self.said)
             part += self._measure_categories([edge.label for edge in choices], said)
         return part

@@ -69,6 +69,7 @@ def measure(canisters: Sequence[AnyCanister]) -> Spending:
     for canister in canisters:
         origin = getattr(canister, "origin", None)
         if origin is not None:
+            # The canisters of a turn share one origin, which counts once.
             origins.setdefault(getattr(canister, "turn_id", None) or canister.id, origin)
     costs = [cost for each in origins.values() if (cost := price_in_cents(each)) is not None]
     return Spending(
@@ -186,8 +187,9 @@ class Budget:
             "max_cost_cents": spent.cost_cents or 0.0,
         }
         for name, value in budgets.items():
-            left = math.ceil(value - used[name])
+            left = math.ceil(value - used[name])  # a visit may begin while anything is left
             if left <= 0:
+                # An engine that may take no step stops before it asks.
                 return Grant(attrs.evolve(limits, run_steps=0), {"run_steps": name}, config)
             if left <= getattr(limits, BUDGETS[name]):
                 granted[BUDGETS[name]] = left

@@ -117,6 +117,7 @@ _Known = Mapping[str, CategoryRule | None]
 
 
 def _find_said(response: str, labels: Sequence[str]) -> Category | None:
+    # Of labels that are alike the first counts.
     names = {normalize(label): label for label in reversed(labels)}
     if (name := names.get(normalize(response))) is not None:
         return Category(name, 1.0, f"The response is {name!r}.")
@@ -189,7 +190,7 @@ def _look_for_words(
         if spot.is_negated:
             denied.append(spot)
             continue
-        for label in dict.fromkeys(owners[spot.word]):
+        for label in dict.fromkeys(owners[spot.word]):  # a rule may list a word twice
             spots.setdefault(label, []).append(spot)
     order = list(wanted)
     ranked = sorted(

@@ -57,6 +57,7 @@ def compile_flow(diagram: Diagram, *, prompts: int | None = None) -> Compilation
     nodes = {
         node.id: _compile_node(node) for node in diagram.nodes.values() if node.id not in groups
     }
+    # Invisible links arrange the picture, and mean nothing.
     seen = [edge for edge in diagram.edges if edge.stroke != "invisible"]
     whole = [edge for edge in seen if edge.start in nodes and edge.end in nodes]
     flow = Flow(nodes=nodes, edges=_compile_edges(whole))

@@ -93,6 +93,7 @@ def compare_tasks(old: Task, new: Task) -> TaskDifference:
     before, after = _Side.of(old), _Side.of(new)
     names = dict.fromkeys([*after.flow.nodes, *before.flow.nodes])
     nodes = [each for name in names if (each := _compare_nodes(before, after, name))]
+    # The diagram is told by its nodes and edges; from where a task was read is no difference.
     seen = {"flow_diagram", "place"}
     if any(each.old != each.new for each in nodes):
         seen.add("prompts")
@@ -134,6 +135,7 @@ def draw_difference(old: Task, new: Task, styles: Mapping[str, str] = STYLES) ->
     ]
     if not lines:
         return after.text
+    # Styles name edges by their numbers, which are known only in the whole.
     whole = parse_diagram(append_lines(after.text, lines))
     looks = style_edges(whole, _style_edges(len(after.edges), difference))
     whole = parse_diagram(append_lines(whole.text, looks))

@@ -28,6 +28,7 @@ class Dominators:
     def dominates(self, upper: str, lower: str) -> bool:
         """Tells whether every way to a node passes another, or is it."""
         first, last = self._intervals.get(upper, (0, -1))
+        # What cannot be reached is in no interval, whichever of the two it is.
         return first <= self._intervals.get(lower, (-1, -1))[0] <= last
 
     @cached_property
@@ -40,6 +41,7 @@ class Dominators:
                 root = name
             else:
                 children[above].append(name)
+        # Without recursion: a chain of dominators may be longer than the stack.
         order: list[str] = []
         pending = [root]
         while pending:
@@ -65,6 +67,7 @@ def find_natural_loops(
             before.setdefault(each, []).append(name)
     found = {head: frozenset({head}) for head in heads}
     above: dict[str, str] = {}
+    # Inner loops first: in preorder their heads stand behind those of the loops around them.
     for head in reversed([name for name in dominators.immediate if name in found]):
         members = {head}
         pending = [each for each in before.get(head, ()) if dominators.dominates(head, each)]
@@ -128,6 +131,7 @@ def find_components(successors: Successors) -> list[list[str]]:
                     above = walk[-1][0]
                     lows[above] = min(lows[above], lows[name])
                 if lows[name] == numbers[name]:
+                    # From the end, where the group is: from the front this would not be linear.
                     place = len(open_) - 1
                     while open_[place] != name:
                         place -= 1
@@ -171,6 +175,7 @@ def _find_dominators(successors: Successors, start: str) -> dict[str, str]:
             found[each] = least if semi[least] < semi[each] else parent
         waiting[parent].clear()
     for number in range(1, len(order)):
+        # In preorder: what is above has its final value by now.
         if found[number] != semi[number]:
             found[number] = found[found[number]]
     return {name: order[found[number]] for number, name in enumerate(order)}

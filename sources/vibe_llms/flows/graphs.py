@@ -184,6 +184,7 @@ class Flow:
         """
         kinds = set(kinds)
         before: dict[str, list[str]] = {name: [] for name in self.nodes}
+        # Seen from behind all ends, what dominates a node is what every way from it leads through.
         before[_EXIT] = list(self.ends)
         for edge in self.edges:
             if edge.kind in kinds:

@@ -35,14 +35,16 @@ class Knowledge:
         for name, edges in flow.leaving.items():
             lost = [edge.target for edge in edges if edge.kind in _LOST]
             if lost and name in self._spoken:
+                # A node between: only ways on which nothing was lost lead through it.
                 self._spoken[name] = after = name + _SPOKEN
                 kept = [edge.target for edge in edges if edge.kind not in _LOST]
                 self._successors[after] = kept
                 self._successors[name] = [after, *lost]
             else:
                 self._successors[name] = [edge.target for edge in edges]
-        self._part_loops()
+        self._part_loops()  # before all else: dominators and bits are those of the parted graph
         self._dominators = Dominators(self._successors, flow.start)
+        # A bit for each: what may have spoken before a node is joined in one step.
         self._bits = {name: 1 << place for place, name in enumerate(self._spoken.values())}
         self._before = self._survey_before()
         self._splits = self._survey_splits()
@@ -65,6 +67,7 @@ class Knowledge:
         if name != node and dominators.dominates(name, node):
             return True
         pending, seen = [name], {name}
+        # The split may itself stand in a branch of another one.
         while pending:
             for split in self._splits.get(pending.pop(), ()):
                 join = self._find_join(split)
@@ -103,6 +106,8 @@ class Knowledge:
             for each in before[name]:
                 if each not in inside:
                     continue
+                # What leads back may be two nodes by now, or the node of an inner loop with its
+                # copy.
                 for known in {each, self._spoken.get(each, each), each + _AGAIN}:
                     if known in self._successors:
                         following = self._successors[known]
@@ -113,6 +118,7 @@ class Knowledge:
         found: dict[str, int] = {}
         incoming = dict.fromkeys(self._successors, 0)
         reached = {name: self._successors[name] for name in self._dominators.immediate}
+        # From the start on: what comes before is known.
         for group in reversed(find_components(reached)):
             own = before = 0
             for name in group:
@@ -120,6 +126,7 @@ class Knowledge:
                 before |= incoming[name]
             is_cycle = len(group) > 1 or group[0] in reached[group[0]]
             for name in group:
+                # In a cycle each node comes before every other, and before itself.
                 found[name] = before | own if is_cycle else before
                 for each in reached[name]:
                     incoming[each] |= before | own

@@ -83,7 +83,7 @@ def compose_flow_page(page: FlowPage) -> str:
         mermaid=_encode_mermaid(),
         script=script,
     )
-    return composed.encode("utf-8", "replace").decode("utf-8")
+    return composed.encode("utf-8", "replace").decode("utf-8")  # a half surrogate has no UTF-8
 
 
 def compose_mark(name: str, words: str) -> str:
@@ -100,11 +100,12 @@ def compose_table(
         heads: Of the columns, and whether they hold numbers.
         rows: The attributes of each as HTML, and its cells as HTML.
     """
+    # Without rows this is empty, and all heads stay.
     kept = [any(cells) for cells in zip(*(cells for _, cells in rows), strict=True)]
     classes = [' class="number"' if each else "" for each in heads.values()]
 
     def compose_row(tag: str, cells: Iterable[str]) -> str:
-        return "".join(
+        return "".join(  # a tag may have attributes behind its two letters
             f"<{tag}{kind}>{cell}</{tag[:2]}>"
             for cell, kind, is_kept in zip(cells, classes, kept or [True] * len(heads), strict=True)
             if is_kept
@@ -137,6 +138,7 @@ def _encode_mermaid() -> str:
 
 @functools.cache
 def _name_mermaid() -> str:
+    # A browser hashes what it runs: the script as the page unpacks it, and not as it is packed.
     return compose_source(gzip.decompress(_read_mermaid()).decode("utf-8"))
 
 
@@ -153,6 +155,7 @@ def _compose_policy(script: str) -> str:
     )
 
 
+# Where scripts run, page.js reloads the page, and can be told to pause.
 _REFRESH: Final = f'<noscript><meta http-equiv="refresh" content="{RELOAD_SECONDS}"></noscript>\n'
 
 _LIVE: Final = (

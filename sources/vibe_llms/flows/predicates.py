@@ -85,6 +85,7 @@ async def ask_predicate(
     predicate = access_predicate(predicates, name)
     try:
         answer = await _call(predicate, response, context)
+    # What is ours already says what went wrong; all else is told as the plugin's fault.
     except ConverseError:
         raise
     except Exception as error:
@@ -104,11 +105,13 @@ async def _call(predicate: Predicate, response: str, context: PredicateContext) 
         return await cast("Any", predicate(response, context))
     plain = cast("Callable[[str, PredicateContext], object]", predicate)
     answer = await run_in_thread(lambda: plain(response, context))
+    # A lambda may return what is to be awaited.
     return await answer if inspect.isawaitable(answer) else answer
 
 
 def _read(answer: object, name: str) -> Ruling | None:
     says = f"The predicate {name!r} says"
+    # First, because a truth is a number to Python, too.
     if isinstance(answer, bool):
         evidence = f"{says} that it {'holds' if answer else 'does not hold'}."
         return Ruling(is_met=answer, confidence=1.0, evidence=evidence)

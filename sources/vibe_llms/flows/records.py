@@ -188,6 +188,7 @@ def carry_over(
         edges = tuple(places[index] for index in event.edges)
         carried.append(attrs.evolve(event, edges=edges))
     try:
+        # Only the way counts here: how long the run may become is for its own settings to say.
         state = replay_flow(other, carried, max_iterations=sys.maxsize)
     except (CorruptionError, KeyError) as error:  # what lies between decides where branches meet
         raise _refuse_fork(node, "its branches and loops are others") from error

@@ -80,6 +80,7 @@ def find_words(text: str, words: Iterable[str]) -> list[Spot]:
         For each that is there its last place, of those that are not negated if there are any; in
         the order of their places.
     """
+    # Longer words first: an alternation takes the first that fits, and not the longest.
     wanted = sorted({each for word in words if (each := word.strip().lower())}, key=_rank)
     if not wanted:
         return []
@@ -120,6 +121,7 @@ def _bound(edge: str, look: str) -> str:
 
 def _is_negated(text: str, start: int) -> bool:
     before = text[max(0, start - _CLAUSE_CHARACTERS) : start]
+    # What stands before the end of another clause negates something else.
     ends = [each.end() for each in _CLAUSE_END.finditer(before)]
     return _NEGATION.search(before, ends[-1] if ends else 0) is not None
 
@@ -199,5 +201,5 @@ def _spell(value: JsonValue) -> str:
 
 def normalize(text: str) -> str:
     """Returns a text as it is compared: without case, and without what only stands around it."""
-    bare = text.strip(EDGES) or text.strip()
+    bare = text.strip(EDGES) or text.strip()  # of nothing but stops these are the text
     return " ".join(bare.split()).casefold()

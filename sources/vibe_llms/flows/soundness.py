@@ -43,6 +43,8 @@ def find_graph_faults(flow: Flow) -> Iterator[FlowFault]:
         node = flow.nodes[name]
         if node.kind is not NodeKind.LOOP:
             yield from _check_choice(flow, node)
+        # With another way into its round a loop's node dominates nothing there, and encloses
+        # nothing.
         elif name in entered and len(flow.loops[name]) == 1:
             yield _tell_entry(flow, node, entered[name])
         else:
@@ -98,6 +100,7 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
     """Yields what nobody comes to, and what nobody gets away from."""
     reached = flow.dominators.immediate
     ends = set(flow.ends)
+    # Dictionaries as sets that keep an order: messages shall come in the same one each time.
     lost = {name: None for name in flow.nodes if name not in reached and name not in ends}
     stuck = {name: None for name in reached if not flow.leaving[name] and name not in ends}
     for part in _join_parts(flow, lost):
@@ -116,6 +119,7 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
         elif not (exits.plain or exits.choices or exits.default):
             message = f"{name} has edges for when it goes wrong, and none for when it does not."
             yield _at(node, Rule.DEAD_END, f"{message} Draw one.")
+    # A flow that ends only where something fails is stuck when all goes well.
     good = {name: [] if name in ends else list(_follow_good(flow, name)) for name in reached}
     for cycle in find_cycles(good):
         inside = set(cycle)
@@ -257,6 +261,7 @@ def _tell_cycle(flow: Flow, members: Iterable[str]) -> FlowFault:
         for edge in flow.leaving[name]
         if edge.target in inside
     ]
+    # An edge to a node that dominates its own is where a bound belongs; some tangles have none.
     back = next(
         (edge for edge in within if flow.dominators.dominates(edge.target, edge.source)), within[0]
     )

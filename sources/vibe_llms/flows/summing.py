@@ -28,8 +28,10 @@ class GreatestSum:
     def __init__(self, flow: Flow, max_iterations: int) -> None:
         self._flow = flow
         self._iterations = max_iterations
+        # Of two nodes that take turns each is visited so often.
         self._half = (max_iterations + 1) // 2
         loops = ((head, members) for head, members in flow.loops.items() if len(members) > 1)
+        # An inner loop is the smaller one.
         self._loops = sorted(loops, key=lambda each: len(each[1]))
         self.visits = self._survey_visits()
 
@@ -41,6 +43,7 @@ class GreatestSum:
         """
         dearest = max((weights.get(name, 0) for name in self.visits), default=0)
         most = dearest * self._iterations
+        # No run is dearer than if all of its visits were of the dearest node.
         try:
             return min(
                 most, _Sum(self._flow, weights, self._half, self._iterations).add(self._loops)
@@ -55,6 +58,7 @@ class GreatestSum:
         for head, members in self._loops:
             bound = self.find_bound(head)
             for name in members:
+                # Its node is visited once more than the loop goes round: to leave it.
                 visits[name] *= bound + 1 if name == head else bound
         loops = dict(self._loops)
         without = {
@@ -141,6 +145,7 @@ class _Sum:
         if not all(each in group for each in joins):
             raise _Crossing
         weights = self._weights
+        # Branches need not take turns: each may be at the dearest node.
         if joins:
             return self._iterations * max(weights[name] for name in group)
         pairs = (
@@ -160,6 +165,7 @@ class _Sum:
         for edge in self._flow.leaving[name]:
             target = self._find(edge.target)
             ahead = sums.get(target, 0) if target != end else 0
+            # What follows the join comes once, not with each branch.
             if edge.kind is EdgeKind.PLAIN:
                 total += max(0, ahead - after)
             else:

@@ -138,9 +138,12 @@ class _Court:
             return is_met, 1.0, f"The last choice found the category {category!r}, {end}."
         found = await categorize(
             self.outcome.response,
+            # A category is returned as it was given, so that the expected one goes in as the task
+            # has it.
             [expected, *(name for name in self.rules if normalize(name) != normalize(expected))],
             self.rules,
             predicates=self.predicates,
+            # A goal that is missed already is worth no question.
             judge=self.jury if self.outcome.ended else None,
             context=self.context,
         )

@@ -59,6 +59,7 @@ def _prove(
 ) -> None:
     """Refuses what Mermaid reads as something else, such as a node that is called click."""
     for node in nodes:
+        # What a click calls is not written.
         if diagram.nodes.get(node.id) != attrs.evolve(node, has_callback=False):
             raise _refuse(f"The node {node.id!r}")
     for place, edge in enumerate(edges):

@@ -59,6 +59,8 @@ class NodeDraft:
         for name in ("icon", "img"):
             if name in values:
                 self.attributes[name] = to_text(values[name])
+                # Mermaid trims this label, which only texts can be; null is spared by a question
+                # mark.
                 if not isinstance(written, str | None):
                     raise Problem(place, "The label beside an icon or image must be a text.")
                 if self.label.text == self.id and not (written and strip_space(written)):

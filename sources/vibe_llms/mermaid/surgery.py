@@ -32,6 +32,7 @@ Names: TypeAlias = Mapping[str, str | None]
 
 def survey_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
     """Yields all statements in the order of the text, with those in subgraphs."""
+    # With a stack of our own: a text may nest subgraphs deeper than Python its calls.
     rest = list(reversed(statements))
     while rest:
         statement = rest.pop()
@@ -222,6 +223,8 @@ class Remainder:
         is_whole = len(kept) == sum(
             start in left and end in left for start in starts for end in ends
         )
+        # An id would become that of another edge: Mermaid gives it to one of the link's edges
+        # alone.
         if not (has_both and is_whole and link.id is None and all(map(self._is_same, kept))):
             return ""
         return f" {self._cut(link.place.start, link.place.end).strip()} "

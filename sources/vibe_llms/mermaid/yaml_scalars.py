@@ -112,6 +112,7 @@ def _fold_paragraphs(lines: list[str]) -> str:
         if not line:
             blanks += 1
             continue
+        # Lines that are indented further keep their breaks, and those next to them as well.
         is_more = line[0] in " \t"
         if number and text:
             if is_more or was_more:
@@ -153,6 +154,7 @@ def write_number(value: float) -> str:
     """Returns a number as JavaScript writes it."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    # From there on JavaScript writes an exponent, and Python from 1e16 on.
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))
     text = repr(value)

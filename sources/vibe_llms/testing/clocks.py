@@ -31,4 +31,4 @@ class HurriedClock(Clock):
         due = self.now + seconds
         self.slept.append(seconds)
         await asyncio.sleep(0)
-        self.now = max(self.now, due)
+        self.now = max(self.now, due)  # others may have slept longer meanwhile

@@ -60,6 +60,7 @@ def run_contract(
     sys.path.insert(0, str(Path.cwd()))
     provider = provider or find_provider(module)
     report = _Report(tell)
+    # Nothing of the author's own set-up plays a part: no files, no conftest, no cache.
     options = ["-p", "no:cacheprovider", "-p", "no:terminal", "-c", os.devnull, "--noconftest"]
     options += ["-p", "vibe_llms.testing.pytest_plugin", "--pyargs", _SUITE]
     options += [f"--provider-module={module}", f"--provider-name={provider}"]
@@ -91,6 +92,7 @@ class _Report:
         from vibe_llms.testing.contracts.promises import BrokenPromise
 
         when, failed = getattr(report, "when", ""), getattr(report, "failed", False)
+        # Where preparing a test fails there is no call: then that is what is told of it.
         if when != "call" and not failed:
             return
         identity = getattr(report, "nodeid", "")

@@ -76,7 +76,7 @@ class TerminalApprover:
                 raise TypeError(f"it answered {type(given).__name__}, which is no approval")
             settle(request, given)  # what is about another call
             return given
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # ending the process is no consent either
             words = shorten(f"{type(error).__name__}: {error}", 300)
             note(f"{request.name} was not executed: the approver failed: {words}")
             return deny(request, "The approver failed, so this was not allowed.")

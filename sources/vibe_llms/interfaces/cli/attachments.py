@@ -82,6 +82,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
     shown = _describe_place(path)
     try:
         if path == "-":
+            # One more tells that it is too much.
             name, data = "", sys.stdin.buffer.read(limit_bytes + 1)
         else:
             file = Path(path).expanduser()
@@ -104,7 +105,7 @@ def _read(path: str, limit_bytes: int) -> tuple[str, bytes]:
 
 
 def _is_text(data: bytes) -> bool:
-    if b"\0" in data:
+    if b"\0" in data:  # valid UTF-8, and in no text
         return False
     try:
         data.decode("utf-8-sig")

@@ -11,6 +11,7 @@ _GARBAGE_THRESHOLD = 100_000
 def main() -> None:
     """Performs what the process was called with, and ends it with an exit code."""
     arguments = sys.argv[1:]
+    # This needs nothing of what the rest takes long to import.
     if arguments and arguments[0] in ("--version", "-V"):
         from vibe_llms.version import __version__
 

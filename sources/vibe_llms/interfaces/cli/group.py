@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _access_plugin_command(name: str) -> click.Command | None:
     """Returns the command of this name that a plugin has; loads the plugins."""
-    if name.startswith("-"):
+    if name.startswith("-"):  # no plugin need be loaded to know that
         return None
     from vibe_llms.interfaces.cli.access import load_configuration
     from vibe_llms.plugins.manager import PluginManager
@@ -33,7 +33,7 @@ def _produce_plugin_command(name: str, summary: str, reference: str) -> click.Co
     @click.command(
         name,
         help=summary,
-        add_help_option=False,
+        add_help_option=False,  # the plugin reads all of its arguments, this one too
         context_settings={"ignore_unknown_options": True},
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -51,7 +51,7 @@ def _access_function(name: str, reference: str) -> Callable[[list[str]], int | N
         function: Callable[[list[str]], int | None] = getattr(
             importlib.import_module(module), attribute
         )
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # a module may end the process when it is imported
         from vibe_llms.plugins.loading import describe_error
 
         raise PluginError(
@@ -127,7 +127,7 @@ class LazyGroup(Group):
         self._found = {name: entry for each in sections.values() for name, entry in each.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._found)
+        return list(self._found)  # plugins' would have to be loaded to be listed
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._found:

@@ -63,6 +63,7 @@ def is_surely_given(option: str, value: str) -> bool:
 
 def compose_again(*more: str) -> str:
     """Returns the command that was given, with more options: it runs as it is printed."""
+    # Behind -- there are only words.
     end = _arguments.index("--") if "--" in _arguments else len(_arguments)
     return compose_command(*_arguments[:end], *more, *_arguments[end:])
 
@@ -85,6 +86,7 @@ def respell(text: str) -> str:
     from vibe_llms.interfaces.cli.group import COMMANDS
 
     words = "|".join((*(name for each in COMMANDS.values() for name in each), "--help"))
+    # A function, because backslashes in a path would mean something in a replacement.
     return re.sub(rf"(?<![\w./\\-]){_NAME}(?= (?:{words})(?![\w-]))", lambda _: program, text)
 
 

@@ -21,10 +21,11 @@ def run(arguments: Sequence[str]) -> int:
     """
     _prepare_streams()
     remember_arguments(arguments)
+    # What follows -- is a word, even if it looks like one of our options.
     ours = list(arguments)[: list(arguments).index("--")] if "--" in arguments else arguments
     try:
         code = _perform(arguments)
-        sys.stdout.flush()
+        sys.stdout.flush()  # at the interpreter's end a closed pipe could only be complained of
         return code
     except BrokenPipeError:
         _silence()

@@ -83,6 +83,7 @@ class Replayer:
         Raises:
             UnrecordedRequestError: None fits.
         """
+        # Secrets were struck out of what was recorded: the request has to fit without them.
         self._scrubber.add(*find_secrets(request))
         path = self._scrubber.scrub_text(unquote(urlsplit(request.url).path))
         body = read_body(self._scrubber.scrub(request.body))
@@ -126,6 +127,7 @@ def _deliver(recording: Recording, chunk_bytes: int | None) -> Iterator[bytes]:
 
 
 def _measure_likeness(first: Any, second: Any) -> float:
+    # Comparing long texts takes long.
     texts = [json.dumps(value, sort_keys=True)[:20_000] for value in (first, second)]
     alike = difflib.SequenceMatcher(a=texts[0], b=texts[1], autojunk=True).quick_ratio()
     return alike - len(_survey_differences(first, second))

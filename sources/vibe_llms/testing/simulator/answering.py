@@ -63,7 +63,7 @@ async def answer(
     setting = _produce_setting(received, route, path, conditions, state)
     if "drop_connection_before_headers" in conditions:
         cut_connection(request)
-        await asyncio.sleep(3600)
+        await asyncio.sleep(3600)  # that the socket is closed cancels this
     if (redirection := _redirect(request, conditions, scope, state)) is not None:
         return redirection
     if "wrong_content_type" in conditions:
@@ -109,6 +109,7 @@ def _redirect(
     if 0 <= hops <= done:
         return None
     state.redirects[scope] = done + 1
+    # Of the redirections this one keeps method and body.
     return web.Response(status=307, headers={"location": str(request.rel_url)})
 
 

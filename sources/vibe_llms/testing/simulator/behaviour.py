@@ -58,6 +58,7 @@ def fabricate(schema: object, root: object = None, *, depth: int = 0) -> object:
     for union in ("anyOf", "oneOf"):
         members = schema.get(union)
         if isinstance(members, list) and members:
+            # Of X or null, as optional fields are written, null ends what would recur for ever.
             return fabricate(members[-1 if depth > DEPTH else 0], root, depth=depth + 1)
     merged = schema.get("allOf")
     if isinstance(merged, list) and merged:
@@ -109,7 +110,7 @@ def _fabricate_number(schema: Mapping[str, object]) -> float:
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     if isinstance(low, int | float):
         return low
-    if isinstance(above, int | float) and not isinstance(above, bool):
+    if isinstance(above, int | float) and not isinstance(above, bool):  # in draft 4 it is a truth
         return above + 1
     if isinstance(high, int | float):
         return min(7, high - 1)
@@ -236,6 +237,7 @@ def confine(turn: ScriptedAnswer, ask: Ask) -> ScriptedAnswer:
             turn, parts=tuple(parts), stop="stop_sequence", stop_sequence=found[0][1]
         )
     if ask.limit is not None and count_tokens(last.text) > ask.limit:
+        # A token here is four bytes; what the cut leaves of a letter goes.
         kept = last.text.encode("utf-8", "replace")[: 4 * ask.limit].decode("utf-8", "ignore")
         parts[-1] = attrs.evolve(last, text=kept)
         return attrs.evolve(turn, parts=tuple(parts), stop="length")

@@ -124,6 +124,7 @@ def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
 
 def _assign(turn: ScriptedAnswer, setting: Setting) -> list[tuple[Part, str]]:
     def mint() -> str:
+        # Mistral's ids have nine letters, and it takes no others back.
         return setting.mint("", 9) if "mistral" in setting.conditions else setting.mint("call_", 24)
 
     return assign_ids(turn, setting, mint)
@@ -194,6 +195,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     with_choice = {"mistral", "deepseek", "groq", "perplexity"} & conditions.values.keys()
     usage = None if "no_usage" in conditions else _write_usage(turn, ask, setting)
     tail: dict[str, Any] = {}
+    # Asked for usage, OpenAI writes a null into each chunk before the one that has it.
     if asked and not with_choice and "usage_only_at_end" not in conditions:
         tail["usage"] = None
     if "usage_every_chunk" in conditions and usage:
@@ -205,6 +207,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
             choice["native_finish_reason"] = turn.ending if reason else None
         return {**head, "choices": [choice], **tail}
 
+    # Azure tells first what its filter thinks of the prompt.
     if "empty_choices" in conditions:
         filters = [{"prompt_index": 0, "content_filter_results": {}}]
         yield Frame({**head, "choices": [], "prompt_filter_results": filters})
@@ -221,6 +224,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     if usage and with_choice:
         last["usage"] = usage
     yield Frame(last, ends=True)
+    # OpenAI's usage comes in a chunk of its own, behind the last choice.
     if usage and not with_choice and (asked or "usage_only_at_end" in conditions):
         yield Frame({**head, "choices": [], "usage": usage})
     yield Frame("[DONE]", ends=True)

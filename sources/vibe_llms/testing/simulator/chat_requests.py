@@ -99,6 +99,7 @@ def _check_call(call: Any, place: str) -> None:
 
 def _check_pairs(messages: list[Any]) -> None:
     open_ids: list[str] = []
+    # What stands behind the last message shows which calls nobody has answered.
     for index, message in enumerate([*messages, {"role": "end"}]):
         if message["role"] == "tool":
             require(

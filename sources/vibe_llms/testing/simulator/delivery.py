@@ -46,6 +46,7 @@ def encode_event(data: bytes) -> bytes:
         for name, value in names.items()
     )
     payload = json.dumps({"bytes": base64.b64encode(data).decode("ascii")}).encode()
+    # Two lengths and two checksums of four bytes each.
     prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
     message = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + payload
     return message + struct.pack(">I", zlib.crc32(message))
@@ -69,6 +70,7 @@ def encode_json(value: Any, conditions: Conditions) -> bytes:
         depth = conditions.count("deep_nesting", 100_000)
         text = f'{text[:-1]},"nested":{"[" * depth}{"]" * depth}}}'
     data = text.encode("utf-8", "surrogatepass")
+    # A letter of the text stands for these bytes, which no text can hold.
     return data.replace(NOT_A_CHARACTER.encode(), b"\xff\xfe")
 
 
@@ -118,7 +120,7 @@ def _frame_pieces(
         if "comments" in conditions:
             yield (b"\n" if face.framing == "ndjson" else b": keep-alive\n\n"), False
         yield encode_frame(frame, framing, nested), True
-        nested = _without(nested, "deep_nesting")
+        nested = _without(nested, "deep_nesting")  # once is enough: it is as long as an answer
 
 
 def _find_interruptions(conditions: Conditions) -> dict[int, Complaint]:
@@ -150,7 +152,7 @@ async def produce_stream(
     sent = 0
     for data, counts in _frame_pieces(frames, face, setting):
         if counts and sent == stall:
-            await asyncio.Event().wait()
+            await asyncio.Event().wait()  # until the client goes away
         if counts and sent == cut:
             raise Cut
         if "slow" in conditions:
@@ -158,6 +160,7 @@ async def produce_stream(
         for piece in split_bytes(data, conditions):
             yield piece
         sent += counts
+    # With fewer chunks than the fault names it comes behind the last of them.
     if sent <= max(stall, 0) and stall >= 0:
         await asyncio.Event().wait()
     if cut >= sent:

@@ -71,6 +71,7 @@ def check_credentials(setting: Setting) -> None:
             "Please use API Key or other form of API consumer identity to call this API."
         )
         raise Complaint(403, "permission", message)
+    # Google answers a wrong key with 400, where others have 401.
     if any(word in key for word in WRONG):
         message = "API key not valid. Please pass a valid API key."
         raise Complaint(400, "authentication", message, code="API_KEY_INVALID")
@@ -216,6 +217,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask, *, last: bool) -> dict[str, Any
     if tokens.cached:
         usage["cachedContentTokenCount"] = tokens.cached
     if last:
+        # Gemini counts thoughts beside the answer, where others count them in.
         usage["candidatesTokenCount"] = tokens.produced - tokens.reasoning
     if tokens.reasoning and last:
         usage["thoughtsTokenCount"] = tokens.reasoning

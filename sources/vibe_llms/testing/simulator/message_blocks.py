@@ -115,6 +115,7 @@ def _invoke(invoke: Invoke, identity: str, setting: Setting) -> tuple[dict[str, 
     }
     block = leave_nothing(block, "input", setting.conditions)
     pieces = split_arguments(text, setting.conditions) if text not in ("", "{}") else []
+    # Anthropic's first piece is empty, whatever follows.
     return block, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
 
 

@@ -145,6 +145,7 @@ def _check_tool_use(block: Mapping[str, Any], place: str) -> None:
 def _check_pairs(messages: list[dict[str, Any]]) -> None:
     pending: list[str] = []
     seen: set[str] = set()
+    # What stands behind the last message shows which calls nobody has answered.
     for index, message in enumerate([*messages, {"role": "end", "content": []}]):
         if message["role"] == "system":
             continue

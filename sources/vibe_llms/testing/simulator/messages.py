@@ -114,7 +114,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
             "ephemeral_5m_input_tokens": tokens.written,
             "ephemeral_1h_input_tokens": 0,
         },
-        "output_tokens": 1,
+        "output_tokens": 1,  # what message_start says; the end has the real count
         "service_tier": "standard",
     }
     if searches:

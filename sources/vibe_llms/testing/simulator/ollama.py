@@ -117,7 +117,7 @@ def read(setting: Setting) -> Ask:
         limit=limit if isinstance(limit, int) and limit > 0 else None,
         stops=(stops,) if isinstance(stops, str) else tuple(stops),
         received=received,
-        streams=body.get("stream") is not False,
+        streams=body.get("stream") is not False,  # Ollama streams unless it is told not to
     )
 
 
@@ -134,6 +134,7 @@ def _truncate(messages: list[Any], tools: Any, setting: Setting) -> tuple[list[A
     if received > room and setting.body.get("truncate") is False and not is_old:
         raise Complaint(400, "context", "the input length exceeds the context length")
     while received > room and len(messages) > 1:
+        # Instructions and the last message go only when nothing else is left.
         dropped = next((i for i, m in enumerate(messages) if m["role"] != "system"), 0)
         if dropped == len(messages) - 1:
             dropped = 0

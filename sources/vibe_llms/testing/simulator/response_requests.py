@@ -254,6 +254,7 @@ def _check_reasoning(items: list[dict[str, Any]], setting: Setting) -> None:
         if item["type"] != "reasoning":
             continue
         following = items[index + 1] if index + 1 < len(items) else {"type": "", "role": ""}
+        # Of items only messages have a role; all others that follow are the model's.
         follows = (
             following["type"] in FOLLOWERS and following.get("role", "assistant") == "assistant"
         )
@@ -280,6 +281,7 @@ def _check_reasoning(items: list[dict[str, Any]], setting: Setting) -> None:
 
 def write_prefix(body: Mapping[str, Any], items: list[dict[str, Any]]) -> str:
     """The conversation before an item, as signatures are bound to it."""
+    # Ids and states are the server's: a client may leave them out.
     plain = [
         {key: value for key, value in item.items() if key not in ("id", "status")} for item in items
     ]

@@ -192,7 +192,7 @@ def _wrap(
     response["usage"] = None if started else _write_usage(turn, ask)
     if "no_usage" in setting.conditions:
         response["usage"] = None
-    if not started and body.get("store") is not False:
+    if not started and body.get("store") is not False:  # OpenAI stores unless it is told not to
         everything = [*list_items(setting), *items]
         setting.stored[response["id"]] = {"response": response, "items": everything}
     return response

@@ -135,19 +135,20 @@ class Simulator:
         with needing("testing", "aiohttp", "The simulator"):
             from aiohttp import web
 
+        # The limit of aiohttp itself is a megabyte.
         application = web.Application(client_max_size=BODY_BYTES)
         application.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
             application,
             handle_signals=False,
             access_log=None,
-            handler_cancellation=True,
-            shutdown_timeout=0.05,
+            handler_cancellation=True,  # else aiohttp lets a handler go on when its client has gone
+            shutdown_timeout=0.05,  # streams that stall would hold up each test
         )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
-        self._port = self._runner.addresses[0][1]
+        self._port = self._runner.addresses[0][1]  # of 0 the system has made one that is free
         return self
 
     async def __aexit__(self, *details: object) -> None:
@@ -198,6 +199,7 @@ class Simulator:
         route = find_route(received.method, path, received.headers)
         if route is None:
             return web.json_response({"error": {"message": f"Not found: {path}"}}, status=404)
+        # Perplexity's path has no version in it.
         if path == "/chat/completions" and not own.values and not self._state.conditions.values:
             own = read_conditions("perplexity")
         return await answer(request, received, route, path, own, chosen, self._state)

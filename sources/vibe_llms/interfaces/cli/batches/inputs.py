@@ -48,7 +48,7 @@ class Form(NamedTuple):
             ValueError: It is no input; says why, and which rule holds.
         """
         try:
-            text = line.decode("utf-8-sig").strip("\r\n")
+            text = line.decode("utf-8-sig").strip("\r\n")  # Windows begins files with a mark
         except UnicodeDecodeError as error:
             raise ValueError(_explain(line, error.start + 1)) from error
         if not text.strip():

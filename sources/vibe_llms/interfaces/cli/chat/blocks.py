@@ -54,6 +54,8 @@ class BlockSplitter:
             if re.fullmatch(rf" {{0,3}}{mark}{{{len(self._fence)},}}[ \t]*", line):
                 self._fence = ""
             return ""
+        # A long list is one block: looked at after each line it would take the square of its
+        # length.
         if not line.strip() or len(self._lines) < self._next_look:
             return ""
         return self._cut()
@@ -69,6 +71,7 @@ class BlockSplitter:
         last_start = blocks[-1].map[0] if blocks and blocks[-1].map else 0
         if blocks and blocks[-1].type == "fence" and last_start == len(self._lines) - 1:
             self._fence = blocks[-1].markup
+        # The last block may go on with the next line; only those before it are final.
         if len(blocks) < 2:
             self._next_look = len(self._lines) + len(self._lines) // _PATIENCE
             return ""

@@ -113,6 +113,7 @@ class ChatLoop:
             EOFError: The user wants to leave.
         """
         try:
+            # A message that begins with a slash is written with two.
             if text.startswith("/") and not text.startswith("//"):
                 await perform(self, text.strip())
             elif text.strip():

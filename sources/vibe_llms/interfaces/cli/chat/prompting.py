@@ -72,7 +72,7 @@ class TerminalInput:
     ) -> None:
         self._session: PromptSession[str] = PromptSession(
             FormattedText([("bold ansicyan", "> ")]),
-            multiline=True,
+            multiline=True,  # Enter sends all the same: see the bindings
             prompt_continuation=FormattedText([("", "  ")]),
             key_bindings=_produce_bindings(),
             history=_open_history(history),
@@ -95,7 +95,7 @@ def _open_history(path: Path | None) -> History:
         return InMemoryHistory()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
+        path.touch(mode=0o600)  # what is said is nobody else's business
     except OSError:  # whether anything can be kept is the store's to say, once
         return InMemoryHistory()
     return FileHistory(str(path))

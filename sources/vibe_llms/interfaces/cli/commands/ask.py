@@ -212,6 +212,7 @@ def _read_stdin(session: ChatSession, text: str) -> str:
     said = text_of(piped).strip()
     if said and text.strip():
         return text
+    # It is the question itself, or empty, as the input of a script often is: no document.
     session.attachments.remove(piped)
     return text if text.strip() else said
 
@@ -225,6 +226,7 @@ def _answer(
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
     from vibe_llms.interfaces.cli.interrupts import run
 
+    # Standard output is for the JSON alone.
     output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
 
     async def perform() -> TurnResult:

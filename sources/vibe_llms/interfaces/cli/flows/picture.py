@@ -54,7 +54,7 @@ class PictureView:
         access_now: Callable[[], datetime] = access_now,
     ) -> None:
         self.run_id = ""
-        self._file = sys.stderr if file is None else file
+        self._file = sys.stderr if file is None else file  # standard output is for the response
         self._measure = measure or (lambda: os.get_terminal_size(self._file.fileno()))
         self._access_now = access_now
         self._tail = Tail(self._file, self._measure)
@@ -110,6 +110,7 @@ class PictureView:
         if not isinstance(event.event, ContentDeltaEvent) or event.event.channel != "text":
             return
         node, said = self._words.get(event.branch, ("", ""))
+        # The same branch speaks anew at each node.
         said = said if node == event.node else ""
         self._words[event.branch] = event.node, (said + event.event.text)[-_WORDS:]
         self._draw_again()
