@@ -50,6 +50,7 @@ def decode_json(data: bytes) -> tuple[Any, tuple[LossEvent, ...]]:
     try:
         return msgspec.json.decode(data), ()
     except msgspec.DecodeError:
+        # Only now: half a character is rare, and looking for one takes time.
         mended = mend_escapes(data)
         if mended == data:
             raise

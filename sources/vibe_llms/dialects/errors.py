@@ -129,12 +129,13 @@ def read_request_id(headers: Mapping[str, str] | None) -> str | None:
 def read_retry_after(headers: Mapping[str, str] | None) -> float | None:
     """Returns how many seconds the vendor asks to wait, in either of the header's forms."""
     named = _lower(headers)
+    # The finer one counts first, as in the official libraries.
     for name, divisor in (("retry-after-ms", 1000), ("retry-after", 1)):
         try:
             seconds = float(named.get(name, "")) / divisor
         except ValueError:
             continue
-        if 0 <= seconds < float("inf"):
+        if 0 <= seconds < float("inf"):  # which NaN is not, either
             return seconds
     return _read_retry_date(named.get("retry-after"))
 
@@ -155,6 +156,7 @@ def _read_retry_date(text: str | None) -> float | None:
         then = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):
         return None
+    # `-0000` is read as being of no zone, and means the same as GMT.
     if then.tzinfo is None:
         then = then.replace(tzinfo=UTC)
     return max(0.0, (then - datetime.now(UTC)).total_seconds())

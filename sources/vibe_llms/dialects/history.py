@@ -165,7 +165,7 @@ def _place_results(
         ledger.synthesize(path, "the invocation has no result; a note stands in for it")
         result = ResultCanister(
             NO_RESULT,
-            id=f"{canister.id}-result",
+            id=f"{canister.id}-result",  # the same whenever it is made up
             timestamp=canister.timestamp,
             invocation_id=names.get(index, canister.invocation_id),
             name=canister.name,
@@ -209,6 +209,7 @@ def _derive_aliases(name: str, rules: HistoryRules) -> Iterator[str]:
     """Yields what may stand for an id; the same for the same id, whenever it is asked."""
     length = rules.alias_length - len(rules.alias_prefix)
     for number in itertools.count():
+        # Ids may hold halves of characters.
         digest = hashlib.sha256(f"{number}:{name}".encode("utf-8", "surrogatepass"))
         yield rules.alias_prefix + digest.hexdigest()[:length]
 

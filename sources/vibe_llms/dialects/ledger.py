@@ -121,6 +121,7 @@ class Ledger:
         speaks the protocol; before there is an answer, it is for whoever is asked.
         """
         asked: Origin | None = None
+        # From the end, for whoever answered next stands behind.
         for canister in reversed(canisters):
             asked = getattr(canister, "origin", None) or asked
             if asked is None or self._knows(asked) or self._has_files_of(asked):
@@ -129,7 +130,7 @@ class Ledger:
                 if getattr(content, "file_id", None) is None:
                     continue
                 if content.native is None or content.native.protocol == asked.protocol:
-                    self.strange.add(id(content))
+                    self.strange.add(id(content))  # an equal one may have been given to us
 
     def settle_file(
         self, content: _Medium, path: str, canister: AnyCanister | None = None

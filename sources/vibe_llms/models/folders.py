@@ -161,6 +161,7 @@ def _read_tables(
         reader.tables.report(("defaults",), "It has no 'pattern' and no 'model'.")
     line = reader.tables.locate(("defaults",))[1] if defaults else 0
     yield reader.read(defaults, default, ("defaults",), line=line)
+    # Models that are written as a list on one line have no headers.
     lines = chain(_survey_headers(text), repeat(0))
     for index, (model, line) in enumerate(zip(head.get("models", ()), lines, strict=False)):
         path = ("models", index)

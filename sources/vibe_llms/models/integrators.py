@@ -90,6 +90,7 @@ class ModelsIntegrator:
         Those with an exact name, which may be thousands, are looked up; the others are asked.
         """
         exact = (place for name in names for place in self._places.get(name, ()))
+        # In their own order again, as a later rule wins over an earlier one.
         rules = (self.rules[place] for place in sorted({*self._places.get("", ()), *exact}))
         return tuple(
             rule for rule in rules if any(rule.concerns(self.provider, name) for name in names)
@@ -151,6 +152,7 @@ def _produce_learnt_rule(learnt: Mapping[str, JsonValue], source: str) -> Rule:
     tables = TableReader(Document(source, "", learnt).locate)
     rule = RuleReader(place=source, tables=tables, source=source).read(learnt, Layer.VENDOR)
     tables.finish()
+    # It was said and stands in no file; the reader wants a name for its findings alone.
     return attrs.evolve(rule, provenance=attrs.evolve(rule.provenance, file=""))
 
 
@@ -189,6 +191,7 @@ class _Fold:
             return
         for field in known:
             if field in fields:
+                # Wrapped, so that a value which looks like a directive is none.
                 self.put(_name(name, field), {"replace": fields[field]}, provenance, control=name)
             elif word == "remove" or self.access(name, field) is not ABSENT:
                 self.put(_name(name, field), {"remove": True}, provenance, control=name)

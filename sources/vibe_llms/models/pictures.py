@@ -72,6 +72,7 @@ def _count_patches(rule: JsonObject, size: ImageSize, detail: str) -> int:
         across, down = width * shrink / patch, height * shrink / patch
         shrink *= min(max(math.floor(across), 1) / across, max(math.floor(down), 1) / down)
         width, height = width * shrink, height * shrink
+    # Rounded, or an error in the last digit would make one more of what is whole.
     patches = math.ceil(round(width / patch, 6)) * math.ceil(round(height / patch, 6))
     return math.ceil(min(patches, budget) * factor)
 

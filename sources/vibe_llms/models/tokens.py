@@ -173,7 +173,7 @@ def _weigh_word(word: str) -> tuple[float, float]:
     """A word, a number, or what people do not write: a hash, a long name in a program."""
     size = len(word)
     if word.isdigit():
-        return math.ceil(size / 3), 0.0
+        return math.ceil(size / 3), 0.0  # both encodings cut digits into threes
     if size > 23 or not word.isalpha():
         return 0.44 * size, 0.28 * size
     longer = max(size - 5, 0)

@@ -75,6 +75,7 @@ def measure_room(
     window = attributes.access_value("context_window_tokens")
     if not isinstance(window, int) or isinstance(window, bool) or window <= 0:
         return None, output
+    # An answer that may fill the window leaves half of it to what is asked.
     output = min(output or min(UNSAID_OUTPUT, window // 4), window // 2)
     return window - output, output
 

@@ -96,6 +96,7 @@ class Assembler:
         self.model = model
         self._protocol = protocol
         self._limits = limits = limits or Limits()
+        # Below both bounds nobody has to ask which of the two counts.
         self._unchecked_characters = min(limits.content_characters, limits.arguments_characters)
         self._produce_id = produce_id
         self._now = now
@@ -137,6 +138,7 @@ class Assembler:
             case ContentCitedEvent():
                 self._access_growing(event.index).citations.append(event.citation)
             case UsageEvent():
+                # The origin holds the usage, and is made anew.
                 self.usage, self._origin = event.usage, None
             case LossEvent():
                 self.losses.append(event.loss)
@@ -190,6 +192,7 @@ class Assembler:
         left out, because nobody can say what was asked.
         """
         origin = self.origin
+        # Once: what is shown on the way, and what is kept in the end, are one turn.
         self._turn_id = self._turn_id or self._produce_id()
         groups: list[AnyCanister | list[tuple[_Growing, AnyContent]]] = []
         for growing in self._contents.values():
@@ -290,6 +293,7 @@ class Assembler:
         growing.size = size = growing.size + len(text)
         if size > self._unchecked_characters:
             self._check_size(size, event.channel)
+        # Mostly it goes on as before, and the list is at hand without being looked up.
         if event.channel == growing.channel:
             growing.tail.append(text)
         else:
@@ -305,7 +309,7 @@ class Assembler:
     def _switch_channel(self, growing: _Growing, event: ContentDeltaEvent) -> None:
         if event.channel == "signature":  # each replaces the one before
             growing.pieces["signature"] = [event.text]
-            growing.channel = None
+            growing.channel = None  # so that the next signature comes here, too
             return
         growing.channel = event.channel
         growing.tail = growing.pieces.setdefault(event.channel, [])
@@ -320,6 +324,7 @@ class Assembler:
         if item is None:
             raise _refuse(f"content {event.index} ({growing.start.kind}) ends without a value")
         if isinstance(item, InvocationCanister | ResultCanister):
+            # As it was named when it began, whoever has made the final copy.
             item = renew(item, id=growing.identity, timestamp=growing.timestamp)
         growing.item = item
         if item is event.item:
@@ -360,7 +365,7 @@ def _build(growing: _Growing) -> _Item | None:
             summary = growing.join("summary")
             return ReasoningContent(
                 text=growing.join("text"),
-                summary=(summary,) if summary else (),
+                summary=(summary,) if summary else (),  # where a part ends, only a copy tells
                 signature=growing.join("signature") or None,
                 native=growing.native,
             )

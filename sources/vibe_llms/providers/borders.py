@@ -116,15 +116,17 @@ def _clean(error: ConverseError, scrubber: Scrubber, depth: int) -> None:
     if cause is not None:
         error.__cause__ = _clean_cause(cause, scrubber, depth)
     if context is not None:
+        # The same error would be cleaned twice, and is shown as the cause alone.
         error.__context__ = None if context is cause else _clean_cause(context, scrubber, depth)
 
 
 def _clean_cause(cause: BaseException, scrubber: Scrubber, depth: int) -> BaseException | None:
-    if depth == 0:
+    if depth == 0:  # dropped rather than shown unread
         return None
     if isinstance(cause, ConverseError):
         _clean(cause, scrubber, depth - 1)
         return cause.with_traceback(None)
+    # Where foreign errors keep their words nobody knows, so that nothing in them can be struck out.
     if any(scrubber.scrub_text(text) != text for text in _list_texts(cause)):
         return ForeignError(type=type(cause).__name__, detail="what it says holds a secret")
     for name in ("__cause__", "__context__"):
@@ -144,10 +146,11 @@ def _clean_value(value: Any, scrubber: Scrubber) -> Any:
     if isinstance(value, tuple):
         cleaned = tuple(_clean_value(each, scrubber) for each in value)
         return value if cleaned == value else cleaned
+    # Words of ours are enumerations and texts in one: cleaned, they would be texts alone.
     if not isinstance(value, str) or isinstance(value, enum.Enum):
         return value
     text = " ".join(scrubber.scrub_text(value).split())
-    if not text.isprintable():
+    if not text.isprintable():  # nothing that a terminal would obey
         text = "".join(character if character.isprintable() else "?" for character in text)
     if len(text) > LONGEST_CHARACTERS:
         text = f"{text[:LONGEST_CHARACTERS]}…"

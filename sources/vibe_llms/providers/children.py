@@ -218,7 +218,7 @@ class _Running:
     def tail(self) -> tuple[str, ...]:
         """Returns the last lines of its output."""
         if not self.is_alive:
-            self._reader.join(1)
+            self._reader.join(1)  # its last words may still be on their way
         return self._log.tail()
 
     def _keep_output(self) -> None:

@@ -85,6 +85,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
         if request.window != "stop":
             from vibe_llms.providers.windows import cut_request
 
+            # What would be left out need not be such as can be translated.
             request = cut_request(request, self)
         self.translate(request, streaming=True)
 

@@ -83,6 +83,7 @@ def _read_file(path: Path, place: str) -> Secret:
         return Secret(read_file(path.expanduser()).decode())
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        # Not from the error: one of decoding holds the bytes, which may be the key.
         raise ConfigurationError.at(place, f"{path} cannot be read: {reason}.") from None
 
 

@@ -97,17 +97,19 @@ class Moulds:
         translation: Translation[JsonObject],
     ) -> Mould | None:
         """Makes the mould of a request; ``None`` where what it came to is not to be had by one."""
-        marks = [f"<{produce_identity()}>" for _ in texts]
+        marks = [f"<{produce_identity()}>" for _ in texts]  # as no text of anybody's holds
         canisters = [
             attrs.evolve(canister, content=(TextualContent(mark),))
             for canister, mark in zip(request.canisters, marks, strict=True)
         ]
         marked = self._translate(replace_canisters(request, canisters), streaming)
         found = [list(_find(marked.value, mark)) for mark in marks]
+        # It stands nowhere, twice, or within other words: nothing that could be filled in.
         if any(len(places) != 1 for places in found):
             return None
         mould = Mould(marked.value, tuple(places[0] for places in found), marked.losses)
         filled = mould.fill(texts)
+        # Tried on the request at hand: if its words had decided anything, that would show here.
         is_same = msgspec.json.encode(filled.value) == msgspec.json.encode(translation.value)
         return mould if is_same and filled.losses == translation.losses else None
 

@@ -111,8 +111,9 @@ class RateLimiter:
         if limit is None:
             return
         with self._lock:
+            # It may go back: what was put down and not used is free for others.
             self._next_tokens += (used - expected) * _MINUTE / limit
-            self._answer_tokens += (answered - self._answer_tokens) / 8
+            self._answer_tokens += (answered - self._answer_tokens) / 8  # a mean of the last few
 
     def heed(self, error: ConverseError) -> None:
         """Slows all requests down where a vendor refused one for haste."""
@@ -126,7 +127,9 @@ class RateLimiter:
             if now - self._slowed >= 1.0:  # refusals of one moment are one refusal
                 lately = max(self._seen)
                 grown = self._access_distance(now)
+                # A request that went alone was not hasty: slowing down would help nobody.
                 if lately > 1 or grown:
+                    # Half the pace that was refused, or half of that to which it had been slowed.
                     self._distance = min(max(2.0 / max(lately, 1), 2.0 * grown), _SLOWEST_SECONDS)
                     self._slowed = now
                     self._next = max(self._next, now) + self._distance
@@ -171,6 +174,7 @@ class RateLimiter:
     def _note(self, now: float) -> None:
         """Counts how many requests go in a second."""
         if now - self._second >= 1.0:
+            # The second before counts only where no whole second without any lies between.
             self._seen = [0, self._seen[0] if now - self._second < 2.0 else 0]
             self._second = now
         self._seen[0] += 1
@@ -206,6 +210,7 @@ class Ticket:
     def hear(self, events: Sequence[StreamEvent]) -> None:
         """Takes in what events of the answer say of its usage."""
         for event in events:
+            # A stream may account several times: each time the difference alone is settled.
             if isinstance(event, UsageEvent):
                 answered = event.usage.total_output_tokens or 0
                 used = (event.usage.total_input_tokens or 0) + answered
@@ -245,9 +250,10 @@ def read_reset(text: str) -> float | None:
     """
     text = text.strip()
     pieces = _PIECE.findall(text)
-    if pieces and "".join(map("".join, pieces)) == text:
+    if pieces and "".join(map("".join, pieces)) == text:  # nothing between them
         return sum(float(number) * _UNITS[unit] for number, unit in pieces)
     try:
+        # `float` by itself would take "nan", "inf" and a sign as well.
         return max(0.0, float(text)) if text.isascii() and text[:1].isdigit() else _until(text)
     except ValueError:
         return _until(text)
@@ -258,6 +264,6 @@ def _until(text: str) -> float | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if moment.tzinfo is None:
+    if moment.tzinfo is None:  # in whose time, nobody can say
         return None
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())

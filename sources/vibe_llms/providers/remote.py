@@ -133,6 +133,8 @@ class RemoteClient:
         from vibe_llms.providers.surveys import choose_only
 
         vendor = self.vendor
+        # Who wants a key has many models, and which of them is asked (and paid for) is for the user
+        # to say.
         if vendor.settings.model or vendor.needs_key:
             return vendor.settings.model or self.describe("").name
         models = await self.survey_models(refresh=True)
@@ -178,6 +180,7 @@ class RemoteClient:
 
     async def close(self) -> None:
         """Closes the connections. May be called again."""
+        # Taken away before it is awaited, so that a second call closes nothing twice.
         transport, self._transport = self._transport, self._given
         if transport is not None and transport is not self._given:
             await transport.close()
@@ -229,6 +232,7 @@ class RemoteClient:
         """
         vendor = self.vendor
         try:
+            # Composed before its turn comes: what it will use is estimated from its size.
             request = self._compose(method, path, body)
             if turn is not None:
                 await turn.take(len(request.body))
@@ -237,7 +241,7 @@ class RemoteClient:
                 turn.learn(exchange.headers)
             if exchange.status < 400:
                 return exchange
-            raise await self._read_error(exchange, model)
+            raise await self._read_error(exchange, model)  # here, so that it is cleaned below
         except ConverseError as error:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
@@ -253,6 +257,7 @@ class RemoteClient:
         settings = self.vendor.settings
         addresses = (urlsplit(settings.base_url), urlsplit(settings.values.get("proxy") or ""))
         found = [parts.password or parts.username for parts in addresses]
+        # An error may show a password as the address has it, or as it was sent.
         passwords = [Secret(form) for text in found if text for form in {text, unquote(text)}]
         key = () if self._key is None else (self._key,)
         return [*key, *settings.headers.values(), *passwords]
@@ -265,7 +270,7 @@ class RemoteClient:
         return WireRequest(
             method=method,
             url=vendor.settings.base_url + path,
-            headers={**headers, **vendor.settings.headers},
+            headers={**headers, **vendor.settings.headers},  # the user's word is the last
             body=b"" if body is None else _encode(vendor.prepare_body(body)),
         )
 
@@ -283,6 +288,7 @@ class RemoteClient:
         name = self.provider.name
         values, directory = vendor.settings.values, vendor.context.data_directory
         key = self._key = acquire_key(name, values, vendor.key_variables, directory)
+        # A client of the host's, or of an official library, may show in another way who asks.
         is_theirs = self._given is not None or vendor.settings.values.get("transport") == "sdk"
         is_keyless = key is None and vendor.needs_key and not is_theirs
         if is_keyless or vendor.settings.missing_variables:

@@ -99,6 +99,7 @@ class RetryingSource:
     async def receive(self) -> Sequence[StreamEvent] | None:
         """Returns the next events, at least one; None at the end. Raises ConverseError."""
         if self._wait is not None:
+            # Only now, when whoever reads has been told of the wait.
             wait, self._wait = self._wait, None
             await self._clock.sleep(wait)
             self._source = self._produce_source()
@@ -124,6 +125,7 @@ class RetryingSource:
         wait = self._policy.decide(error, self._attempt, self._draw())
         if wait is None:
             raise error
+        # Closed before the wait, in which its connection is of no use to anybody.
         await self._source.close()
         self._attempt += 1
         self._wait = wait

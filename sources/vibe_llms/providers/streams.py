@@ -154,6 +154,7 @@ class ResponseStream(Closing):
     async def close(self) -> None:
         """Stops the response where it is, whoever waits for it. May be called again."""
         reader = self._reader
+        # Whoever closes the stream from within its own loop must not cancel himself.
         waits = reader is not None and reader is not asyncio.current_task()
         if reader is not None and waits and self._cleaning is None:
             self._stopped_at = reader.cancelling()
@@ -183,10 +184,13 @@ class ResponseStream(Closing):
                 batch = await self._open()
             else:
                 received = await self._source.receive()
+                # Closed while it was waited for: what came then is not told any more.
                 batch = None if self._cleaning is not None else self._process(received)
+            # Slow reactors hold the stream up, in place of a queue that grows without end.
             if self._dispatcher is not None and self._dispatcher.is_full:
                 await self._dispatcher.wait_for_room()
             if self._response is not None:
+                # Before the last events are handed out, for whoever has them may never ask again.
                 await self._end("completed")
             return batch
         except asyncio.CancelledError:
@@ -206,6 +210,7 @@ class ResponseStream(Closing):
         """Tells whether it was ``close``, in another task, that cancelled the reader."""
         if self._reader is None or self._stopped_at is None:
             return False
+        # Our own cancelling is taken back; one from elsewhere, at the same time, still counts.
         return self._reader.uncancel() <= self._stopped_at
 
     async def _open(self) -> list[StreamEvent] | None:
@@ -259,6 +264,7 @@ class ResponseStream(Closing):
             self._arrived_at = access_now()
         taken: list[StreamEvent] = []
         for event in received:
+            # Every piece of text passes here, so this is quicker than `isinstance` and `_take`.
             if event.__class__ is ContentDeltaEvent:
                 feed_delta(event)
                 if self._first_seconds is None:

@@ -226,7 +226,7 @@ class TextSource:
             ContentFinishedEvent(index=0),
             ResponseFinishedEvent(stop_reason=StopReason.ANSWERED),
         )
-        return (*beginning, *ending)
+        return (*beginning, *ending)  # who says nothing has answered as well
 
     def _blame(self, reason: str) -> ConverseError:
         return ConverseError(

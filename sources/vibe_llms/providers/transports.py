@@ -76,6 +76,7 @@ class Blame:
             yield
         except ConverseError:
             raise
+        # A plugin that calls `sys.exit` may not end the program that it is part of.
         except (Exception, SystemExit) as error:
             words = f"{deed} raised {type(error).__name__}: {error}".rstrip(": ")
             raise self.compose(words) from error

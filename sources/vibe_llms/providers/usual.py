@@ -53,6 +53,7 @@ class UsualAnswer:
             seconds: How long it took.
         """
         said = self._said
+        # The typed decoder has checked what it read; all else here is ours.
         text = trust(TextualContent, text=said.text)
         origin = trust(
             Origin,

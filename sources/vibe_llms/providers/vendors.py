@@ -80,6 +80,7 @@ class Vendor(abc.ABC):
         name, values = self.context.name, self.settings.values
         ensure_files(self.context, self.settings)
         needs = find_variable(name, self.settings.missing_variables, "base_url")
+        # A plugin's transport, or a proxy, may reach what cannot be reached from here.
         if values.get("transport") in (None, *TRANSPORTS) and not values.get("proxy"):
             needs = (*needs, *find_server(self.settings.base_url, self.advise_server()))
         if values.get("transport") == "sdk":

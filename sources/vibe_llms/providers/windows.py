@@ -95,6 +95,7 @@ class Fitting:
         former = self._gone
         self._learn_room(error)
         cut = self._cut()
+        # The same again would be refused again.
         if len(cut.gone) <= len(former):
             raise error
         return await self._open()
@@ -109,9 +110,13 @@ class Fitting:
         sizes, rest = self._measures
         gone = set(self._gone)
         sent = rest + sum(size for index, size in enumerate(sizes) if index not in gone)
+        # Our estimate was too low, and not every vendor says by how much: a quarter less each time.
         room = sent * 3 // 4
         if error.tokens and error.limit and error.tokens > error.limit:
+            # The limit is for the answer as well, but that must not take all of the window.
             told = max(error.limit - self._output, error.limit // 2)
+            # The vendor's count and our estimate are of the same request, so that one scales the
+            # other.
             room = min(room, sent * told // error.tokens)
         self._room, self._needs_cut = max(room, 1), True
 
@@ -123,6 +128,7 @@ class Fitting:
         cut = cut_oldest(self._request.canisters, sizes, room)
         if not cut.gone or self._request.window != "summarize":
             return cut
+        # Once anything goes, the summary needs room as well, for which more may have to go.
         return cut_oldest(self._request.canisters, sizes, max(room - SUMMARY_TOKENS, room // 2))
 
     async def _open(self) -> Translation[EventSource]:
@@ -172,10 +178,11 @@ class Fitting:
 
     def _find_known(self, gone: Sequence[AnyCanister]) -> tuple[Summary, Sequence[AnyCanister]]:
         """Returns the summary of as much as was summarized before, and what follows it."""
+        # The longest first, which leaves least to be summarized.
         for end in range(len(gone), 0, -1):
             known = _summaries.get(self._name(gone[:end]))
             if known is not None:
-                return attrs.evolve(known, origins=()), gone[end:]
+                return attrs.evolve(known, origins=()), gone[end:]  # it was paid for earlier
         return Summary(text=""), gone
 
     def _name(self, gone: Sequence[AnyCanister]) -> tuple[str, ...]:
@@ -188,7 +195,7 @@ class Fitting:
         gone = set(self._gone)
         places: list[int] = [i for i in range(len(self._request.canisters)) if i not in gone]
         if self._request.window == "summarize":
-            places.insert(self._gone[0], self._gone[0])
+            places.insert(self._gone[0], self._gone[0])  # the summary's, which has no other
         return attrs.evolve(
             loss,
             path=re.sub(

@@ -95,6 +95,7 @@ class DirectTransport:
         target = heads.parse_target(request.url)
         through = self._proxies.access(request.url, address)
         proxy = None if through is None else heads.parse_target(through)
+        # Through a tunnel a request goes as if there were no proxy.
         handed = None if target.is_secure else proxy
         method, size = request.method.upper(), len(request.body)
         head = heads.compose_head(method, target, request.headers, size, proxy=handed)
@@ -139,6 +140,7 @@ class DirectTransport:
             self._pools.pop(loop, None)  # whoever sends meanwhile has a new one
             if loop is here:
                 await pool.close()
+            # A connection may only be closed in the thread of its loop.
             elif loop.is_running():
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), loop))
 
@@ -252,6 +254,7 @@ class DirectExchange(BoundedExchange):
         connection = self._connection
         if connection is not None:
             with suppress(RuntimeError):  # its event loop has ended
+                # The collector runs in any thread.
                 self._pool.loop.call_soon_threadsafe(connection.leave)
 
 

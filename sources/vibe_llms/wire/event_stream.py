@@ -61,6 +61,8 @@ class EventStreamRewriter:
         events = bytearray()
         while len(self._buffer) >= _PRELUDE.size:
             total, header_size, check = _PRELUDE.unpack_from(self._buffer)
+            # Before the length is believed, as a wrong one would be waited for. 16 are the prelude
+            # and the check at the end.
             if zlib.crc32(self._buffer[:8]) != check or total < header_size + 16:
                 raise _refuse("the check of its length does not hold")
             if total > self._limit:
@@ -112,7 +114,7 @@ def _rewrite(headers: dict[str, str], payload: bytes) -> bytes:
     try:
         event = msgspec.json.decode(data, type=_Typed).type
     except msgspec.DecodeError:
-        event = "completion"
+        event = "completion"  # as the anthropic package names it
     return _compose(event, data)
 
 

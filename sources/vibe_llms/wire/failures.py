@@ -168,6 +168,7 @@ def _find_reason(error: BaseException) -> str:
         if isinstance(each, ssl.SSLError):
             return (each.reason or "TLS failed").replace("_", " ").lower()
         if isinstance(each, OSError) and each.strerror:
+            # asyncio puts the address into its words, which the system's do without.
             is_bare = each.errno is None or not each.strerror.startswith("Connect call failed")
             return each.strerror if is_bare else os.strerror(each.errno or 0)
     return ""

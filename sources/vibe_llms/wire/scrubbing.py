@@ -31,9 +31,11 @@ class Scrubber:
         """Makes more secrets known; those of fewer than four characters are none."""
         for secret in secrets:
             text = secret.reveal() if isinstance(secret, Secret) else secret
+            # A key that was read with the end of its line may be shown without it.
             for form in {text, text.strip()}:
                 if len(form) >= LEAST_CHARACTERS and form not in self._texts:
                     self._texts.append(form)
+        # The first that fits is taken: of two that begin alike it has to be the longer.
         ordered = sorted(self._texts, key=len, reverse=True)
         known = [form for text in ordered for form in _list_forms(text)]
         self._pattern = re.compile(b"|".join([*known, KEY_SHAPES.pattern]))
@@ -79,6 +81,7 @@ class Scrubber:
                 spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
             else:
                 spans.append((start, end))
+            # Another secret may begin within the end of this one.
             at = max(start + 1, end - LEAST_CHARACTERS) if end > start else end + 1
         return spans
 
@@ -116,6 +119,7 @@ def _list_base64_forms(data: bytes) -> list[bytes]:
     for before in range(3):
         padded = b"\x00" * before + data
         digits = base64.b64encode(padded + b"\x00" * (-len(padded) % 3))
+        # Digits at both ends hold bits of what stands beside the secret: which, nobody knows.
         first = -(-before * 8 // 6)
         last = len(padded) * 8 // 6
         core = digits[first:last]

@@ -49,6 +49,7 @@ class SseFramer:
     @property
     def has_pending(self) -> bool:
         """Whether an event has begun and not ended."""
+        # A line that begins with a colon is a comment, such as a sign of life, and no event.
         return bool(self._data or self._event or (self._line and self._line[0] != 0x3A))
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -66,7 +67,7 @@ class SseFramer:
             self._walk_all(data, frames)
             return frames
         blocks = data.split(b"\n\n")
-        rest = blocks.pop()
+        rest = blocks.pop()  # no empty line ends it yet
         head, name = self._head, self._name
         for block in blocks:
             if block.startswith(b"data: "):
@@ -80,6 +81,7 @@ class SseFramer:
                     continue
             elif block.startswith(b"event: "):
                 first, separator, value = block.partition(b"\ndata: ")
+                # The names that are read here are kept: those of any length go line by line.
                 if separator and len(first) < 64 and b"\n" not in value and b"\n" not in first:
                     name = _read_name(first)
                     head = self._head = first + separator

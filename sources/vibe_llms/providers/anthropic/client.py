@@ -135,6 +135,7 @@ class AnthropicVendor(Vendor):
             entries = page.get("data") or ()
             models += [_read_model(each) for each in entries if each.get("lifecycle") != "retired"]
             before, after = after, page.get("last_id") or ""
+            # The same page over and over would be asked for without end.
             if not page.get("has_more") or not after or after == before:
                 return models
 

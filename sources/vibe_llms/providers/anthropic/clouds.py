@@ -59,7 +59,7 @@ def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret
     try:
         import anthropic
 
-        return getattr(anthropic, name)(max_retries=0, **options)
+        return getattr(anthropic, name)(max_retries=0, **options)  # one policy of ours retries
     except ImportError as error:
         raise DependencyError(
             package="anthropic",

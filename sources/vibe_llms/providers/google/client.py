@@ -53,6 +53,7 @@ class GoogleVendor(Vendor):
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Returns the path of the method that answers."""
         if streaming:
+            # Without the query a stream is one long JSON array.
             return f"{self.compose_method(model, 'streamGenerateContent')}?alt=sse"
         return self.compose_method(model, "generateContent")
 
@@ -67,7 +68,7 @@ class GoogleVendor(Vendor):
     def compose_resource(self, model: ModelDescriptor) -> str:
         """Returns the name of a model as a resource."""
         name = quote(model.name, safe="/@:-._~")
-        return name if "/" in name else f"models/{name}"
+        return name if "/" in name else f"models/{name}"  # tuned models are elsewhere
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Returns what is asked in order to count a request, instructions and tools included."""
@@ -92,7 +93,7 @@ class GoogleVendor(Vendor):
             page: Any = await client.request_json("GET", f"{self.compose_root()}/models?{query}")
             models += [_read_model(each) for each in page.get("models", ()) if _answers(each)]
             before, token = token, page.get("nextPageToken") or ""
-            if not token or token == before:
+            if not token or token == before:  # or it would be asked without end
                 return models
 
 

@@ -46,6 +46,7 @@ class VertexVendor(GoogleVendor):
 
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings. Raises ConfigurationError."""
+        # The global location is a path, and no host has its name.
         region = "" if self._access_location() == GLOBAL else f"{self._access_location()}-"
         self.base_url = f"https://{region}aiplatform.googleapis.com"
         return super().read_settings()
@@ -82,6 +83,7 @@ class VertexVendor(GoogleVendor):
 
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Returns the access token."""
+        # An access token goes as a bearer, and not in Google's header for keys.
         return Vendor.compose_headers(self, key, native)
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:

@@ -165,7 +165,7 @@ class LocalClient:
         try:
             return await asyncio.to_thread(acquire_weights, SMOLLM2, context, stopping.is_set)
         finally:
-            stopping.set()
+            stopping.set()  # the thread of somebody cancelled would go on fetching
 
     def _produce_model(self, name: str, path: Path) -> LocalModel:
         settings = ServerSettings(
@@ -197,6 +197,7 @@ class LocalClient:
         with self._lock:
             if self._closed:
                 raise refuse_closed()
+            # The lock is held while it loads: a client that is closed meanwhile must give it back.
             if settings not in self._servers:
                 self._servers[settings] = acquire_server(settings)
             return self._servers[settings]

@@ -74,7 +74,7 @@ def fetch(pin: Pin, context: ProviderContext, is_stopped: Callable[[], bool]) ->
             finally:
                 context.progress.finish()
             _extract(pin, workplace)
-            for name in ("LICENSE", pin.file_name):
+            for name in ("LICENSE", pin.file_name):  # the weights last: by them all is found
                 (workplace / name).replace(kept.with_name(name))
             synchronize_folder(str(kept.parent))
     except WeightsError:  # is an OSError, too

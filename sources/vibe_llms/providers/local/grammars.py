@@ -78,6 +78,7 @@ def _count_ways(schema: Any) -> int:
 
 def _follow(schema: Any, reference: str) -> Any:
     for step in reference.removeprefix("#").split("/")[1:]:
+        # In this order, or `~01` would become a slash (RFC 6901).
         step = step.replace("~1", "/").replace("~0", "~")
         schema = schema.get(step) if isinstance(schema, Mapping) else None
     return schema
@@ -90,6 +91,7 @@ def _prepare(schema: Any, losses: list[Loss], path: str, *, are_names: bool = Fa
     if isinstance(schema, Mapping):
         prepared = {}
         for name, value in schema.items():
+            # A property may be called `not` or `pattern`, and means nothing by it.
             if are_names:
                 prepared[name] = _prepare(value, losses, f"{path}.{name}")
             elif name in _UNKNOWN or (name in _COUNTS and _is_beyond(value)):
@@ -102,7 +104,7 @@ def _prepare(schema: Any, losses: list[Loss], path: str, *, are_names: bool = Fa
                     losses.append(Loss(kind=LossKind.DROPPED, path=f"{path}.{name}", reason=reason))
                 else:
                     prepared[name] = pattern
-            elif name in ("const", "enum", "default", "examples"):
+            elif name in ("const", "enum", "default", "examples"):  # data, not schemas
                 prepared[name] = value
             else:
                 named = name in _NAMES
@@ -126,6 +128,7 @@ def _prepare_pattern(pattern: str) -> str | None:
     for piece in re.findall(r"\\.|.", pattern, re.DOTALL):
         if piece[0] == "\\" and piece[1:] in _CLASSES:
             written = _CLASSES[piece[1:]]
+            # A class that stands in brackets already needs none of its own.
             pieces.append(written if within else f"[{written}]")
             continue
         within = piece == "[" or (within and piece != "]")

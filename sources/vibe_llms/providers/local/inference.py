@@ -87,7 +87,7 @@ class Server:
         await self.seats.take()
         try:
             if isinstance(grammar := request.get("grammar"), str):
-                end = await asyncio.to_thread(self._access_end)
+                end = await asyncio.to_thread(self._access_end)  # which asks over HTTP, and blocks
                 request = {**request, "grammar": f"{grammar}{END_RULE}: {end}\n"}
             return self._start(request)
         except BaseException:
@@ -142,6 +142,7 @@ class Server:
 
     async def count_text(self, text: str) -> int:
         """Counts exactly the tokens of a text by itself."""
+        # Special is the token that begins each conversation, which is no part of a text.
         question: JsonObject = {"content": text, "add_special": False}
         body = await asyncio.to_thread(self._ask, "POST", "/tokenize", question)
         return len(body["tokens"])
@@ -179,7 +180,7 @@ class Server:
             engine, self._engine = self._engine, None
             exchanges = tuple(self._exchanges)
         for exchange in exchanges:
-            exchange.stop()
+            exchange.stop()  # all, before any is waited for
         for exchange in exchanges:
             exchange.thread.join()
         del engine  # last: the destructor ends llama.cpp's own threads
@@ -211,7 +212,7 @@ class Exchange:
             arrived.append(self._arrived.get_nowait())
         if arrived[-1] is _END:
             arrived.pop()
-            self._arrived.put_nowait(_END)
+            self._arrived.put_nowait(_END)  # for the next call, which has to find it as well
         chunks = []
         for item in arrived:
             if isinstance(item, EngineFault):
@@ -240,7 +241,7 @@ class Exchange:
         except Exception as error:
             self._hand_over(EngineFault({"error": {"message": str(error)}}))
         finally:
-            self._engine = None
+            self._engine = None  # or the model stays loaded for as long as somebody has this
             self._hand_over(_END)
             self._server.retire(self)
             self._call(self._ended.set)
@@ -338,6 +339,7 @@ def acquire_server(settings: ServerSettings) -> Server:
         DependencyError: xllamacpp is not installed.
         WeightsError: llama.cpp cannot load the file.
     """
+    # Only to find the place: loading another model need not wait for this one.
     with _places_lock:
         place = _places.setdefault(settings, _SharedModel())
     with place.lock:

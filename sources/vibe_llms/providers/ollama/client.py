@@ -45,9 +45,11 @@ def read_host(text: str) -> str:
     """
     scheme, colon, rest = text.strip().strip("\"'").strip().rpartition("://")
     scheme = scheme if colon else "http"
+    # With a scheme the port is that of the web, without one it is Ollama's own.
     default = _PORTS.get(scheme, DEFAULT_PORT) if colon else DEFAULT_PORT
     address, slash, path = rest.partition("/")
     host, port = _split_port(address, default)
+    # These are where a server listens: at all addresses, to which nobody can connect.
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     if scheme not in _PORTS or not 0 <= port <= 65_535:
         message = f"{text!r} is no address; write host, host:port, or https://host:port."

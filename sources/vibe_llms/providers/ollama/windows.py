@@ -48,6 +48,7 @@ def choose_window(
         return chosen
     if limit is not None and least + (asked or 1) > limit:
         raise _refuse(estimate, asked, limit, attributes, "")
+    # At its worst: a window that is too small would be cut in silence, one too large costs memory.
     wanted = estimate.tokens + estimate.error_tokens + (asked or UNSAID_OUTPUT)
     window = round_up(wanted)
     return window if limit is None else min(window, limit)

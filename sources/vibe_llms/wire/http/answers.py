@@ -133,6 +133,7 @@ class AnswerReader:
     def on_headers_complete(self) -> None:
         """Is told that the head is there."""
         status = self._parser.get_status_code()
+        # 101 is the last word on a connection: another protocol follows, which nobody asked for.
         if 100 <= status < 200 and status != 101:
             return
         raw = self._raw
@@ -146,6 +147,7 @@ class AnswerReader:
             for name, value in raw.items()
         }
         self.is_ready = True
+        # The parser would read on for the body that the headers announce.
         if self._is_bodiless:
             self.is_complete = True
             raise _Enough
@@ -160,4 +162,4 @@ class AnswerReader:
         """Is told of the end of an answer."""
         if self.is_ready:
             self.is_complete = True
-        self._raw.clear()
+        self._raw.clear()  # those of a 1xx, and trailers, are not the answer's

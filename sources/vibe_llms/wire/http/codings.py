@@ -10,6 +10,7 @@ from vibe_llms.wire.http.faults import BodyBroken, UnknownCoding
 _PIECE_BYTES: Final = 262_144
 """How much is unpacked at once."""
 
+# 16 is added to the window for the frame of gzip.
 _KNOWN: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """The windows of zlib."""
 
@@ -77,6 +78,7 @@ def choose_unpacker(coding: str) -> Unpacker | None:
     name = coding.strip().lower()
     if name in _KNOWN:
         return Unpacker(name)
+    # Other words, such as identity, name no packing and are taken to say nothing.
     if name in _FOREIGN:
         raise UnknownCoding(name)
     return None

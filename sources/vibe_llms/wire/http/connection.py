@@ -185,6 +185,7 @@ class Connection(asyncio.Protocol):
     def is_free(self) -> bool:
         """Whether all of the answer has come, and the connection may carry another request."""
         answer = self.answer
+        # Some answer before they have read all of a request: its rest would open the next.
         is_done = answer.is_complete and answer.is_kept and self._unsent is None
         return is_done and not self.is_closing
 
@@ -259,7 +260,7 @@ class Connection(asyncio.Protocol):
         self.is_lost = True
         self._unsent = None
         if self._is_asked and not self.is_over:
-            self.fault = self.answer.end()
+            self.fault = self.answer.end()  # with some answers, that is their end
             if exc is not None:
                 self.fault = self.fault or ConnectionError()
                 self.fault.__cause__ = exc
@@ -278,6 +279,7 @@ class Connection(asyncio.Protocol):
         self._send_more()
 
     def _fail(self, fault: Exception) -> None:
+        # An answer that is whole stays so, whatever happens to its connection.
         if not self.is_over:
             self.fault = fault
         if self._transport is not None:

@@ -105,4 +105,4 @@ async def _translate(made: Awaitable[_T], kind: type[ConnectionError]) -> _T:
 
 
 def _name(target: Target) -> str:
-    return target.host.rstrip(".")
+    return target.host.rstrip(".")  # which a name may end with, but in no certificate

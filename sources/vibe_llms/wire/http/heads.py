@@ -69,6 +69,7 @@ def parse_target(url: str) -> Target:
     usual = _PORTS[parts.scheme]
     port = usual if parts.port is None else parts.port
     shown = f"[{host}]" if ":" in host else host
+    # The percent sign counts as printable, so that what is quoted already stays as it is.
     path = quote(f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", _PRINTABLE)
     # What urlsplit takes out or the quoting would hide was not meant to stand there.
     if any(character <= " " or character == "\x7f" for character in url):
@@ -129,6 +130,7 @@ def compose_head(
         lines.append(f"Content-Length: {size}\r\n")
     head = "".join(lines)
     count = len(lines)
+    # One look at the whole for all headers; which of them it was matters only if there is one.
     if head.count("\n") != count or head.count("\r") != count or "\0" in head:
         _refuse_ends_of_lines(headers)
     return f"{head}\r\n".encode()

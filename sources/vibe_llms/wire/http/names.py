@@ -61,6 +61,7 @@ def read_address(host: str, port: int) -> Place | None:
 async def _ask_system(loop: asyncio.AbstractEventLoop, host: str, port: int) -> Sequence[Place]:
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     places = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    # Families take turns, so that one that leads nowhere holds nobody up for long (RFC 8305).
     first = [each for each in places if each[0] == places[0][0]]
     others = [each for each in places if each[0] != places[0][0]]
     return [each for each in chain.from_iterable(zip_longest(first, others)) if each is not None]
@@ -113,7 +114,7 @@ async def _find_winner(
 
 def _abandon(attempt: asyncio.Task[socket.socket]) -> None:
     attempt.cancel()
-    attempt.add_done_callback(_close_socket)
+    attempt.add_done_callback(_close_socket)  # it may have succeeded before
 
 
 def _close_socket(attempt: asyncio.Task[socket.socket]) -> None:

@@ -40,7 +40,7 @@ class Pool:
         """Returns a connection that was kept, the latest first."""
         idle = self._idle.get(address)
         while idle:
-            connection = idle.pop()
+            connection = idle.pop()  # the server has closed this one least likely
             if not connection.is_closing:
                 return connection
         return None

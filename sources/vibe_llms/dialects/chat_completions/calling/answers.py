@@ -104,6 +104,7 @@ class MessageReader:
         for name in (*FIELDS, DETAILS):
             if message.get(name):
                 self._begin_calls()
+                # Which reads all of these fields at once.
                 self._think(self._thinking.read(message, len(self._kinds)))
                 break
         content = message.get("content")
@@ -149,6 +150,7 @@ class MessageReader:
         """Ends all contents."""
         if self._last_text is None:
             natives = [_decode(citation.native) for citation in self._citations]
+            # Sources that the response lists are kept there already.
             if natives := [native for native in natives if "search_results" not in native]:
                 self.leftover["annotations"] = natives
         else:
@@ -261,6 +263,7 @@ class MessageReader:
     def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
         """Reads a part of text, and tells whether it is nothing but text."""
         rest = leave(part, "type", "text")
+        # Neighbours in a stream are pieces of one text, in a whole answer a part each.
         if whole or rest:
             self.text_index = None
         self._add("text", part["text"])

@@ -39,6 +39,7 @@ class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     content: str
     role: str | None = None
     refusal: None = None
+    # Named, as many send them empty; where one says anything, the chunk goes the long way.
     reasoning: None = None
     reasoning_content: None = None
     tool_calls: None = None
@@ -183,6 +184,7 @@ class Decoder(ResponseDecoder):
         self._begun = True
         response_id, model = chunk.get("id") or None, chunk.get("model") or None
         if not isinstance(response_id, str | None):
+            # As a text for us, and as it came for who wants to see it.
             self._leftover["id"], response_id = response_id, str(response_id)
         self._answer.response_id = response_id or ""
         self._events.append(ResponseStartedEvent(response_id=response_id, model=model))
@@ -190,6 +192,7 @@ class Decoder(ResponseDecoder):
     def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
         delta, message = choice.get("delta"), choice.get("message")
         rest = leave(choice, *CHOICE_READ)
+        # Some stream a whole message in the place of a delta.
         if message is not None and (whole or delta is None):
             self._answer.read(message, whole=whole)
             if delta is not None:
@@ -205,6 +208,7 @@ class Decoder(ResponseDecoder):
         if not isinstance(reason, str | None):
             raise TypeError("a finish_reason is no text")
         self._reason = reason or self._reason
+        # Of vLLM: the stop sequence that was met.
         self._matched = choice.get("stop_reason") or self._matched
 
     def _keep_other(self, choice: Mapping[str, Any], index: int) -> None:
@@ -223,7 +227,7 @@ class Decoder(ResponseDecoder):
                     native = native or each.get("usage")
         if native and isinstance(native, Mapping):
             usage = normalize_usage(native)
-            if usage != self._usage:
+            if usage != self._usage:  # some repeat it with every chunk
                 self._usage = usage
                 self._events.append(UsageEvent(usage=usage))
 

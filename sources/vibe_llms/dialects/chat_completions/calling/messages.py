@@ -201,7 +201,7 @@ def alternate(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
             if message["role"] == "assistant":
                 ledger.synthesize(path, "a word of the user stands before it: the user begins")
                 joined.append(({"role": "user", "content": OPENING}, path))
-        elif last["role"] == message["role"] != "tool":
+        elif last["role"] == message["role"] != "tool":  # each result answers a call of its own
             ledger.coerce(path, f"it joins the {message['role']}'s words before it")
             joined[-1] = (_join(last, message), joined[-1][1])
             continue

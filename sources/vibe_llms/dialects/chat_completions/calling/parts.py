@@ -61,6 +61,7 @@ class PartsWriter:
         """
         written = (self.write_part(content, place, canister) for content, place in contents)
         parts = [part for part in written if part is not None]
+        # With media among them there is no other way than parts.
         if not self.quirks.takes_parts and all(part.get("type") == "text" for part in parts):
             return self._join(parts, path)
         if not parts:
@@ -184,7 +185,7 @@ class PartsWriter:
             return None
         if content.data is None and content.url is None and content.file_id is not None:
             return None
-        form = {} if word == "*" else {"format": word}
+        form = {} if word == "*" else {"format": word}  # `audio/*`: nobody knows its kind
         audio = {"data": encode_payload(content, path), **form}
         return {"type": "input_audio", "input_audio": audio}
 

@@ -61,9 +61,11 @@ class Thinking:
         for name in FIELDS:
             text = message.get(name)
             if isinstance(text, str) and text:
+                # Some say the same under two names: it is one thought, which goes back under both.
                 by_text.setdefault(text, []).append(name)
         readable = "".join(text for _, text, channel in pieces if channel != "signature")
         for text, names in by_text.items():
+            # Beside details, plain fields say them once more: the thought would be there twice.
             if readable:
                 for name in names:
                     self._echoes.setdefault(name, []).append(text)
@@ -109,6 +111,7 @@ class Thinking:
         empty = {n: piece[n] for n in names if n in piece and not isinstance(piece[n], str)}
         thought = self._access_detail(rest, index)
         kept = thought.kept["detail"]
+        # Later pieces may have null for what the first has said.
         kept |= {n: v for n, v in rest.items() if v is not None or n not in kept}
         kept |= {name: value for name, value in empty.items() if name not in kept}
         pieces = []
@@ -121,7 +124,7 @@ class Thinking:
             kept.pop(name, None)
             if channel == "signature":
                 thought.signature += text
-                text = thought.signature
+                text = thought.signature  # each replaces the one before, so it is told whole
             else:
                 thought.told.append(text)
             pieces.append((thought.index, text, channel))

@@ -78,10 +78,13 @@ class TurnWriter:
     def add_invocation(self, canister: InvocationCanister, path: str) -> None:
         """Adds what was asked for."""
         kept = self.parts.ledger.open(canister.native, path, canister)
+        # A message that only calls has no content: what was said of it was kept with its first
+        # call.
         self._kept = self._kept | kept.pop("$message", {})
         if canister.content:
             reason = "an invocation holds nothing but its arguments"
             self.parts.ledger.drop(f"{path}.content", reason)
+        # Made in the way from before there were tools, it goes back in that way.
         if "function_call" in kept:
             function = {"name": canister.name, "arguments": write_arguments(canister, PROTOCOL)}
             self.fields["function_call"] = merge(function, kept["function_call"])
@@ -112,7 +115,7 @@ class TurnWriter:
         message |= self.fields
         self._ensure_reasoning(message, path)
         for place, call in kept.pop("$calls", {}).items():
-            self._calls.insert(int(place), call)
+            self._calls.insert(int(place), call)  # for which there were no words, where they stood
         if self._calls:
             message["tool_calls"] = self._calls
         return merge(message, kept)

@@ -121,6 +121,7 @@ class Decoder(ResponseDecoder):
                 pass
             else:
                 (candidate,) = chunk.candidates
+                # A text ends a call whose arguments come in pieces: that goes the long way.
                 if candidate.index == 0 and self._call is None:
                     (part,) = candidate.content.parts
                     return self._read_piece(chunk.usageMetadata, part.text, thought=part.thought)
@@ -301,6 +302,7 @@ class Decoder(ResponseDecoder):
         index = self._take_index()
         identity = piece.get("id")
         if not identity:
+            # Not the index alone: each answer of a conversation has a first call.
             identity = f"call_{self._response_id or id(self)}_{index}"
             reason = "the vendor gave the invocation no id"
             path = f"contents[{index}].invocation_id"

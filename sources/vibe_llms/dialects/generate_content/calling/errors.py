@@ -82,7 +82,7 @@ def _read_error(body: object, status: int | None, model: str) -> Complaint | Con
     facts = _find_facts(body)
     message = str(facts.get("message") or "it gave no reason.")
     code, word = facts.get("code"), str(facts.get("status") or "")
-    if isinstance(code, int) and (status is None or status < 400):
+    if isinstance(code, int) and (status is None or status < 400):  # in a stream it comes under 200
         status = code
     overflow = _OVERFLOW.search(message)
     if overflow:

@@ -57,6 +57,7 @@ def find_citations(
         page = open_object(given)
         if page.get("urlRetrievalStatus", _FOUND) == _FOUND and page.get("retrievedUrl"):
             native = make_native(PROTOCOL, {"urlMetadata": page})
+            # Nobody says which of them rests on it.
             yield len(texts) - 1, Citation(url=page["retrievedUrl"], native=native)
 
 

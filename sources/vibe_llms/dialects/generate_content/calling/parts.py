@@ -68,7 +68,7 @@ def read_content(given: Mapping[str, Any]) -> AnyContent:
     """Returns the content of any part that is neither a call nor a result."""
     part = open_part(given)
     data: str | None = next((name for name in _DATA if name in part), None)
-    if part.get("thought") and data in ("text", None):
+    if part.get("thought") and data in ("text", None):  # a signature may come by itself
         return _read_thought(part)
     if data == "text" and isinstance(part["text"], str):
         extras = read_extras(part)

@@ -140,7 +140,7 @@ class Decoder(ResponseDecoder):
                 self.is_complete = True
             case "error":
                 self._fail(fields)
-            case "ping" if fields.keys() <= {"type"}:
+            case "ping" if fields.keys() <= {"type"}:  # one that says more is kept
                 pass
             case _:
                 if "error" in fields:
@@ -173,6 +173,7 @@ class Decoder(ResponseDecoder):
             self._events.append(UsageEvent(usage=normalize_usage(self._usage)))
 
     def _begin_block(self, place: int, block: Mapping[str, Any]) -> None:
+        # Where a block was not ended, the next one in its place does that.
         if place in self._open:
             self._finish_block(place)
         growing = begin_block(self._count, block, self._names)

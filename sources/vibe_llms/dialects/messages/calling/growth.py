@@ -95,6 +95,8 @@ class GrowingBlock:
             case "reasoning":
                 if text := str(block.get("thinking") or ""):
                     events.append(ContentDeltaEvent(self.index, text))
+                # What was redacted has only its data, which go back to the vendor as a signature
+                # does.
                 signature = read_text(block.get("signature")) or read_text(block.get("data"))
                 if signature:
                     events.append(ContentDeltaEvent(self.index, signature, "signature"))
@@ -137,6 +139,8 @@ class GrowingBlock:
             case "reasoning":
                 native = make_native(PROTOCOL, leave_thinking(self.block))
             case "invocation":
+                # Where there are none, no delta comes or an empty one: then the block's own input
+                # counts.
                 if not any(self._arguments):
                     text = write_arguments(self.block.get("input"))
                     events.append(ContentDeltaEvent(self.index, text, "arguments"))
@@ -159,6 +163,7 @@ class GrowingBlock:
             try:
                 self.block["input"] = msgspec.json.decode("".join(self._arguments))
             except (msgspec.DecodeError, RecursionError):
+                # As the documentation proposes.
                 self.block["input"] = {"INVALID_JSON": "".join(self._arguments)}
 
 

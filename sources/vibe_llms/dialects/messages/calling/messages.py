@@ -75,6 +75,7 @@ def nativize_canisters(
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     blocks = BlocksWriter(ledger=ledger, attributes=attributes, quirks=quirks)
+    # Looked for first, since whether a call was cut off shows only at a result behind it.
     executed = frozenset(
         canister.invocation_id
         for canister in canisters
@@ -190,6 +191,7 @@ class _MessagesWriter:
         extras = self.ledger.open(canister.native, path)
         follows = isinstance(self._last, ResultCanister) and self._last.owner is Owner.OURS
         content = self.blocks.write(canister.content, path, canister)
+        # Where a client began a message here, its role was kept.
         self._add("user", path, content, extras, follows and "role" not in extras)
 
     def _write_result(self, canister: ResultCanister, path: str) -> None:

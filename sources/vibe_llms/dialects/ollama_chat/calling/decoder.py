@@ -110,7 +110,7 @@ class Decoder(ResponseDecoder):
         group = keep_native(PROTOCOL, self._message_rest)
         for index in self._open.values():
             self._events.append(ContentFinishedEvent(index=index, group_native=group))
-            group = None
+            group = None  # told once: all contents share the canister that it is about
         rest = self._rest
         if group is not None:  # there is no content which it could be beside
             rest = {**rest, "message": self._message_rest}

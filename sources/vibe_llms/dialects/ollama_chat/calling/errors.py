@@ -132,4 +132,5 @@ def _find_fault(message: str, status: int | None) -> tuple[ProviderFault, str]:
     for pattern, fault, remedy in FAULTS_BY_SENTENCE:
         if pattern.search(message):
             return fault, remedy
+    # Without a status it came in a stream, where the server had already agreed to answer.
     return ProviderFault.SERVER if status is None else find_fault(status), ""

@@ -75,6 +75,8 @@ class Decoder(ResponseDecoder):
         Raises:
             ConverseError: It makes no sense, or tells of an error.
         """
+        # Where events come without names, a look at the bytes tells whether the quick way is worth
+        # trying.
         if event == _TEXT_DELTA or (not event and _is_text_delta(data)):
             try:
                 chunk = _decode_text_delta(data)  # type: ignore[arg-type]
@@ -83,7 +85,7 @@ class Decoder(ResponseDecoder):
             else:
                 growing = self._texts.get((chunk.output_index, chunk.content_index))
                 if growing is not None and chunk.type == _TEXT_DELTA:
-                    growing.quick += len(chunk.delta)
+                    growing.quick += len(chunk.delta)  # the final copy is compared with it
                     return [ContentDeltaEvent(growing.index, chunk.delta)]
         return self._receive(data, partial(self._read_event, word=event))
 
@@ -94,6 +96,7 @@ class Decoder(ResponseDecoder):
 
     def _is_empty(self) -> bool:
         ending = self._ending
+        # That it was cancelled, or goes on in the background, says why there is nothing.
         is_told = ending is None or ending.word not in ("completed", "incomplete")
         return self._items.is_empty and not is_told
 

@@ -123,7 +123,7 @@ def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
     rest = leave(item, "type", *(name for name in _REASONING if item.get(name)))
     texts = [part["text"] for part in content]
     if len(texts) > 1:
-        rest["$lengths"] = [len(text) for text in texts]
+        rest["$lengths"] = [len(text) for text in texts]  # to part them again
     reasoning = ReasoningContent(
         text="".join(texts),
         summary=tuple(part["text"] for part in summary),

@@ -155,6 +155,7 @@ class ItemsTable:
         state = self._open(place, item.get("id"))
         kind = item.get("type")
         if kind in ("function_call", "custom_tool_call"):
+            # Without these nobody could be told which call it is: what comes of it waits.
             if item.get("name") and (item.get("call_id") or item.get("id")):
                 self._begin_call(state, item)
         elif kind == "reasoning":
@@ -218,7 +219,7 @@ class ItemsTable:
         if not isinstance(text, str) or state.is_done:
             return
         if kind == "invocation" and ("invocation", 0) not in state.addresses:
-            state.waiting[:] = [text]
+            state.waiting[:] = [text]  # it is the whole of what came bit by bit
             return
         place = _read_place(event)
         growing = self._access(state, kind, place)
@@ -299,6 +300,7 @@ class ItemsTable:
             self._events.append(
                 ContentFinishedEvent(index=growing.index, item=piece, group_native=native)
             )
+        # Begun, but not in the copy: these end as what had come of them.
         for growing in state.contents[len(pieces) :]:
             self._events.append(ContentFinishedEvent(index=growing.index))
         state.is_done = True
@@ -311,6 +313,7 @@ class ItemsTable:
         for growing in state.contents:
             self._events.append(ContentFinishedEvent(index=growing.index))
         if ("invocation", 0) in state.addresses:
+            # Its true id is in the copy that did not come; that a call is owed is what matters.
             self.outline.owed.add(str(state.id or state.group))
         state.is_done = True
 
@@ -346,6 +349,7 @@ class ItemsTable:
         state = _Item(len(self._order), identity if isinstance(identity, str) else None)
         self._order.append(state)
         key = place if isinstance(place, int) else NOWHERE
+        # A place may be given to another item: its quick addresses would lead to the former.
         for address in [address for address in self.texts if address[0] == key]:
             del self.texts[address]
         if key == NOWHERE:
