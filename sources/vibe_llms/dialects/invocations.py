@@ -158,6 +158,7 @@ def is_closed(schema: Any) -> bool:
     inner = [
         value
         for name, value in schema.items()
+        # Names that a schema has made up are no keywords, and data are no schemas.
         if name not in ("properties", "$defs", "definitions", "enum", "const", "default")
     ]
     for name in ("properties", "$defs", "definitions"):

@@ -114,6 +114,7 @@ def takes_type(content: MediaContent, attributes: ModelAttributes) -> bool:
     kind = content.mime_type.partition(";")[0].strip().lower()
     is_elsewhere = content.data is None and content.content_id is None
     is_vague = kind.endswith("*") or kind == "application/octet-stream"
+    # What is elsewhere may be of another type than is said of it here.
     if types is None or (is_elsewhere and (is_vague or content.file_id is not None)):
         return True
     return any(fnmatchcase(kind, each) for each in types)

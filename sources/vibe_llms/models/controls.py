@@ -149,6 +149,7 @@ def check_control(control: Control, value: JsonValue, path: str = "") -> JsonVal
         case IntervalControl():
             return _check_interval(control, value, path)
         case OptionsControl():
+            # `True` equals 1, and so does 1.0.
             if any(value == option and type(value) is type(option) for option in control.options):
                 return value
             return _refuse(control, path, f"must be one of its options, not {value!r}")

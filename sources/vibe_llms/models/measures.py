@@ -68,7 +68,7 @@ def _read_webp(data: bytes) -> ImageSize | None:
         return ImageSize(width & 0x3FFF, height & 0x3FFF)
     if kind == b"VP8L":
         (bits,) = struct.unpack_from("<I", data, 21)
-        return ImageSize((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+        return ImageSize((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)  # stored as one less
     if kind == b"VP8X":
         width = int.from_bytes(data[24:27], "little") + 1
         height = int.from_bytes(data[27:30], "little") + 1

@@ -114,6 +114,7 @@ class ChildServer:
             running.stop()
 
     def _ensure_running(self) -> str:
+        # Whoever else asks meanwhile waits here, for the same server.
         with self._lock:
             running = self._running
             if running is not None and running.is_alive:

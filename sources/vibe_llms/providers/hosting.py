@@ -117,6 +117,7 @@ class HostingClient(RemoteClient):
         if address is not None:
             vendor = self.vendor
             whole = address + urlsplit(vendor.base_url).path.rstrip("/")
+            # Each time, since a server that was started again listens at another port.
             vendor.settings = attrs.evolve(vendor.settings, base_url=whole)
         return await super().send(method, path, body, model=model, turn=turn)
 

@@ -158,6 +158,7 @@ def _find_address(values: Mapping[str, Any], base_url: str, variables: Sequence[
         written, place = (os.environ[named[0]].strip(), named[0]) if named else (base_url, place)
     used = _VARIABLE.findall(written)
     filled = _VARIABLE.sub(_fill, written)
+    # What is missing is complained of when somebody is asked: other commands go without it.
     if filled and not _VARIABLE.search(filled):
         reader = TableReader(locate_by_name(" and ".join(used) or place))
         ADDRESS.read(filled, (), reader)

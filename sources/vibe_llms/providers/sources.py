@@ -123,6 +123,7 @@ class WireSource:
             while not events and not self._ended:
                 self._read(await exchange.receive(), events)
         except ConverseError as error:
+            # Before anything was answered, it is the request that is wrong.
             if self._exchange is not None and type(error) is RequestError:
                 blame = _blame_vendor(error)
                 blame.__cause__ = error  # before it is cleaned: what it says is the vendor's
@@ -182,7 +183,7 @@ class WireSource:
             expected = dict.fromkeys((JSON, self._content_type))
             raise await refuse_answer(exchange, tuple(expected), self._beginning)
         decoder = self._decoder = self._produce_decoder()
-        self._may_be_complete = hasattr(decoder, "is_complete")
+        self._may_be_complete = hasattr(decoder, "is_complete")  # which it need not have
         beginning, self._beginning = self._beginning, b""
         events: list[StreamEvent] = []
         if form is Form.STREAM:
@@ -227,7 +228,7 @@ class WireSource:
             if isinstance(event, ResponseStartedEvent):
                 events[index] = attrs.evolve(event, request_id=name)
                 return events
-        self._request_id = name
+        self._request_id = name  # for what comes later
         return events
 
 

@@ -306,6 +306,7 @@ class ResponseStream(Closing):
         )
 
     async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
+        # What breaks behind its end, too, makes an answer one that has failed.
         self._response = None
         canisters = self._assembler.produce_canisters()
         error.keep_arrived(canisters)
@@ -316,10 +317,12 @@ class ResponseStream(Closing):
     async def _end(self, outcome: Ending) -> None:
         """Closes the source and lets the reactors finish, once; everybody waits for that."""
         if self._cleaning is None:
+            # Closed or cancelled when all had come, it is complete all the same.
             outcome = "completed" if self._response is not None else outcome
             if self._has_ended_at_once(outcome):
                 return
             if self._cleaning is None:
+                # A task, so that cancelling those who wait for it does not end it.
                 self._cleaning = asyncio.ensure_future(self._clean(outcome))
         if self._dispatcher is not None and self._dispatcher.runs_in(asyncio.current_task()):
             return  # a reactor closes its own stream: the clean-up waits for the reactor

@@ -67,7 +67,7 @@ def refuse_redirection(address: str, status: int, location: str) -> TransportErr
     """Produces the error of an answer that sends us elsewhere."""
     place = describe_address(location)
     if place:
-        goal = place + urlsplit(location).path
+        goal = place + urlsplit(location).path  # without the query, which may hold a key
     else:
         goal = location.partition("?")[0].partition("#")[0] or "nowhere"
     return TransportError(

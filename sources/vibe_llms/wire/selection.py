@@ -85,6 +85,7 @@ def _recognize_lines(beginning: bytes, is_over: bool) -> Form:
     line, end, _ = beginning.partition(b"\n")
     if end:
         return Form.STREAM if line.rstrip().endswith((b"}", b"]")) else Form.WHOLE
+    # A first line as long as this is not waited for: what is streamed has to be seen as it comes.
     return Form.STREAM if is_over or len(beginning) > _READ_BYTES else Form.UNCLEAR
 
 

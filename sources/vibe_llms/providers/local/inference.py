@@ -90,6 +90,7 @@ class Server:
                 end = await asyncio.to_thread(self._access_end)  # which asks over HTTP, and blocks
                 request = {**request, "grammar": f"{grammar}{END_RULE}: {end}\n"}
             return self._start(request)
+        # Once its thread runs, that gives the seat back; until then, nobody else would.
         except BaseException:
             self.seats.give()
             raise

@@ -47,7 +47,7 @@ class Slots:
                 try:
                     self._waiting.remove((loop, seat))
                 except ValueError:
-                    granted = True
+                    granted = True  # the seat was given in the same moment
                 else:
                     granted = False
             if granted:

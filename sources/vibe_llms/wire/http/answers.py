@@ -127,6 +127,7 @@ class AnswerReader:
 
     def on_message_begin(self) -> None:
         """Is told of the beginning of an answer."""
+        # A second answer, which nobody asked for, must not be taken into this one.
         if self.is_complete:
             raise _Enough
 

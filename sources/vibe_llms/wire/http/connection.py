@@ -228,7 +228,7 @@ class Connection(asyncio.Protocol):
     def begin_anew(self, transport: asyncio.BaseTransport) -> None:
         """Goes on over TLS, after what was agreed on with a proxy."""
         self._transport = cast(asyncio.Transport, transport)
-        self.answer = AnswerReader()
+        self.answer = AnswerReader()  # nothing from before TLS may be read as an answer
 
     @property
     def transport(self) -> asyncio.Transport:

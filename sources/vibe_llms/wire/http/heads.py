@@ -26,7 +26,7 @@ _FRAMING: Final = frozenset({"content-length", "transfer-encoding"})
 
 _DEFAULTS: Final = {
     "accept": "Accept: */*\r\n",
-    "accept-encoding": "Accept-Encoding: gzip, deflate\r\n",
+    "accept-encoding": "Accept-Encoding: gzip, deflate\r\n",  # what `codings` can unpack
     "user-agent": "User-Agent: vibe-llms\r\n",
 }
 
@@ -139,7 +139,7 @@ def compose_head(
 def compose_tunnel(target: Target, proxy: Target) -> bytes:
     """Writes the request that makes a tunnel through a proxy."""
     host = f"[{target.host}]" if ":" in target.host else target.host
-    place = f"{host}:{target.port}"
+    place = f"{host}:{target.port}"  # here even the usual port has to be said
     known = f"Proxy-Authorization: {proxy.credentials}\r\n" if proxy.credentials else ""
     agent = _DEFAULTS["user-agent"]
     return f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{agent}{known}\r\n".encode()

@@ -43,11 +43,12 @@ def _complete(
 ) -> dict[str, Any]:
     """Adds what has no common word, and how the answer shall come."""
     if not streaming:
-        kept.pop("stream_options", None)
+        kept.pop("stream_options", None)  # refused where nothing is streamed
         return merge(body, without(kept, "stream"))
     body = merge(body, kept)
     body["stream"] = True
     if quirks.stream_options:
+        # Else the account of what was used is not sent with a stream.
         body["stream_options"] = {"include_usage": True, **(body.get("stream_options") or {})}
     return body
 

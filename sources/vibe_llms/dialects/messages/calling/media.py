@@ -117,7 +117,7 @@ def _decode(text: str) -> bytes | None:
     except (binascii.Error, ValueError):
         pass
     try:
-        return base64.b64decode("".join(text.split()), validate=True)
+        return base64.b64decode("".join(text.split()), validate=True)  # some break its lines
     except (binascii.Error, ValueError):
         return None
 

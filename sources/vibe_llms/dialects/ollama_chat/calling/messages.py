@@ -154,7 +154,7 @@ class MessagesWriter:
         name = canister.name or self._names.get(canister.invocation_id)
         if name:
             message["tool_name"] = name
-        if canister.invocation_id not in self._nameless:
+        if canister.invocation_id not in self._nameless:  # else as its call: without one
             message["tool_call_id"] = canister.invocation_id
         if canister.is_error and text_of(canister) != NO_RESULT:  # a note that says it itself
             self.ledger.drop(f"{path}.is_error", "there is no field that says it; the text remains")

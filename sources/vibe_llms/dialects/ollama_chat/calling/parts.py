@@ -156,6 +156,7 @@ class PartsWriter:
             return
         self.ledger.omit_native(content.native, path)
         takes_audio = self.attributes.access_capability("supports_audio") is Capability.YES
+        # The one field for pictures takes sound as well, with models that hear.
         if isinstance(content, ImageContent) or (isinstance(content, AudioContent) and takes_audio):
             self._add_image(parts, content, path)
             return

@@ -23,7 +23,7 @@ from vibe_llms.values import define
 
 def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:
     """Returns an id such as the vendor's, which follows from ours."""
-    text = re.sub("[^A-Za-z0-9_-]", "", identity)[:48]
+    text = re.sub("[^A-Za-z0-9_-]", "", identity)[:48]  # with the rest, below the 64 allowed
     return f"{prefix}_{text}_{count}" if count else f"{prefix}_{text}"
 
 

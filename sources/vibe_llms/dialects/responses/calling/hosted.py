@@ -104,7 +104,7 @@ def find_owner(item: Mapping[str, Any]) -> Owner:
     if kind == "shell_call":
         environment = item.get("environment")
         place = environment.get("type") if isinstance(environment, Mapping) else None
-        # Containers of all kinds are the vendor's; where nothing is said, nobody else will do it.
+        # There are containers of several kinds, and all of them are the vendor's.
         return Owner.VENDOR if str(place).startswith("container") else Owner.OURS
     return Owner.VENDOR
 

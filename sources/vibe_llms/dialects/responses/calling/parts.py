@@ -65,7 +65,7 @@ def read_part(part: Any, text_type: str) -> AnyContent:
 def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) -> TextualContent:
     rest = leave(part, "type", "text", "annotations")
     if not rest.get("logprobs", True):
-        del rest["logprobs"]
+        del rest["logprobs"]  # an empty list of them says nothing
     if kind != text_type:
         rest["type"] = kind
     citations = [read_citation(annotation) for annotation in part.get("annotations") or ()]

@@ -160,6 +160,7 @@ class ItemsTable:
                 self._begin_call(state, item)
         elif kind == "reasoning":
             self._access(state, "reasoning", 0)
+        # By their endings, so that calls of kinds that are newer than we are begin as well.
         elif isinstance(kind, str) and kind.endswith(("_call", "_request", "program")):
             self._begin_call(state, item)
         elif kind not in (None, "message"):
