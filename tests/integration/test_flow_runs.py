@@ -173,6 +173,17 @@ def test_a_loop_leaves_by_its_edge_on_limit() -> None:
     assert result.path.count("P0") == 2
 
 
+def test_an_answer_that_is_cut_off_counts_unless_an_edge_is_for_that(tmp_path: Path) -> None:
+    """It reached ``max_tokens`` of the model, which is no budget of the run."""
+    cut = {"contents": [{"text": "half an"}], "stop_reason": "limit"}
+    script = write_script(tmp_path, cut)
+    result = run("START --> P0 --> END", "x", script=script)
+    assert (result.errors, result.final_response) == ((), "half an")
+    diagram = "START --> P0 --> END\n P0 -->|limit| S[short] --> END"
+    result = run(diagram, "x", script=script)
+    assert (result.errors, result.path) == ((), ("START", "P0", "S", "END"))
+
+
 @invocable
 def double(number: int) -> int:
     """Doubles a number.

@@ -222,10 +222,12 @@ def _conclude(outcome: RunOutcome, error: LimitError | None = None) -> VisitOutc
         return VisitOutcome(waits=f"{names} waits for an approval.")
     if error is not None:
         return VisitOutcome(failure=str(error), limit=error.limit, error=error)
+    # By a name of its own: a run has a budget `max_tokens`, and ends where that is used up.
+    limit = "resource_llm.max_tokens" if outcome.limit == _CUT else outcome.limit
     if outcome.text and (outcome.reason is Reason.ANSWERED or outcome.limit == _CUT):
         # half an answer is one, and the flow may say so
-        return VisitOutcome(response=outcome.text, limit=outcome.limit)
+        return VisitOutcome(response=outcome.text, limit=limit)
     silence = "The model said nothing." if outcome.reason is Reason.ANSWERED else ""
     detail = silence or outcome.detail or "There was no answer."
     failure = outcome.error or ConverseError(detail=detail, stage=Stage.EXECUTE)
-    return VisitOutcome(failure=detail, limit=outcome.limit, error=failure)
+    return VisitOutcome(failure=detail, limit=limit, error=failure)
