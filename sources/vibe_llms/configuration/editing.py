@@ -32,6 +32,7 @@ class Draft:
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
         self._place = access_user_file(environment, Path.cwd())
+        # Behind links: replacing a link by a file would part it from somebody's dotfiles.
         self.file = self._place.resolve()
         self.text = self._written = self._read()
         self._paths: list[tuple[str, ...]] = []
@@ -95,6 +96,7 @@ class Draft:
                 raise UnknownNameError(kind="setting", name=name, known=known, remedy=remedy)
             places.append(places[-1][part])
         for place, part in zip(reversed(places[:-1]), reversed(path), strict=True):
+            # From the inside out: the value itself, then each table that it leaves empty.
             if (part is path[-1] and place is places[-2]) or not place[part]:
                 del place[part]
         self.text = tomlkit.dumps(document)
@@ -127,6 +129,7 @@ class Draft:
     def save(self) -> None:
         """Writes the file, all of it or nothing. Raises OSError."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
+        # A new one is the user's alone, as keys may be written into it; another's mode stays.
         mode = None if self.file.exists() else 0o600
         replace_file(self.file, self.text.encode("utf-8"), mode=mode)
 
@@ -155,6 +158,7 @@ def read_name(name: str) -> tuple[str, ...]:
     while isinstance(tree, dict) and len(tree) == 1:
         ((part, tree),) = tree.items()
         path.append(part)
+    # A line end would let TOML read more than a name, and set something else besides.
     if not path or tree != 0 or "\n" in name:
         raise ConfigurationError.at(
             name, "This is no name of a setting; write it as limits.attempts."
@@ -168,6 +172,7 @@ def read_value(text: str) -> Any:
         tree = tomli.loads(f"value = {text}")
     except tomli.TOMLDecodeError:
         return text
+    # A text with line ends may read as several keys.
     return tree["value"] if tree.keys() == {"value"} else text
 
 

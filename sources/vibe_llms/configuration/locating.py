@@ -52,6 +52,7 @@ def _find_setting(configuration: Configuration, name: str) -> Setting | None:
             if known == name or known.startswith(f"{name}.")
         ]
         if found:
+            # The layer that wins is the one to mend; within it the first line.
             return max(found, key=lambda each: (_STRENGTHS[each.source.layer], -each.source.line))
         name = name.rpartition(".")[0]
     return None

@@ -49,6 +49,7 @@ def merge_layers(
         findings: Receives what only shows once all layers are seen.
     """
     below, above = (layers.defaults, layers.user), (layers.environment, layers.command_line)
+    # Without the project: it must not choose the record by which it is trusted.
     request = _produce_trust_request(
         layers, _overlay((*below, *above)), _overlay(below), definitions
     )
@@ -93,6 +94,7 @@ def _produce_trust_request(
         setting
         for path, setting in layers.project.settings.items()
         if not is_harmless(setting, definitions, plugins)
+        # To repeat what holds already changes nothing, and is not asked about.
         and not (path in below and is_same(below[path].value, setting.value))
     ]
     wishes += [_describe_override(override) for override in layers.project.overrides]

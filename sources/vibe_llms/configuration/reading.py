@@ -85,6 +85,7 @@ class LayerReader(TableReader):
             elif key == DEFAULTS:
                 attributes = dict(self.survey((key,), value))
                 source = self.produce_source((key,))
+                # First, wherever it stands: what is said of some models is to hold against it.
                 self.overrides.insert(0, ModelOverride(None, source, attributes=attributes))
             elif key == ALIASES:
                 for name, inner in self.survey((key,), value):
@@ -159,6 +160,7 @@ class LayerReader(TableReader):
             ours = {key: attributes.pop(key) for key in OVERRIDE_KEYS if key in attributes}
             needed = ("pattern",) if isinstance(entry, Mapping) else ()
             values = self.read_fields(OVERRIDE_KEYS, ours, path, needed)
+            # One with a mistake is left out whole: without its provider it would hold for more.
             if "pattern" in values and values.keys() == ours.keys():
                 source = self.produce_source(path)
                 self.overrides.append(ModelOverride(**ours, attributes=attributes, source=source))

@@ -87,10 +87,12 @@ def _redact_arguments(arguments: Sequence[str]) -> Iterator[str]:
     """Hides the values of options that are called secrets, and only what can be nothing else."""
     follows = False
     for argument in arguments:
+        # Only what is written like a secret is hidden: "token=$(curl …)" has to be seen.
         name, equals, text = argument.partition("=")
         is_secret = is_secret_name(name) and not _is_reference(name)
         if equals and is_secret and _LITERAL.fullmatch(text):
             yield f"{name}={HIDDEN}"
+        # After "--token" an option may follow as well, which is no secret and has to be seen.
         elif follows and not argument.startswith("-") and _LITERAL.fullmatch(argument):
             yield HIDDEN
         else:

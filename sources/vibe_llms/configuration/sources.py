@@ -101,7 +101,9 @@ class _Loader:
 
     def load(self, command_line: Mapping[str, Any]) -> Configuration:
         files = self.read_files()
+        # First of all: the other layers are read by what it defines.
         defaults = self.parse_file(files[Layer.DEFAULTS])
+        # Limits are known by the defaults that ship: a limit is added there alone.
         self.definitions |= {
             setting.name: define_limit(setting.name)
             for setting in defaults.settings.values()
@@ -148,8 +150,10 @@ class _Loader:
             return _File(layer=layer, path=path, raw=self.user_text.encode("utf-8"))
         raw = None
         try:
+            # One byte more than may be: so a file that is too large is told from one that fits.
             raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)
         except FileNotFoundError:
+            # Who has named a file by the variable means one that is there.
             if layer is not Layer.USER or self.environment.get(FILE_VARIABLE):
                 self.report(path, "This file does not exist.")
         except OSError as error:
@@ -181,6 +185,7 @@ class _Loader:
         by_variable = {item.variable: item for item in self.definitions.values()}
         tree: dict[str, Any] = {}
         for variable, text in self.environment.items():
+            # One that is empty counts as not set.
             if not variable.startswith(ENVIRONMENT_PREFIX) or variable == FILE_VARIABLE or not text:
                 continue
             if definition := by_variable.get(variable):

@@ -41,13 +41,16 @@ def is_harmless(
         plugins: The names of the user's own ``[plugins]``.
     """
     table, *rest = setting.path
+    # A model can be named by a file, which would be opened for a folder that nobody trusts.
     if setting.path == ("model",):
         return not _may_name_file(setting.value)
     if table in FREE_TABLES:
         return True
     if setting.path == ("plugins", "disabled"):
+        # One of the user's plugins may be what watches over calls; a stranger must not turn it off.
         return not any(name in plugins for name in setting.value)
     if table in _FEWER_TABLES and len(rest) == 2 and rest[1] == "enabled":
+        # Only to go without: "enabled = true" would load what the user has turned off.
         return setting.value is False
     definition = definitions.get(setting.name)
     return definition is not None and definition.is_harmless
@@ -60,6 +63,7 @@ def _may_name_file(model: str) -> bool:
 
 def is_trusted(request: TrustRequest) -> bool:
     """Tells whether the user trusts this folder with exactly this file in it."""
+    # Of the file as it was read for this configuration: it may have changed since.
     return _read_record(request.data_directory).get(str(request.folder)) == request.digest
 
 
@@ -98,6 +102,7 @@ def _read_record(data_directory: Path) -> dict[str, str]:
     path = data_directory / _RECORD
     try:
         tree = tomli.loads(read_file(path).decode())
+    # Any other error is told: a record that cannot be read is not an empty one.
     except FileNotFoundError:
         return {}
     except ValueError as error:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.outcomes import Outcome
 
 
+# Without NaN, which is no JSON, and not even equal to itself.
 _write = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
 ).encode
@@ -58,6 +59,7 @@ def digest_call(name: str, arguments: JsonObject, *, in_doubt: bool = False) -> 
     Raises:
         RequestError: The arguments are beyond JSON.
     """
+    # As a list: no end of a name can pass for the beginning of arguments.
     text = json.dumps([name, canonicalize(arguments), *(["in doubt"] if in_doubt else [])])
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 

@@ -120,6 +120,7 @@ class ConnectedEnsemble:
         failure = self._explain(reason, verb)
         failure.__cause__ = failure.__cause__ or (error if failure is not error else None)
         _logger.warning("%s", failure)
+        # The first says most: what follows it often comes of it.
         self.failure = self.failure or failure
         return failure
 

@@ -97,6 +97,7 @@ def trim_stale(
         note = (
             f"[left out: the later call {newer} of {canister.name or 'it'} tells the present state]"
         )
+        # A note in its place would be longer than it is.
         if _measure(canister) <= len(note):
             continue
         sent[index] = attrs.evolve(canister, content=note)
@@ -112,6 +113,7 @@ def _find_stale(
     """Returns, by the ids of stale results, the invocation that made them so."""
     newest: dict[str, str] = {}
     stale: dict[str, str] = {}
+    # From the end: the newest is met first, and is what the others are stale against.
     for pair in reversed(pairs_of(canisters)):
         subject = _identify(pair, access)
         if subject is None or pair.result is None:

@@ -56,6 +56,7 @@ def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[Fault, 
         errors = list(itertools.islice(validator.iter_errors(arguments), FAULTS_LIMIT))
     except RecursionError:
         return (Fault(path="arguments", rule="nest too deeply"),)
+    # Not the schema's fault alone: the process that applies it tells of this in its own words.
     except MemoryError:
         raise
     except Exception as error:  # a reference that leads nowhere, a pattern that is none

@@ -34,6 +34,7 @@ class Gate:
         Raises:
             GateBlockedError: None will become free in a time that could be told.
         """
+        # Who comes later does not overtake those who wait, though a place may be free.
         if self.taken < self.limit and not self._waiting:
             self.taken += 1
             return
@@ -56,6 +57,7 @@ class Gate:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
+                # From hand to hand: it is never free in between, and nobody can snatch it.
                 turn.set_result(None)
                 return
         self.taken -= 1

@@ -104,6 +104,7 @@ class Invoker:
     is_final: bool = False
     _gates: Gates | None = attrs.field(default=None, repr=False)
     is_asynchronous: bool = attrs.field(init=False, repr=False)
+    # A list, since a frozen object cannot have a field filled in later.
     _validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)
 
     @is_asynchronous.default
@@ -123,6 +124,7 @@ class Invoker:
         if self.concurrency is not None and (
             self._gates is None or self._gates.limit != self.concurrency
         ):
+            # Copies made by evolve are handed the gates, and share them if their limit is the same.
             object.__setattr__(self, "_gates", Gates(self.concurrency))
 
     @property

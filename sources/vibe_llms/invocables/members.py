@@ -57,6 +57,7 @@ def list_members(kind: Any, place: str) -> Members | None:
         return _list_attrs(kind, place)
     if dataclasses.is_dataclass(kind):
         return _list_dataclass(kind, place)
+    # What a NamedTuple has and other tuples have not.
     if issubclass(kind, tuple) and hasattr(kind, "_field_defaults"):
         hints, defaults = read_hints(kind, place), kind._field_defaults
         named = {name: Member(hint, name not in defaults) for name, hint in hints.items()}
@@ -67,6 +68,7 @@ def list_members(kind: Any, place: str) -> Members | None:
 def _list_attrs(kind: Any, place: str) -> Members:
     hints = read_hints(kind, place)
     fields = {
+        # A private field _x is given to an attrs class as x.
         field.alias or field.name: Member(
             hints.get(field.name, Any), field.default is attrs.NOTHING
         )

@@ -92,4 +92,5 @@ def _find_free(name: str, place: InvokerOrigin, taken: set[str]) -> str:
 
 
 def _digest(text: str) -> str:
+    # A stranger's name may hold half of a pair of surrogates, which UTF-8 refuses.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

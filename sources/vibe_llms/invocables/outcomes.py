@@ -83,6 +83,7 @@ def _write_json(value: Any) -> str:
 
     try:
         return msgspec.json.encode(value, enc_hook=_simplify).decode("utf-8")
+    # Halves of surrogate pairs are rare: only when there are some is everything gone through.
     except UnicodeEncodeError:
         plain = msgspec.to_builtins(value, enc_hook=_simplify, str_keys=True)
         return msgspec.json.encode(_escape(plain)).decode("utf-8")
@@ -101,6 +102,7 @@ def _simplify(value: Any) -> Any:
     """Makes JSON of what msgspec does not know by itself."""
     if isinstance(value, PurePath):
         return str(value)
+    # Of its class: some objects seem to have whatever they are asked for.
     dump = getattr(type(value), "model_dump", None)
     if dump is not None:
         return dump(value, mode="json")
@@ -156,6 +158,7 @@ def _limit_texts(contents: tuple[AnyContent, ...], characters: int) -> tuple[Any
     total = sum(len(item.text) for item in contents if isinstance(item, TextualContent))
     if total <= characters:
         return contents
+    # As if all were cut: no note about less is longer than this one.
     room = max(0, characters - len(_compose_note(total, total, characters)))
     kept: list[AnyContent] = []
     left = room

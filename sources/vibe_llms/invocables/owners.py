@@ -205,8 +205,7 @@ class ConnectionOwner(Generic[_C]):
         else:
             task.cancel()  # it is connecting, or waits before it does
         try:
-            # Not awaited itself: whoever is cancelled here would cancel the task in the midst of
-            # closing.
+            # Not awaited itself: how it ends, with an error perhaps, is not for whoever stops it.
             await asyncio.wait({task})
         except asyncio.CancelledError:
             task.cancel()

@@ -109,6 +109,7 @@ class Registry:
         """
         conceal_keys()
         try:
+            # Before they are connected, so that no announcement on the way is lost.
             for ensemble in self.ensembles:
                 ensemble.listen(functools.partial(self._stale.add, ensemble.name))
             await asyncio.gather(*(each.start() for each in self._connected.values()))
@@ -144,6 +145,7 @@ class Registry:
                 for name, each in self._connected.items()
                 if name in self._stale and each.is_connected
             ]
+            # Before they are asked: what is announced while they answer makes them stale again.
             self._stale.clear()
             await asyncio.gather(*(self._connected[name].survey() for name in stale))
             self._register()
@@ -153,6 +155,7 @@ class Registry:
         """Gives every invoker its name."""
         found: dict[InvokerOrigin, Invoker] = {}
         for ensemble, each in self._connected.items():
+            # Two of one name within an ensemble are told apart by their order.
             numbers: Counter[str] = Counter()
             for invoker in each.invokers:
                 place = InvokerOrigin(ensemble, invoker.name, numbers[invoker.name])

@@ -72,7 +72,6 @@ def _convert_integer(value: Any) -> int:
     # By class: to isinstance True is an int, and to JSON it never is.
     if value.__class__ is int:
         return value
-    # To JSON 1.0 is an integer, and some models write it so.
     if value.__class__ is float and value.is_integer():
         return int(value)  # to JSON, 1.0 is an integer
     raise Misfit("must be an integer")
@@ -411,6 +410,7 @@ def _derive_words(words: Mapping[Any, Any], hint: Any, place: str) -> Shape:
         schema = {"type": _WORD_TYPES[kinds.pop()], **schema}
 
     def convert(value: Any) -> Any:
+        # To JSON 1.0 and 1 are the same word.
         if value.__class__ is float and value.is_integer():
             value = int(value)
         try:

@@ -245,6 +245,7 @@ def _bind(
         else:
             named[parameter.name] = value
     for name, value in rest.items():
+        # Also the name of a parameter that is ours: a model must not put a context in there.
         if others is None or name in named:
             raise Misfit("is not known", f".{name}")
         convert = converts.get(others.name)

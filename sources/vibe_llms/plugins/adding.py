@@ -121,6 +121,7 @@ def remove_plugin(name: str, configuration: Configuration) -> tuple[PluginEntry,
 def _read_package(package: str) -> Requirement:
     path = Path(package).expanduser()
     is_path = package.startswith((".", "~")) or package.endswith(".whl")
+    # A requirement may have an address, and so slashes, behind an "@".
     if not (is_path or "/" in package.partition("@")[0]):
         return read_requirement(package, Source(Layer.COMMAND_LINE))
     try:
@@ -145,6 +146,7 @@ def _read_package(package: str) -> Requirement:
 
 def _survey_installed(requirement: Requirement) -> Sequence[str] | None:
     """Returns the modules of a distribution that is installed here; ``None`` where none is."""
+    # Who names a place wants what is there, whatever is installed under that name.
     if requirement.url is not None:
         return None
     try:
@@ -157,6 +159,7 @@ def _survey_installed(requirement: Requirement) -> Sequence[str] | None:
 def _survey_modules(distribution: importlib.metadata.Distribution) -> Sequence[str]:
     """Returns the modules at the top of a distribution; of an editable one what its name says."""
     tops = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
+    # Of a script its record says "../../../bin", which is no module.
     names = {top.removesuffix(".py") for top in tops if top != ".."}
     guess = distribution.metadata["Name"].replace("-", "_").lower()
     return sorted(names) or ([guess] if is_importable(guess) else [])
@@ -173,6 +176,7 @@ def _probe(
             detail=f"{requirement.name} cannot be asked what it has: {reason}.",
             remedy="Nothing was added. Tell whoever wrote it.",
         )
+    # The last line alone: what is imported may print whatever it likes before.
     found: dict[str, dict[str, list[str]]] = json.loads(ended.output.splitlines()[-1])
     if not any(found.values()):
         raise PluginError(
@@ -215,8 +219,10 @@ def _write(
     try:
         for place in placed:
             shutil.rmtree(place, ignore_errors=True)  # what no table has named since
+            # A copy for each table, as each looks into a directory of its own name.
             shutil.copytree(new, place)
         draft.save()
+    # Also when interrupted: no package may lie there that no table names.
     except BaseException:
         for place in placed:
             shutil.rmtree(place, ignore_errors=True)

@@ -18,6 +18,7 @@ def is_importable(module: str, directories: Sequence[str] = ()) -> bool:
         directories: Where to look besides ``sys.path``.
     """
     if module in sys.modules:
+        # None in there is Python's way to keep a module from being imported.
         return sys.modules[module] is not None
     name, *rest = module.split(".")
     spec = _find_spec(name, None) or importlib.machinery.PathFinder.find_spec(

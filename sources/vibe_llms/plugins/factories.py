@@ -57,6 +57,7 @@ class PluggedStore:
     remedy: str = attrs.field(eq=False)
 
     def __getattr__(self, name: str) -> Any:
+        # copy and pickle look for such names, also before there is a store to ask.
         if name.startswith("__"):
             raise AttributeError(name)
         with self._blaming(name, but=AttributeError):  # without it, it is no such store
@@ -70,6 +71,7 @@ class PluggedStore:
         def call(*arguments: Any, **named: Any) -> Any:
             with self._blaming(name):
                 answer = function(*arguments, **named)
+            # What is given piece by piece breaks while it is gone through, and is blamed then.
             return self._go_through(name, answer) if isinstance(answer, Iterator) else answer
 
         return call
@@ -158,7 +160,9 @@ def make_store(
 
 def _find_lacks(made: object, protocol: type) -> list[str]:
     """Names what of a protocol an object has not."""
+    # By name and not by isinstance, which cannot say what is missing.
     wanted = [name for name in vars(protocol) if not name.startswith("_")]
+    # Statically: to ask a property would run it.
     return [name for name in wanted if inspect.getattr_static(made, name, None) is None]
 
 

@@ -52,6 +52,7 @@ def ensure_installed(entry: PluginEntry, directory: Path, consent: Consent) -> N
     if directory.is_dir() and is_importable(entry.module, own) and _holds(requirement, own):
         _append_to_path(directory)
         return
+    # Where ours is on the path already, what can be imported may be that, in a wrong version.
     if str(directory) not in sys.path and is_importable(entry.module):
         if not _holds(requirement, sys.path):
             raise DependencyError(
@@ -87,6 +88,7 @@ def _holds(requirement: Requirement, directories: Sequence[str]) -> bool:
     """Tells whether the installed version is a right one; one without metadata has to be."""
     found = importlib.metadata.distributions(name=requirement.name, path=list(directories))
     first = next(iter(found), None)
+    # A prerelease that is installed was wanted by somebody.
     return first is None or requirement.specifier.contains(first.version, prereleases=True)
 
 
@@ -113,10 +115,12 @@ def _install(
             remedy=f"Run with another one: {command}",
         )
     pip = Pip(entry=entry, requirement=requirement, advice=f"To see more, run: {command}")
+    # Beside its place: only within one file system does renaming put it there in one step.
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".draft-") as draft:
         new, old = Path(draft, "new"), Path(draft, "old")
         pip.install(pip.plan(), new)
+        # Put aside first: renaming replaces no directory that has something in it.
         if directory.exists():
             directory.rename(old)
         new.rename(directory)
@@ -147,11 +151,13 @@ class Pip:
         return found
 
     def install(self, packages: Sequence[str], target: Path) -> None:
+        # Without dependencies: the plan names all that is missing, and nothing else is wanted.
         self.run("--no-deps", "--target", str(target), "--", *packages)
 
     def run(self, *arguments: str) -> str:
         ended = run_program(
             [sys.executable, "-m", "pip", "install", *_PIP_OPTIONS, *arguments],
+            # Such a setting may make pip's own warnings errors.
             environment={k: text for k, text in os.environ.items() if k != "PYTHONWARNINGS"},
         )
         if reason := ended.explain():
@@ -170,6 +176,7 @@ class Pip:
 def _append_to_path(directory: Path) -> None:
     if str(directory) not in sys.path:
         sys.path.append(str(directory))
+    # Python remembers what a directory held, and would not see what pip has just put there.
     importlib.invalidate_caches()
 
 

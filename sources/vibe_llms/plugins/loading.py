@@ -106,6 +106,7 @@ class PluginHost:
             module = importlib.import_module(entry.module)
         except (Exception, SystemExit) as error:
             deed = f"cannot be imported: {describe_error(error)}"
+            # Another one that is missing is imported by the plugin, whose mistake that is.
             is_absent = isinstance(error, ModuleNotFoundError) and error.name == entry.module
             remedy = _INSTALL if is_absent else _REPAIR
             raise self._set_aside(entry, deed, remedy) from error
@@ -114,6 +115,7 @@ class PluginHost:
         except (pluggy.PluginValidationError, ValueError) as error:
             deed = f"has a hook of a wrong form: {describe_error(error)}"
             raise self._set_aside(entry, deed) from error
+        # Only now: whoever counts them asks plugins, and must find this one's hooks.
         self.loaded += 1
 
     def call(self, entry: PluginEntry, kind: type[_T]) -> tuple[_T, ...]:
@@ -215,11 +217,13 @@ class PluginHost:
 
     def _ask(self, entry: PluginEntry, hook: str, kind: type[object]) -> tuple[object, ...]:
         plugin = self._manager.get_plugin(entry.module)
+        # pluggy has no call of one plugin; the rest is left out, so that a failure has a name.
         others = [other for other in self._manager.get_plugins() if other is not plugin]
         caller = self._manager.subset_hook_caller(hook, others)
         if not caller.get_hookimpls():
             return ()
         try:
+            # pluggy leaves out an answer of None, and so gives none at all.
             (answer,) = caller() or (None,)
         except (Exception, SystemExit) as error:
             deed = f"failed in {hook}: {describe_error(error)}"

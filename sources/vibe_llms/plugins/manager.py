@@ -140,6 +140,7 @@ class PluginManager:
         """
         with self._roster.lock:
             for entry in self.configuration.plugins:
+                # Those that are not are so by the user's choice, and no failures.
                 is_meant = entry.is_enabled and entry.is_trusted
                 if is_meant and (not entry.package or self._roster.describe(entry).is_usable):
                     with self._roster.set_failures_aside(entry):
@@ -172,6 +173,7 @@ class PluginManager:
         with self._roster.warn_of_failures():
             specifications = self._roster.survey(ReactorsSpecification)
             host = self._roster.access_host()
+            # Asked again once more plugins are loaded: a provider may bring reactors with it.
             self._silent_at = None if specifications else host.loaded
             made = [host.make(entry, specification) for entry, specification in specifications]
             return [reactors for reactors in made if reactors is not None]

@@ -126,6 +126,7 @@ class PluginRoster:
 
         host = self.load(entry)
         found = host.call(entry, kind)
+        # What is meant by name comes before what serves any.
         for name in (entry.name, ANY_NAME):
             for specification in found:
                 if specification.name == name:
@@ -145,6 +146,7 @@ class PluginRoster:
         answers: dict[str, list[tuple[PluginEntry, _T]]] = {}
         with self.lock:
             for entry in self.configuration.plugins:
+                # Several tables may name one module, whose hooks would answer the same again.
                 if entry.module in answers or not self._is_asked(entry, kind):
                     continue
                 if not self.describe(entry).is_usable:

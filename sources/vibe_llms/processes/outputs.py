@@ -39,7 +39,9 @@ class OutputLog:
             self._take(data)
 
     def _take(self, data: bytes) -> None:
+        # Whole lines only: a secret that is cut in two would not be found, and not struck out.
         whole, newline, rest = (self._rest + data).rpartition(b"\n")
+        # A line without an end would be kept for good.
         if len(rest) > _LINE_BYTES:
             whole, newline, rest = whole + newline + rest, b"", b""
         self._rest = rest
@@ -50,6 +52,7 @@ class OutputLog:
                 self._keep(line)
 
     def _keep(self, line: bytes) -> None:
+        # A character has up to four bytes.
         text = line[: 4 * _SHOWN_CHARACTERS].decode("utf-8", "replace").strip()
         if text:
             self._lines.append(text[:_SHOWN_CHARACTERS])

@@ -49,6 +49,7 @@ class Program:
         takes_input: bool = False,
         errors_apart: bool = False,
     ) -> None:
+        # What we start may run as the same user, and could read the keys in our environment.
         conceal_keys()
         theirs, self._lifeline = os.pipe()
         place = directory if isinstance(directory, int) else None
@@ -68,6 +69,7 @@ class Program:
                 env=None if environment is None else dict(environment),
                 pass_fds=passed,
                 start_new_session=True,
+                # What has come is read at once: a buffer would wait until it is full.
                 bufsize=0,
             )
         except BaseException:
@@ -137,6 +139,7 @@ class Program:
         return await self._open(self.errors)
 
     async def _open(self, pipe: IO[bytes]) -> asyncio.StreamReader:
+        # By hand: the program was started without a loop, as threads use it as well.
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
         loop = asyncio.get_running_loop()
@@ -167,6 +170,7 @@ class Program:
             if deadline is not None and loop.time() >= deadline:
                 return False
             await asyncio.sleep(pause)
+            # Polled: it was not started by asyncio, which so hears nothing of its end.
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return True
 
@@ -183,6 +187,7 @@ class Program:
         await finish(self._end(patience_seconds, unread))
 
     async def _end(self, patience_seconds: float, unread: asyncio.StreamReader | None) -> None:
+        # A program that waits for somebody to read what it wrote could not end.
         draining = None if unread is None else asyncio.ensure_future(drain(unread))
         try:
             if not await self.wait(patience_seconds):

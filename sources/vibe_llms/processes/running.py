@@ -40,6 +40,7 @@ class Ended:
         if self.fault or not self.status:
             return self.fault
         lines = self.errors.decode("utf-8", "replace").strip().splitlines()
+        # As pip marks what matters among what it says besides.
         told = [line for line in lines if line.startswith("ERROR:")] or lines
         return told[-1].removeprefix("ERROR: ") if told else f"it ended with status {self.status}"
 
@@ -77,6 +78,7 @@ def run_program(
     finally:
         program.stop(_GRACE_SECONDS + 1)
     for stream in streams:
+        # In bounds: what has left the program may hold its streams open for ever.
         stream.thread.join(_READ_SECONDS)
     output, errors = (bytes(stream.data) for stream in streams)
     return Ended(status=program.status or 0, output=output, errors=errors, fault=fault)
@@ -108,6 +110,7 @@ class _Stream:
     def __init__(self, pipe: IO[bytes]) -> None:
         self.data = bytearray()
         self.is_over = False
+        # One thread a stream: who reads them in turn waits for one while the other is full.
         self.thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
         self.thread.start()
 

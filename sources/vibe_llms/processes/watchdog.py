@@ -155,6 +155,8 @@ def compose_watchdog(
         directory: The descriptor, inherited likewise, of the directory in which the program
             begins; ``None`` for that of the watchdog.
     """
+    # A descriptor, not a path, which may mean another directory by the time the program begins.
     where = -1 if directory is None else directory
     options = (str(grace_seconds), str(lifeline), str(where))
+    # Isolated and without site: it starts sooner, and nothing in the directory can get into it.
     return (sys.executable, "-I", "-S", "-c", _PROGRAM, *options, *command)

@@ -70,6 +70,7 @@ def measure_generation(
         generations=1,
         failures=int(is_failure),
         unreported=int(usage is None),
+        # What vendors say in words of their own cannot be added up.
         usage=None if usage is None else attrs.evolve(usage, native=None),
         prices=prices,
         unpriced=unpriced,

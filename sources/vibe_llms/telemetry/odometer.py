@@ -65,6 +65,7 @@ class Odometer:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        # Its key among the hearings: several odometers may listen in one task.
         self._name = object()
         self._models: tuple[ModelAccount, ...] = ()
         self._answers: list[Mapping[str, Any]] = []
@@ -201,6 +202,7 @@ class Odometer:
             self._remember(Hearing(model=model, began=self._clock(), is_streamed=is_streamed))
 
     def _react_to_update(self, event: ConversationUpdatedEvent) -> None:
+        # Within a run the engine tells its listener the same, and it would count twice.
         if not self._access_hearing().is_in_run:
             self(event.event)
 
@@ -229,6 +231,7 @@ class Odometer:
         return self._remember(Hearing()) if hearing is None else hearing
 
     def _remember(self, hearing: Hearing) -> Hearing:
+        # A new mapping: tasks that were begun with the old one keep what that says.
         _hearings.set({**_hearings.get(), self._name: hearing})
         return hearing
 
@@ -255,6 +258,7 @@ def measure_events(log: Iterable[tuple[datetime, LogEvent]]) -> Account:
 
     odometer = Odometer(clock=read_clock)
     for timestamp, event in log:
+        # A run that broke off said of nothing how it ended: its watches must not run on.
         if isinstance(event, RunStartedEvent):
             total += odometer.account
             odometer = Odometer(clock=read_clock)

@@ -54,9 +54,11 @@ def _access(value: Any) -> str:
 
 def _read_file(name: str, base: Path) -> str:
     try:
+        # Editors end a file with a line end, which is no part of a key.
         return read_file(base / Path(name).expanduser()).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        # Without its cause: an error of decoding holds the bytes of the file.
         raise ValueError(f"{name} cannot be read: {reason}.") from None
 
 

@@ -41,6 +41,7 @@ def _ensure_secrets(given: Mapping[str, str | Secret]) -> Mapping[str, Secret]:
 
 
 def _ensure_texts(given: Iterable[str]) -> tuple[str, ...]:
+    # A lone text would fall apart into its letters.
     return (given,) if isinstance(given, str) else tuple(given)
 
 
@@ -136,6 +137,7 @@ _OF_ADDRESSES: Final = ("headers", "oauth")
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
+    # Not fnmatch: on some systems that takes capitals for small letters, as files there do.
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -226,6 +228,7 @@ def _read_servers(
 def _read_server(reader: TableReader, path: KeyPath, name: str, table: Any) -> McpServer | None:
     written = {"name": name, **table} if isinstance(table, Mapping) else table
     server = reader.read(McpServer, written, path)
+    # A bare name is looked for on the path; only what is a path is meant from the file.
     if server is None or "/" not in server.command:
         return server
     return attrs.evolve(server, command=str(reader.base / Path(server.command).expanduser()))

@@ -23,12 +23,15 @@ def is_public(text: str) -> bool:
         text: Of IPv4 or IPv6, perhaps with a zone.
     """
     try:
+        # Without the zone, such as fe80::1%eth0, which decides no more than the way.
         address: Address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return False
     embedded = _find_embedded(address)
+    # Such an address leads to the one within: ::ffff:127.0.0.1 is this machine.
     if embedded is not None:
         return is_public(str(embedded))
+    # Not is_global alone: Python's versions differ in what they take for global.
     is_special = address.is_multicast or address.is_reserved or address.is_unspecified
     is_near = address.is_loopback or address.is_link_local or address.is_private
     is_near = is_near or (address.version == 6 and address.is_site_local)

@@ -21,6 +21,7 @@ _CODECS: Final = re.compile(
 _META: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE
 )
+# UTF-32 before UTF-16: the mark of the one begins with that of the other.
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -57,6 +58,7 @@ async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> 
     async for piece in pieces:
         received += len(piece)
         try:
+            # Bounded while unpacking, as a megabyte may unpack to a thousand; one more byte tells.
             data += unpacker.decompress(piece, limit + 1 - len(data)) if unpacker else piece
         except zlib.error as error:
             raise Refusal("The page is damaged: it cannot be unpacked.") from error
@@ -71,9 +73,11 @@ def decode(data: bytes, charset: str) -> str:
     Args:
         charset: As the answer calls it; the text itself may say otherwise.
     """
+    # What the text itself begins with is surer than what a server says of all its pages.
     for mark, name in _MARKS:
         if data.startswith(mark):
             return data.decode(name, "replace")
+    # Near the beginning, where it has to be, and so in bounded time.
     found = _META.search(data[:4_096])
     for name in (charset, found[1].decode("ascii") if found else ""):
         if codec := _find_codec(name):

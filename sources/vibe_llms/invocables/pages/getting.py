@@ -23,6 +23,7 @@ _CONNECT_SECONDS: Final = 10.0
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _HEADERS: Final = {
     "Accept": "text/html, text/markdown, text/plain, application/json;q=0.9, */*;q=0.1",
+    # What can be unpacked piece by piece, in bounds, and by the standard library.
     "Accept-Encoding": "gzip",
     "Connection": "close",
     "User-Agent": "vibe-llms",
@@ -84,6 +85,7 @@ def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
         raise Refusal(f"{shown} holds a character that no address may hold.")
     try:
         url = yarl.URL(text.strip(" "))
+        # Read here, as some parts of an address are found to be none only when they are asked for.
         url_text, host, _ = str(url), url.host, url.port
         url_text.encode("ascii")
     except (ValueError, UnicodeError) as error:
@@ -91,6 +93,7 @@ def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
     if url.scheme not in schemes or not host:
         known = " or ".join(f"{scheme}://" for scheme in schemes)
         raise Refusal(f"{shown} cannot be fetched: give an address of {known}.")
+    # https://bank.example@evil.example looks like another page than it is; and no password is sent.
     if url.user is not None or url.password is not None:
         raise Refusal("An address with a user or a password in it is not fetched.")
     return url.with_fragment(None)
@@ -119,6 +122,7 @@ async def get_page(
         if isinstance(answer, Page):
             return answer
         try:
+            # The same checks again: a public page may redirect into the network around us.
             url = parse_url(str(url.join(answer)), bounds.schemes)
         except Refusal as refusal:
             raise Refusal(f"The page redirects elsewhere: {refusal}") from refusal
@@ -140,12 +144,14 @@ async def _ask(
     from vibe_llms.wire.http.dialing import dial
 
     host = (url.host or "").rstrip(".").lower()
+    # By the name of this step alone: a redirection from it is not exempt.
     is_exempt = host in {each.lower() for each in bounds.private_hosts}
     guard = _Guard(host, resolve, (lambda _: True) if is_exempt else is_allowed)
     connection = Connection(asyncio.get_running_loop(), host)
     try:
         target = heads.parse_target(str(url))
         async with asyncio.timeout(_CONNECT_SECONDS):
+            # What the guard has looked at is connected to: a second look-up could answer otherwise.
             await dial(connection, target, resolve=guard.look_up)
         connection.ask(heads.compose_head("GET", target, _HEADERS, 0))
         await connection.wait_until_ready(None, "first-byte")
@@ -216,10 +222,12 @@ class _Guard:
         """Returns the places of a host, all of which are allowed."""
         from vibe_llms.wire.http.names import read_address
 
+        # An address needs no resolving, and must not pass unseen because of that.
         if place := read_address(host, port):
             self._ensure_allowed(host)
             return [place]
         addresses = await self._resolve(host, port)
+        # All have to be allowed: which of them is connected to is decided later.
         for address in addresses:
             self._ensure_allowed(address)
         return [place for each in addresses if (place := read_address(each, port))]

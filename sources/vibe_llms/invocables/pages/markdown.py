@@ -38,6 +38,7 @@ def write_markdown(source: str, address: str) -> str:
         address: Of the page: addresses in it may be relative.
     """
     text = _write(source, address, _UNSEEN | _AROUND)
+    # Some pages have all they say within one <nav> or <aside>.
     return text or _write(source, address, _UNSEEN)
 
 
@@ -45,6 +46,7 @@ def _write(source: str, address: str, unseen: frozenset[str]) -> str:
     writer = _Writer(address, unseen)
     until = time.monotonic() + SECONDS
     for number, piece in enumerate(split(source)):
+        # Now and then: the clock costs more than most pieces.
         if number % 1_000 == 0 and time.monotonic() > until:
             return f"{writer.finish()}\n[the page is too involved: the rest was left out]"
         if isinstance(piece, str):
@@ -77,6 +79,7 @@ class _Writer:
     def begin(self, tag: Tag) -> None:
         """Takes the beginning of an element."""
         name = tag.name
+        # It decides for all addresses that follow, as it does in browsers.
         if name == "base" and not self._hidden and tag.attributes.get("href"):
             self._address = _join(self._address, tag.attributes["href"])
         self._is_title = name == "title" and not self._title and not self._hidden
@@ -216,6 +219,7 @@ class _Writer:
         if not any(lines):
             return
         longest = max(map(len, _BACKTICKS.findall("\n".join(lines))), default=0)
+        # Longer than any within, so that no code can end its own fence.
         fence = "`" * max(3, longest + 1)
         self._lines += [f"{'> ' * self._quotes}{line}" for line in (fence, *lines, fence)]
 

@@ -82,6 +82,7 @@ class _Finder:
             return -1
         found = self._source.find(text, place)
         if found < 0:
+            # Else many "<!--" without an end would each have the rest of the page searched.
             self._missing.add(text)
         return found
 
@@ -100,6 +101,7 @@ def _pass_over(finder: _Finder, source: str, start: int) -> int:
 def _read_attributes(source: str, place: int, finder: _Finder) -> tuple[int, dict[str, str]]:
     """Returns where a tag ends, and its attributes."""
     attributes: dict[str, str] = {}
+    # A tag that never ends must not have the whole page read as its attributes.
     limit = place + _TAG_CHARACTERS
     while place < limit:
         found = _ATTRIBUTE.match(source, place, limit)
@@ -107,6 +109,7 @@ def _read_attributes(source: str, place: int, finder: _Finder) -> tuple[int, dic
             break
         name, *values = found.groups()
         value = next((each for each in values if each is not None), "")
+        # The first of one name counts, as in browsers.
         attributes.setdefault(name.lower(), html.unescape(value))
         place = found.end()
     end = finder.find(">", place)
@@ -115,6 +118,7 @@ def _read_attributes(source: str, place: int, finder: _Finder) -> tuple[int, dic
 
 def _find_end(source: str, name: str, place: int, finder: _Finder) -> int:
     """Returns where the end tag of an element begins that holds text alone."""
+    # Not by lowering the page: that may change its length, and so the places in it.
     for spelling in (f"</{name}", f"</{name.upper()}", f"</{name.title()}"):
         found = finder.find(spelling, place)
         if found >= 0:

@@ -33,6 +33,7 @@ def _write(page: Page) -> str | None:
     if not is_readable(page.kind, page.status):
         return None
     text = decode(page.body.data, page.charset)
+    # Servers call what they do not know text/plain, programs and pictures included.
     if "\0" in text[:_LOOKED_AT]:
         return None
     return write_markdown(text, page.url) if page.kind in _HTML else text

@@ -114,6 +114,7 @@ class Grants:
                     ) from error
                 self._roots[grant] = descriptor
                 found = os.fstat(descriptor)
+                # By what it is, not by its path: a walk may come to it from another grant.
                 self._identities[found.st_dev, found.st_ino] = grant
 
     def close(self) -> None:
@@ -131,6 +132,7 @@ class Grants:
         with self._lock:
             if grant not in self._roots:
                 raise Refusal("The files are not accessible any more: the ensemble is closed.")
+            # One of its own, so that a walk goes on when the ensemble is closed meanwhile.
             return os.dup(self._roots[grant])
 
     def recognize(self, descriptor: int) -> Grant | None:
@@ -213,11 +215,14 @@ class _Walker:
             real: Its first components, none of which is a link.
             rest: Those that follow.
         """
+        # Only at the beginning, before any link: behind a link ".." is for the walk to resolve.
         while rest and rest[0] == "..":
             real, rest = real[:-1], rest[1:]
         parts = (*real, *rest)
+        # The longest wins: within a grant may lie another, with other rights.
         best: tuple[int, Grant] | None = None
         for grant in self._grants.grants:
+            # A model may have either from the user, who perhaps wrote the path through links.
             for path in (grant.path, grant.alias):
                 length = len(path.parts) - 1
                 if parts[:length] == path.parts[1:] and (best is None or length > best[0]):
@@ -229,6 +234,7 @@ class _Walker:
         length, grant = best
         self.leave()
         self._trail.append(_Step(self._grants.duplicate(grant), "", grant))
+        # What follows is walked from the grant itself; nothing above it is even looked at.
         self._ahead = list(parts[length:])
 
     def _enter(self, name: str) -> None:
@@ -239,6 +245,7 @@ class _Walker:
         try:
             descriptor = self._open(name, here)
         except OSError as error:
+            # With O_NOFOLLOW and O_DIRECTORY a link is the one error or the other, by system.
             if error.errno in (errno.ENOTDIR, errno.ELOOP) and self._follow(name):
                 return
             reason = "on the way is no directory" if error.errno == errno.ENOTDIR else _tell(error)
@@ -266,12 +273,14 @@ class _Walker:
         try:
             target = os.readlink(name, dir_fd=self._trail[-1].descriptor)
         except OSError as error:
+            # No link, or nothing there, which whoever arrives may want to make.
             if error.errno in (errno.EINVAL, errno.ENOENT):
                 return False
             raise Refusal(f"{self._show(name)}: {_tell(error)}.") from error
         self._links += 1
         if self._links > LINKS_LIMIT:
             raise Refusal(f"{show(self._path)} leads through more than {LINKS_LIMIT} links.")
+        # An absolute link begins anew, and is as little believed as the path of a model.
         if target.startswith("/"):
             self._begin((), (*_split(target), *self._ahead))
         else:
@@ -279,6 +288,7 @@ class _Walker:
         return True
 
     def _go_back(self) -> None:
+        # Back along the way that was come, whatever ".." of the directory is by now.
         if len(self._trail) > 1:
             os.close(self._trail.pop().descriptor)
         else:
@@ -326,6 +336,7 @@ def show(path: str) -> str:
     """Writes a path so that it stays on its line and can be sent; bytes that are none of UTF-8
     are written as ``\\xff``.
     """
+    # A name on the disk may be any bytes, and a line end in it would forge a line of ours.
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     text = text if text.isprintable() else json.dumps(text)
     return text if len(text) <= 500 else f"{text[:500]}…"

@@ -13,6 +13,7 @@ from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import READING, Place
 
 BLOCK_BYTES: Final = 65_536
+# Without O_NONBLOCK opening a pipe would wait for whoever writes into it.
 _QUIETLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
@@ -36,6 +37,7 @@ def open_file(place: Place) -> Iterator[tuple[int, os.stat_result]]:
     Raises:
         Refusal: There is none, or something else.
     """
+    # Looked at first, since to open some devices is to do something.
     before = place.inspect()
     if before is None:
         raise Refusal(f"{place.shown} does not exist.")

@@ -108,6 +108,7 @@ class OpenTelemetryObserver:
 
     def __call__(self, event: StreamEvent | LogEvent) -> None:
         """Hears of one event; of most of them it makes nothing."""
+        # By class: most events of a stream mean nothing here, and shall cost one look and no more.
         handler = self._handlers.get(event.__class__)
         if handler is not None:
             handler(event)

@@ -130,8 +130,7 @@ class Authorization(httpx2.Auth):
                     outgoing = await anext(flow)
                     while True:
                         is_asked = outgoing is request and self._access_token() == sent
-                        # The answer that we have in hand serves: to ask again could begin a call
-                        # twice.
+                        # The answer that we have in hand serves: nothing is asked twice.
                         if is_asked and response is not None:
                             answer, response = response, None
                         else:

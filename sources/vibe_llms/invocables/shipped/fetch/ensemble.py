@@ -70,6 +70,7 @@ class FetchEnsemble(GrantedEnsemble):
         try:
             if start < 0:
                 raise Refusal("start is a whole number of at least 0.")
+            # Sooner than the limit of the invoker, and with better words.
             async with asyncio.timeout(self.settings.seconds):
                 page = await get_page(
                     url, self.settings.bounds, self._resolve, self._is_allowed, is_readable

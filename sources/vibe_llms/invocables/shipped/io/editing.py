@@ -36,6 +36,7 @@ def replace_once(whole: str, old: str, new: str, shown: str) -> Edit:
         raise Refusal("'old' is empty: say what is to be replaced. To write a file use write_file.")
     if old == new:
         raise Refusal("'old' and 'new' are the same: there is nothing to replace.")
+    # Models write LF, also where they were shown CR LF.
     if old not in whole and "\r\n" in whole and "\r" not in old:
         old, new = (text.replace("\n", "\r\n") for text in (old, new.replace("\r\n", "\n")))
     places = _find_all(whole, old)
@@ -59,6 +60,7 @@ def _find_all(whole: str, old: str) -> list[int]:
     start = whole.find(old)
     while start >= 0 and len(places) < 1_000:
         places.append(start)
+        # From the next character, not behind the find: overlapping ones count as well.
         start = whole.find(old, start + 1)
     return places
 
@@ -80,6 +82,7 @@ def _find_nearest(whole: str, old: str) -> str:
                 "Read the file again."
             )
         return f" At the line {number + 1} it differs in its spaces: {lines[number]!r}."
+    # It compares each line by itself in time that may grow with its square: few, then, and short.
     near = difflib.get_close_matches(wanted, lines[:_LINES_COMPARED], n=1, cutoff=0.6)
     if near:
         return f" Most like it is the line {lines.index(near[0]) + 1}: {near[0]!r}."

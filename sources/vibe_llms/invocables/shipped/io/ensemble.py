@@ -41,6 +41,7 @@ class ByFile:
         if not isinstance(path, str):
             return None
         parts = [part for part in path.split("/") if part not in ("", ".")]
+        # ./a//b and a/b are one file; links and ".." stay, as nothing is opened here.
         plain = {**arguments, "path": f"{'/' * path.startswith('/')}{'/'.join(parts)}"}
         whole = ByArgument("path", "file").identify(name, plain)
         given = {key: arguments[key] for key in _RANGE if key in arguments}
@@ -172,6 +173,7 @@ class IoEnsemble(GrantedEnsemble):
     @contextmanager
     def _write_alone(self) -> Iterator[None]:
         """One writes at a time, so that no edit undoes another that runs beside it."""
+        # Less than an execution may take, so that it still can say what it waited for.
         if not self._writing.acquire(timeout=_PATIENCE_SECONDS):
             raise Refusal("Another write has not ended; try again later.")
         try:

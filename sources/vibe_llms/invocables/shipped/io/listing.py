@@ -101,7 +101,7 @@ class Visit:
             shown = f"{prefix}{show(name)}"
             place = attrs.evolve(self._place, directory=descriptor, name=name, shown=shown)
             found = place.inspect()
-            if found is None:
+            if found is None:  # gone meanwhile
                 continue
             entry = Entry(place, found, depth)
             yield entry
@@ -118,6 +118,7 @@ class Visit:
                     self.note(f"more than {ENTRIES_LIMIT} entries: the rest was not looked at")
                     break
                 names.append(entry.name)
+        # The system's own order differs from machine to machine.
         return sorted(names)
 
     def _descend(self, entry: Entry, prefix: str) -> Iterator[Entry]:
@@ -127,6 +128,7 @@ class Visit:
             return
         place = entry.place
         try:
+            # By descriptor and without following links: what was a directory may be a link by now.
             below = os.open(place.name, READING, dir_fd=place.directory)
         except OSError as error:
             self.note(f"{place.shown} cannot be opened: {error.strerror}")

@@ -73,6 +73,7 @@ class Taker:
             end = block.find(b"\n", start) + 1
             piece = block[start : end or len(block)]
             self.taken += piece
+            # A file may be one line of gigabytes.
             if len(self.taken) > _TEXT_BYTES:
                 self.is_cut = True
                 return True
@@ -86,6 +87,7 @@ class Taker:
         """Passes over lines before the first; returns where the first begins in the block."""
         lines = block.count(b"\n")
         self.is_open = not block.endswith(b"\n")
+        # Blocks before the first line are counted through, not taken apart.
         if self.line + lines < self.first:
             self.line += lines
             return len(block)
@@ -102,6 +104,7 @@ class Taker:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             text = data.decode("utf-8", "replace")
+            # A character that our own cut has halved is no fault of the file.
             is_torn = self.is_cut and error.start > len(data) - 4
             if not is_torn:
                 notes.append("bytes that are not UTF-8 are shown as \ufffd")

@@ -44,6 +44,7 @@ def search(
     Raises:
         Refusal: The place is no directory, or the pattern is too long.
     """
+    # fnmatch makes a regular expression of it: what a model gives it has to be short.
     if len(name) > _PATTERN_CHARACTERS:
         raise Refusal(f"A pattern of names has at most {_PATTERN_CHARACTERS} characters.")
     if "\n" in text:
@@ -55,6 +56,7 @@ def search(
             continue
         if not text:
             found.append(entry.place.shown)
+        # As the file says; where it says less than it has, reading stops at the limit all the same.
         elif entry.found.st_size > size_limit:
             visit.note(f"files of more than {size_limit} bytes were passed over")
         else:
@@ -88,6 +90,7 @@ def _read_text(place: Place, size_limit: int, context: InvocationContext) -> byt
     data = bytearray()
     with open_file(place) as (descriptor, _):
         for block in read_blocks(descriptor, context):
+            # The first block decides: a picture is not read to its end for nothing.
             if not data and is_binary(block):
                 return b""
             data += block

@@ -64,8 +64,10 @@ def replace_file(
     Raises:
         Refusal: It changed meanwhile, or nobody waits any more; nothing was written then.
     """
+    # In the same directory, so that it can take the other's place in one step.
     draft = f".{secrets.token_hex(8)}.draft"
     try:
+        # The usual mode of new files: the user's umask takes from it what they do not want.
         descriptor = os.open(draft, _DRAFTING, 0o666, dir_fd=place.directory)
     except OSError as error:
         raise Refusal(f"{place.shown} cannot be written: {error.strerror}.") from error
@@ -74,6 +76,7 @@ def replace_file(
             _fill(descriptor, data, before)
         finally:
             os.close(descriptor)
+        # What was written since it was read is somebody's work, and would be lost in silence.
         if _identify(place.inspect()) != _identify(before):
             raise Refusal(f"{place.shown} has changed meanwhile; read it again.")
         if context.cancelled:
@@ -82,6 +85,7 @@ def replace_file(
     except OSError as error:
         raise Refusal(f"{place.shown} cannot be written: {error.strerror}.") from error
     finally:
+        # Where all went well it is not there any more: it has the file's name.
         with suppress(FileNotFoundError):
             os.unlink(draft, dir_fd=place.directory)
 
@@ -89,9 +93,12 @@ def replace_file(
 def _fill(descriptor: int, data: bytes, before: os.stat_result | None) -> None:
     view = memoryview(data)
     while view:
+        # The system may take less at once than it is given.
         view = view[os.write(descriptor, view) :]
     if before is not None:
+        # A script stays one that can be executed.
         os.fchmod(descriptor, before.st_mode & _PERMISSIONS)
+    # Before it takes the place: else a power failure could leave an empty file there.
     os.fsync(descriptor)
 
 

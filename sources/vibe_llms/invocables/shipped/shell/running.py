@@ -34,6 +34,7 @@ def end_stragglers(mark: str) -> bool:
     On Linux alone can the environment of a process be read; one that has taken the variable out
     of its own is not found.
     """
+    # Again, as what was found may have begun others before it was killed.
     for _ in range(_ROUNDS):
         found = _find(f"{VARIABLE}={mark}".encode())
         if not found:
@@ -76,6 +77,7 @@ class Output:
         room = HEAD_BYTES - len(self._head)
         self._head += data[:room] if room > 0 else b""
         self._tail += data[max(0, room) :]
+        # Cut at twice its length only: cutting at each piece would copy all of it each time.
         if len(self._tail) > 2 * TAIL_BYTES:
             del self._tail[:-TAIL_BYTES]
 
@@ -133,11 +135,13 @@ async def run_command(
     environment = dict(environment)
     mark = mark_environment(environment)
     program = Program(
+        # Behind "--" a command that begins with a dash is no option of the shell.
         (SHELL, "-c", "--", command),
         grace_seconds=GRACE_SECONDS,
         environment=environment,
         directory=directory,
     )
+    # What it wrote is told also where a limit has ended it.
     output, fault = Output(), ""
     stream: asyncio.StreamReader | None = None
     try:
@@ -185,6 +189,7 @@ async def _end(program: Program, stream: asyncio.StreamReader | None, mark: str)
     try:
         await program.end(_PATIENCE_SECONDS, unread=stream)
     finally:
+        # The watchdog did not end by itself, so nobody has seen to what the command had started.
         if program.status is None or program.status < 0:
             end_stragglers(mark)
         program.close()

@@ -46,6 +46,7 @@ def produce_environment(ours: Mapping[str, str], further: Iterable[str]) -> dict
         further: Names of variables that the user lets pass besides.
     """
     names = PASSED_ON.union(further)
+    # Ours come last: a user may let pass what is set here, such as TERM.
     return {**SET, **{name: text for name, text in ours.items() if name in names}}
 
 
