@@ -66,6 +66,7 @@ class Application:
             **{name: value for name, value in given.items() if value is not None},
         )
         self._addresses: dict[str, ModelAddress] = {}
+        # What a client holds open belongs to the event loop in which it was opened.
         self._clients: dict[tuple[str, asyncio.AbstractEventLoop], _Shared] = {}
         self._endings: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
             WeakKeyDictionary()
@@ -273,6 +274,7 @@ class Application:
             if key[1] is loop and holder in shared.holders:
                 shared.holders.discard(holder)
                 if not shared.holders:
+                    # Out of reach first: whoever asks meanwhile gets a client that stays open.
                     del self._clients[key]
                     await shared.client.close()
 

@@ -39,6 +39,7 @@ def conceal_keys() -> None:
         return
     try:
         block = Path("/proc/self/environ").read_bytes()
+        # Behind the last bracket: the name of the program before it may hold blanks and brackets.
         at = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[_START_FIELD - 3])
     except (OSError, ValueError, IndexError):  # there is no such place for others, either
         return
@@ -46,6 +47,7 @@ def conceal_keys() -> None:
         return
     for entry in block.split(b"\0"):
         name, equals, text = entry.partition(b"=")
+        # What is nothing but stars was moved before.
         if text.strip(b"*") and _is_key(os.fsdecode(name), text):
             _move(os.fsdecode(name), at + len(name) + len(equals), len(text))
         at += len(entry) + 1

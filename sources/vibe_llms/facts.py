@@ -26,6 +26,7 @@ class Factual:
         cls.FACTS = tuple(dict.fromkeys((*cls.FACTS, *own)))
 
     def __init__(self, **facts: Any) -> None:
+        # A misspelt fact would be lost in silence.
         for name in facts.keys() - self.FACTS:
             raise TypeError(f"{type(self).__name__} has no fact {name!r}.")
         self.__dict__.update({name: getattr(type(self), name) for name in self.FACTS}, **facts)

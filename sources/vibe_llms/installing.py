@@ -58,6 +58,7 @@ def compose_command(*requirements: str) -> str:
     from importlib import util
 
     quoted = " ".join(f'"{requirement}"' for requirement in requirements)
+    # Environments that uv has made come without pip.
     if util.find_spec("pip") is None and shutil.which("uv") is not None:
         return f'uv pip install --python "{sys.executable}" {quoted}'
     return f'"{sys.executable}" -m pip install {quoted}'
@@ -74,7 +75,9 @@ def _read_extra(extra: str) -> list[str]:
         return []
     found = []
     for requirement in map(Requirement, texts):
+        # Taken out of what is shown: it says when the package belongs to the extra.
         marker, requirement.marker = requirement.marker, None
+        # Not what is always installed: that has a marker which holds without the extra, too.
         if marker and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""}):
             found.append(str(requirement))
     return found

@@ -27,6 +27,7 @@ def produce_attribute_access(
         import importlib
 
         value = getattr(importlib.import_module(f"{package}.{home}"), name)
+        # From now on Python finds it there, without asking here.
         importlib.import_module(package).__dict__[name] = value
         return value
 

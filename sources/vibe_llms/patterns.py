@@ -91,6 +91,7 @@ def compile_pattern(text: str) -> Pattern:
         expression = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternError(f"it is no regular expression: {error}") from error
+    # The one flag that may be written: it does not change how many ways there are.
     reader = _Reader(text.removeprefix("(?i)"))
     ways = reader.read_alternatives()
     if reader.rest:
@@ -160,7 +161,7 @@ class _Reader:
             return piece
         self._place = found.end()
         if found["sign"] == "?":
-            return _Ways(1 + piece.constant, piece.repeats)
+            return _Ways(1 + piece.constant, piece.repeats)  # one way more, past it
         if not is_single:
             raise _refuse(found[0])
         if found["least"] is None or (found["comma"] and found["most"] is None):

@@ -45,6 +45,7 @@ def shorten_value(value: object) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value):,} bytes>"
     if isinstance(value, str):
+        # Cut before it is written: a text may be megabytes.
         short = value[:_VALUE_CHARACTERS]
         return f"{str.__repr__(short)}{'' if short == value else '…'}"
     if isinstance(value, list | tuple | Mapping) and len(value) > 1:

@@ -56,6 +56,7 @@ def _leave_out(decorator: Callable[..., Any], *, hashes: bool) -> Callable[..., 
             own = vars(cls)
             if "__repr__" not in own:
                 cls.__repr__ = _Methods.__repr__
+            # Left to attrs where classes are told apart by identity.
             if "__eq__" not in own and settings.get("eq") is not False:
                 cls.__eq__ = _Methods.__eq__
                 if "__hash__" not in own:

@@ -163,6 +163,7 @@ class Run:
             )
             try:
                 await driver.drive()
+            # Also where it fails or is cancelled: what it came to is there for whoever asks.
             finally:
                 if driver.ending is not None:
                     self.outcome = RunOutcome(
@@ -330,6 +331,7 @@ class Engine(Closing):
 
     async def close(self) -> None:
         """Disconnects the ensembles, and frees what the model holds and nobody else needs."""
+        # Given up first: a run that begins meanwhile connects its own.
         registry, self._registry = self._registry, None
         try:
             if registry is not None:
@@ -342,6 +344,7 @@ class Engine(Closing):
         if self._given is None:
             registry = Registry(self.ensembles)
             await registry.connect()
+            # Only now: a run must not be given one that is not connected yet.
             self._registry = registry
         return self
 

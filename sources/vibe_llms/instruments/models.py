@@ -142,6 +142,7 @@ class Model(Closing):
             RequestError: There is nothing to answer.
             TypeError: There is no such option.
         """
+        # Most questions are a text alone, and the last request but for its words.
         if not options and prompt.__class__ is str:
             return replace_canisters(self._access_pattern(), gather_canisters(prompt))
         check_options(options)

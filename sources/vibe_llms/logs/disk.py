@@ -121,6 +121,7 @@ def unfinished_folder(disk: Disk, path: str) -> Iterator[None]:
 def replace_file(disk: Disk, path: str, data: bytes) -> None:
     """Puts a file in the place of another, so that a crash leaves the old one or the new one."""
     folder, name = os.path.split(path)
+    # Beside it, since a rename does not lead from one file system to another.
     temporary = f"{folder}/.{name}.{os.urandom(4).hex()}"
     with naming(path, temporary):
         write_new_file(disk, temporary, data)
@@ -136,6 +137,7 @@ def make_folders(disk: Disk, path: str) -> None:
     make_folders(disk, above)
     with suppress(FileExistsError):
         disk.make_folder(path)
+    # Also where others were faster: their entry may not be on the disk yet.
     disk.synchronize_folder(above)
 
 

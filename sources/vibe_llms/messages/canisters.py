@@ -93,7 +93,7 @@ class Usage:
             name: _sum_known(getattr(self, name), getattr(other, name))
             for name in (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
         }
-        return Usage(**sums)
+        return Usage(**sums)  # the vendors' own words do not add up
 
 
 INPUT_BUCKETS = (

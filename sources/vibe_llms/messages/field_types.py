@@ -77,6 +77,7 @@ def _derive_converter(name: str, hint: Any) -> attrs.Converter[Any, Any]:
 
     def conform(value: Any) -> Any:
         if value.__class__ is str and str in admitted:
+            # Most are ASCII, in which there are no halves, and Python knows that at once.
             if value.isascii() or is_whole(value):
                 return value
             raise _explain_half(name, value)
@@ -131,7 +132,7 @@ def _coerce(value: Any, kind: Any) -> Any:
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:
+    except OverflowError:  # an integer beyond all floats
         return False
 
 

@@ -38,13 +38,15 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
         detail = f"The data nest deeper than {DEPTH_LIMIT} levels."
         raise RequestError(path=path, detail=detail, remedy="Flatten them, or break their ring.")
     match value:
+        # Before numbers: to Python, True is one.
         case None | bool():
             return value
         case str():
             return _copy_text(value, path)
         case int() if _SMALLEST <= value < _BEYOND:
-            return int(value)
+            return int(value)  # a subclass becomes plain
         case float() if math.isfinite(value):
+            # To JSON `1.0` and `1` are the same number, so that they are written alike.
             whole = value.is_integer() and _SMALLEST <= value < _BEYOND
             return int(value) if whole else float(value)
         case Mapping():

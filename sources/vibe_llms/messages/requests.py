@@ -110,6 +110,7 @@ class Request:
         Raises:
             RequestError: There is nothing to answer; or something new is no canister.
         """
+        # The others were proven when they came in, and a conversation may be long.
         canisters = self.canisters + _ensure_canisters(new)
         grown = renew(self, canisters=canisters, continuation=continuation)
         _ensure_answerable(grown)

@@ -43,4 +43,4 @@ def _survey(kind: type[Any]) -> tuple[dict[str, Any], bool]:
         else field.default
         for field in attrs.fields(kind)
     }
-    return defaults, kind.__dictoffset__ != 0
+    return defaults, kind.__dictoffset__ != 0  # slots leave none

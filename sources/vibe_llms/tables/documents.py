@@ -101,6 +101,7 @@ def read_bytes(path: Path | str) -> bytes:
         ConfigurationError: It cannot be read, or has too many bytes.
     """
     try:
+        # One byte more than is taken, to see whether there are more.
         raw = read_beginning(path, MAXIMUM_FILE_BYTES + 1)
     except OSError as error:
         refuse(str(path), f"This file cannot be read: {error.strerror}.")

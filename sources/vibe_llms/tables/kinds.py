@@ -115,6 +115,7 @@ def is_number(value: Any) -> bool:
 
 def is_text(value: Any) -> bool:
     """Tells whether a value is a text in which something stands."""
+    # A NUL can be in no path and in no argument of a command.
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
 

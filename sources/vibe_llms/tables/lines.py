@@ -152,6 +152,7 @@ class _Walk(Scanner):
             self.take(_BLANK)
 
     def note(self, path: Path) -> None:
+        # On from where the last count ended: from the beginning it would take quadratic time.
         self.line += self.text.count("\n", self.counted, self.position)
         self.counted = self.position
-        self.lines.setdefault(path, self.line)
+        self.lines.setdefault(path, self.line)  # noted again by each key below it

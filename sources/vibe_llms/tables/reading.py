@@ -55,6 +55,7 @@ class TableReader:
 
         form: Any = cls
         kinds = {name: kind for name, kind in survey_kinds(form).items() if name not in given}
+        # Others may have been found before: the value fails for those of its own alone.
         count = len(self.findings)
         values = self.read_fields(kinds, table, path, survey_required(form) - given.keys())
         if len(self.findings) > count:

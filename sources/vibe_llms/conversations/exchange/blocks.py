@@ -99,6 +99,7 @@ def _compose_media(content: MediaContent, data: bytes | None) -> str:
 
 def _embed(content: MediaContent, data: bytes, name: str) -> str:
     mime_type = content.mime_type.lower()
+    # It comes from wherever the media came from, and stands in an attribute as it is.
     if _MIME_TYPE.fullmatch(mime_type) is None:
         mime_type = "application/octet-stream"
     encoded = b64encode(data).decode("ascii")
@@ -155,6 +156,7 @@ def _render_image(
     renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any
 ) -> str:
     token = tokens[index]
+    # To load it would tell a stranger's server who reads this; the page's policy forbids it.
     return _link(str(token.attrGet("src") or ""), token.content or "picture")
 
 

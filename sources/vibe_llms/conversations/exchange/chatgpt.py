@@ -95,6 +95,7 @@ class _Reader:
             )
         key = read_text(self.table.get("conversation_id")) or read_text(self.table.get("id"))
         created = read_moment(self.table.get("create_time"))
+        # Ids are derived from it: without any name, its beginning has to tell it from others.
         key = key or f"{self.table.get('create_time')} {self.table.get('title')}"
         self.draft = Draft(SOURCE, key, self.place, created)
         shown = _find_path(mapping, self.table.get("current_node"))
@@ -115,6 +116,8 @@ class _Reader:
         self.draft.begin(node, read_moment(message.get("create_time")))
         match author.get("role"):
             case "user" | "system" if kind == "user_editable_context":
+                # The user's own words for all conversations, which the export has among the
+                # messages.
                 words = [content.get("user_profile"), content.get("user_instructions")]
                 self.draft.add_supervisor([TextualContent(word) for word in words if word])
             case "user":
@@ -161,8 +164,10 @@ class _Reader:
             self.draft.add_answer(contents)
             return
         text = "\n".join(each.text for each in contents if isinstance(each, TextualContent))
+        # A result names the tool that it is of, and not the call.
         self.pending[recipient] = node
         form = "json" if _is_object(text) else "text"
+        # It was executed there: a call of ours would still be owed its result.
         self.draft.add_invocation(node, recipient, text, form, Owner.VENDOR)
 
     def _read_result(self, node: str, kind: str, content: dict[str, Any], name: str) -> None:
@@ -247,6 +252,7 @@ def _find_path(mapping: dict[str, Any], current: object) -> list[str]:
         leaves = [name for name, node in mapping.items() if name not in parents and node]
         current = max(leaves, key=lambda name: _date(mapping[name]), default=None)
     path: dict[str, None] = {}
+    # What somebody has sent may lead in a circle.
     while isinstance(current, str) and current not in path:
         node = mapping.get(current)
         if not isinstance(node, dict):

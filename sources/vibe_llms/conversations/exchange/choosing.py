@@ -72,6 +72,7 @@ def choose_importer(forms: Sequence[ImporterSpecification], path: Path) -> Impor
                 if form.recognize(path):
                     return form
             except OSError:
+                # The file's fault and not the form's: it is told below as what cannot be read.
                 raise
             except Exception as error:
                 raise _blame(form, "recognize", path, error) from error
@@ -97,6 +98,7 @@ def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translati
 
     try:
         for found in form.read(path):
+            # Importers may be anybody's: what goes on from here relies on what they yield.
             if not (isinstance(found, Translation) and isinstance(found.value, Conversation)):
                 raise PluginError(
                     plugin=form.name,
@@ -105,6 +107,7 @@ def read_document(form: ImporterSpecification, path: Path) -> Iterator[Translati
                 )
             yield found
     except CodecError as error:
+        # The form knows the place within the document, but not in which file.
         raise CodecError(
             path=error.path,
             detail=f"{path}: {error.detail}",

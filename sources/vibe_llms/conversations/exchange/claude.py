@@ -95,6 +95,7 @@ class _Reader:
         self.draft.begin(key, read_moment(message.get("created_at")))
         for name in ("files", "files_v2"):
             for number, _ in enumerate(read_list(message.get(name))):
+                # Where both lists are there, a file is told of once.
                 if name == "files" or not message.get("files"):
                     reason = "a file or picture: its bytes are not in the export"
                     self.draft.lose(f"{place}.{name}[{number}]", reason)
@@ -164,6 +165,7 @@ class _Reader:
                 self._lose_block(place, block)
 
     def _read_result(self, place: str, block: dict[str, Any]) -> None:
+        # A result without a name belongs to the call that came last.
         identity = read_text(block.get("tool_use_id")) or (self.calls[-1] if self.calls else "")
         given = block.get("content")
         pieces = [{"type": "text", "text": given}] if isinstance(given, str) else read_list(given)
@@ -214,6 +216,7 @@ def _read_words(block: dict[str, Any]) -> list[AnyContent]:
 
 
 def _read_place(given: object) -> int | None:
+    # True is an int, too.
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 
@@ -232,5 +235,6 @@ def _find_path(messages: list[Any], current: object) -> set[int]:
     while index not in path:
         path.add(index)
         parent = read_text(read_table(messages[index]).get("parent_message_uuid"))
+        # Nobody before it: it stays where it is, which ends the loop.
         index = numbers.get(parent, index)
     return path

@@ -40,7 +40,9 @@ BEGINNING_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 def derive_identity(*words: str) -> str:
     """Returns the id of what a service calls so: the same each time that it is imported."""
+    # Parted, so that "a", "bc" and "ab", "c" are not the same.
     text = "\0".join(words)
+    # A key may hold half a character, and names something all the same.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return b32encode(digest[:10]).decode("ascii").lower()
 

@@ -33,6 +33,7 @@ _DOCUMENT = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json", re.DOTALL)
 _BACKSLASH = ord("\\")
 _STRUCTURE = re.compile(rb'"(?:[^"\\]*")?|[\[\]{}]')
 """A bracket, a string in which nothing is escaped, or where another string begins."""
+# What is encrypted comes as a RuntimeError, an unknown compression as a NotImplementedError.
 _DAMAGES = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError)
 _BETWEEN = re.compile(rb"[\s,]*")
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -130,6 +131,7 @@ def open_export(path: Path) -> Iterator[Export]:
         with zipfile.ZipFile(path) as archive:
             yield Export(path, archive)
     except _DAMAGES as error:
+        # A RecursionError is a RuntimeError, too, and no fault of the archive's.
         if isinstance(error, RecursionError):
             raise
         raise CodecError(
@@ -187,6 +189,7 @@ class _Splitter:
     def _begin_object(self) -> bool:
         """Goes on to where an object begins, if none has; tells whether there is one."""
         while not self.depth:
+            # Some programs put this mark of UTF-8 before a text.
             if self.is_list is None and self.buffer.startswith(b"\xef\xbb\xbf"):
                 del self.buffer[:3]
             between = _BETWEEN.match(self.buffer)
@@ -216,6 +219,7 @@ class _Splitter:
             if self.is_in_string:
                 end = self.buffer.find(b'"', self.position)
                 if end < 0:
+                    # What was looked through is not looked through again with the next chunk.
                     self.position = len(self.buffer)
                     return self._wait()
                 self.position = end + 1
@@ -230,6 +234,7 @@ class _Splitter:
             self.position = mark.end()
             if mark.group() == b'"':
                 self.is_in_string = True
+            # A longer one is a whole string, in which brackets mean nothing.
             elif len(mark.group()) == 1:
                 self.depth += 1 if mark.group() in b"[{" else -1
         return True
@@ -237,6 +242,7 @@ class _Splitter:
     def _is_escaped(self, place: int) -> bool:
         """Tells whether an odd number of backslashes stands before a place."""
         first = place
+        # At the latest it ends at the quotation mark with which the string began.
         while self.buffer[first - 1] == _BACKSLASH:
             first -= 1
         return (place - first) % 2 == 1
@@ -256,6 +262,7 @@ def _decode(piece: bytes, place: str) -> dict[str, Any]:
     try:
         text = piece.decode("utf-8")
         table = json.loads(text)
+        # As where an emoji was cut in two: no text of ours may hold half of one.
         if _HALF_CHARACTER.search(piece):
             whole = json.dumps(table, ensure_ascii=False)
             whole = whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -58,6 +58,7 @@ def export_json(conversation: Exportable, content_store: ContentStore) -> str:
         encode_canister(canister).decode("utf-8")
         for canister in hydrate(conversation.canisters, content_store)
     ]
+    # Without the closing brace, before which the canisters come.
     opening = json.dumps(head, ensure_ascii=False, indent=0)[:-2]
     return f'{opening},\n"canisters": [\n' + ",\n".join(lines) + "\n]\n}\n"
 
@@ -116,6 +117,7 @@ def import_json(document: str | bytes) -> Conversation:
             ],
         )
     except (KeyError, TypeError, ValueError) as error:
+        # Errors of ours are ValueErrors, too, and say more.
         if isinstance(error, ConverseError):
             raise
         raise CodecError(detail=f"The document lacks or misuses {error}.") from error

@@ -89,8 +89,10 @@ def read_llm(path: Path) -> Iterator[Translation[Conversation]]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    # Never written to: it may be a stranger's, or one that `llm` is using.
     database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     database.row_factory = sqlite3.Row
+    # One text that is no UTF-8 must not keep all others from being read.
     database.text_factory = lambda data: data.decode("utf-8", "replace")
     return database
 
@@ -100,6 +102,7 @@ def _survey_tables(database: sqlite3.Connection) -> set[str]:
 
 
 def _read_json(path: Path) -> Iterator[Translation[Conversation]]:
+    # All of it is held at once, since entries of one conversation may stand apart.
     if path.stat().st_size > CONVERSATION_BYTES:
         raise CodecError(
             detail=f"This log has more than {CONVERSATION_BYTES:,} bytes (CONVERSATION_BYTES).",
@@ -131,6 +134,7 @@ def _read_responses(
             yield _read_conversation(str(key), group)
             group = []
         key = found
+        # What has both forms was read in its younger one.
         if key not in known:
             entry = {**dict(row), "conversation_name": names.get(key)}
             _complete(database, tables, entry)
@@ -179,6 +183,7 @@ def _read_conversation(
 
 
 def _read_entry(draft: Draft, entry: dict[str, Any]) -> None:
+    # First: they answer calls of the entry before, and were sent along with this prompt.
     for result in read_tables(entry.get("tool_results")):
         add_result(draft, result)
     asked: list[AnyContent] = []

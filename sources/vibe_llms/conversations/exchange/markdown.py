@@ -140,6 +140,7 @@ def _escape(text: str) -> str:
 
 def _quote(text: str) -> str:
     """Quotes text: the end of a quotation also ends whatever is open inside."""
+    # Not `splitlines`, which parts at more signs than those that end a line in Markdown.
     return "\n".join(f"> {line}".rstrip() for line in re.split(r"\r\n|\r|\n", text))
 
 
@@ -155,6 +156,7 @@ def _close(text: str) -> str:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark")
+    # At the end it is a heading of its own only if nothing before it was left open.
     sentinel = "\n\n# end"
     tokens = parser.parse(text + sentinel)
     if tokens[-1].type == "fence":

@@ -89,6 +89,7 @@ class Budget:
 
     def __attrs_post_init__(self) -> None:
         self._room = _ROOM * self.limits.prompt_characters
+        # Of this thread alone: what others do meanwhile is not the template's fault.
         self._deadline = time.thread_time() + self.limits.prompt_seconds
 
     def tick(self) -> None:
@@ -106,6 +107,7 @@ class Budget:
     def admit(self, size: int) -> None:
         """Counts what is about to be made: a text of so many characters, or so many values."""
         self.tick()
+        # One more, so that what is empty has an end, too.
         self._room -= size + 1
         if size > self.limits.prompt_characters or self._room < 0:
             most = self.limits.prompt_characters
@@ -123,6 +125,7 @@ class Budget:
         Args:
             is_printed: It is about to become a text: nothing undefined may be among it.
         """
+        # Not recursive: values may nest deeper than Python calls, or hold themselves.
         heap = [value]
         while heap:
             each = heap.pop()

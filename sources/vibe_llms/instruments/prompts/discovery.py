@@ -116,6 +116,7 @@ class Explorer:
         if name in around:
             circle = " → ".join((*around[around.index(name) :], name))
             self.report(place, line, f"The partial includes itself: {circle}.")
+        # Told of once, and not for each that follows.
         elif self._inclusions == INCLUSIONS_LIMIT + 1:
             message = f"Partials are included more than {INCLUSIONS_LIMIT} times."
             self.report(place, line, message)
@@ -171,6 +172,7 @@ class _Inliner(NodeTransformer):
                 continue
             if tree is not None:
                 yield tree
+        # Of several names one is enough: the first that is there is included.
         if len(problems) == len(names) and not is_optional:
             self.explorer.report(self.place, node.lineno, " ".join(problems))
 

@@ -93,7 +93,9 @@ def _format(value: Any, *arguments: Any, **named: Any) -> str:
         for number in (found["width"] or "0", found["precision"] or "0"):
             if number == "*":
                 raise SecurityError("A format says its widths itself, without '*'.")
+            # So many digits are too wide in any case, and more of them would take long to read.
             _ensure_width(int(number[:9]))
+    # Each may come to the greatest width.
     BUDGET.get().admit(len(text) + text.count("%") * _WIDTH)
     if named:
         return text % {name: _produce_formattable(each) for name, each in named.items()}

@@ -46,8 +46,10 @@ class Partials:
 
     def _find(self, name: str, directory: Path) -> Path:
         pure = PurePosixPath(name)
+        # Backslashes and colons lead out on Windows.
         if pure.is_absolute() or ".." in pure.parts or "\\" in name or ":" in name or "\0" in name:
             raise PartialProblem(f"{name!r} is no name of a file below the prompt's own directory.")
+        # Followed to its end, for a link may lead out.
         path = (directory / pure).resolve()
         if not path.is_relative_to(directory):
             raise PartialProblem(f"{name!r} leads out of the prompt's own directory.")

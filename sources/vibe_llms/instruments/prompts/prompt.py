@@ -18,7 +18,7 @@ from vibe_llms.representation import represent
 if TYPE_CHECKING:
     from vibe_llms.instruments.prompts.scopes import Variables
 
-_TEXT: Final = "\0text"
+_TEXT: Final = "\0text"  # as no file of a partial can be called
 _SYSTEM: Final = "\0system"
 _NO_LIMITS: Final = Limits()
 

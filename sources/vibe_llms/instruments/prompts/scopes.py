@@ -34,11 +34,13 @@ class _Dropper(NodeTransformer):
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802
         if node.name in ("d", "default") and isinstance(node.node, nodes.Name):
+            # With a default, it may be missing.
             node.node = nodes.Const(None)
         return self.generic_visit(node)
 
     def visit_Test(self, node: nodes.Test) -> nodes.Node:  # noqa: N802
         if node.name in ("defined", "undefined") and isinstance(node.node, nodes.Name):
+            # To ask whether it is there is no need of it.
             return nodes.Const(True)
         return self.generic_visit(node)
 

@@ -57,6 +57,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             _CONCATENATE: operations.concatenate,
             _WEIGH: operations.weigh,
         }
+        # Jinja's others make up text or keep state, and a template only looks.
         self.globals = {name: self.globals[name] for name in ("dict", "namespace", "range")}
 
     def _tokenize(

@@ -112,6 +112,7 @@ def survey_skills(configuration: Configuration) -> tuple[FoundSkill, ...]:
     found: dict[str, FoundSkill] = {}
     for layer, folder in _list_folders(configuration):
         for path in sorted(folder.glob(f"*{_SUFFIX}")) if folder.is_dir() else ():
+            # The user's come first: a project cannot put its own in the place of theirs.
             found.setdefault(path.stem, FoundSkill(name=path.stem, path=path, layer=layer))
     return tuple(found.values())
 
@@ -142,6 +143,7 @@ def find_skill(name: str, application: Application) -> Skill:
             known=tuple(known),
             remedy="A path to a skill ends in .toml." if "/" in name else "",
         )
+    # Read once: what is trusted is what is used, even if the file changes meanwhile.
     raw = read_bytes(found.path)
     skill = parse_skill(raw, found.path)
     if found.layer is Layer.PROJECT:
