@@ -231,8 +231,7 @@ class ConnectionOwner(Generic[_C]):
         """Has one tried once more that was given up, if that was long enough ago."""
         is_over = self._task is None or self._task.done()
         if is_over or asyncio.get_running_loop().time() < self._failed_at + RETRY_SECONDS:
-            # A copy for each who asks: one error raised again and again gathers everybody's
-            # traceback.
+            # A copy for each: one error that is raised again and again gathers tracebacks.
             copy = type(failure)(**access_facts(failure))
             raise copy from failure.__cause__
         self._failure = None

@@ -120,8 +120,7 @@ class _Places:
 
     async def acquire(self) -> None:
         """Takes all places. Raises GateBlockedError where none will become free."""
-        # The invoker's own come first: who waits for a busy invoker shall keep no thread from
-        # others.
+        # The invoker first: who waits for a busy one shall keep no thread from others.
         wanted = [self._invoker.gates] if self._invoker.gates is not None else []
         if self._is_plain:
             wanted.append(_threads)
@@ -165,8 +164,7 @@ async def _watch(
     """Waits for an execution as long as it may take; stops it when it is over, or cancelled."""
     try:
         if not task.done():
-            # Not wait_for, which waits without end for a function that does not heed its
-            # cancellation.
+            # Not wait_for, which has no limit of its own for what does not heed its cancellation.
             await asyncio.wait((task,), timeout=invoker.time_limit_seconds)
     except asyncio.CancelledError:
         await _stop(task, invoker, places, context)

@@ -149,8 +149,7 @@ def _compile_object(content: Any, schema: Mapping[str, Any]) -> Check:
 
     def check(value: Any) -> bool:
         if value.__class__ is not dict:
-            # What a keyword says of objects it does not say of anything else; odd mappings go to
-            # jsonschema.
+            # Of anything else such a keyword says nothing; odd mappings go to jsonschema.
             return not isinstance(value, Mapping)
         for name in needed:
             if name not in value:

@@ -214,8 +214,7 @@ class Deriver:
                 try:
                     return each(value)
                 except Misfit as misfit:
-                    # The alternative that got deepest is the one that was meant, and its words help
-                    # most.
+                    # The alternative that got deepest is likely meant, and its words help most.
                     if nearest is None or misfit.path.count(".") > nearest.path.count("."):
                         nearest = misfit
             assert nearest is not None
@@ -235,8 +234,7 @@ class Deriver:
                 made = make(items)
             except TypeError as error:
                 raise Misfit("must hold nothing but plain values") from error
-            # Texts that differ may mean the same, as a UUID in capitals, which uniqueItems lets
-            # pass.
+            # Texts that differ may mean the same, as a UUID in capitals; the schema admits them.
             if len(made) != len(items):
                 raise Misfit("must not have the same item twice")
             return made

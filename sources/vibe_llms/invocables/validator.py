@@ -37,8 +37,7 @@ def serve(seconds: float, memory_bytes: float, idle_seconds: float) -> None:
             question = sys.stdin.buffer.readline()
             if not question:
                 return
-            # Time of the processor, not of the clock: a busy machine does not make a schema a bad
-            # one.
+            # Time of the processor: a busy machine does not make a good schema a bad one.
             signal.setitimer(signal.ITIMER_PROF, seconds)
             answer = json.dumps(_answer(question))
             signal.setitimer(signal.ITIMER_PROF, 0)

@@ -142,6 +142,7 @@ class Odometer:
             self._models = join_accounts((*self._models, *settled))
 
     def _keep(self, **answer: Any) -> None:
+        # Priced later, by the day on which it came.
         self._answers.append({"at": access_now(), **answer})
         if len(self._answers) >= _UNPRICED_ANSWERS:
             self._settle()

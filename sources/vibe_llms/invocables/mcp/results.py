@@ -51,8 +51,7 @@ def _is_told(result: CallToolResult) -> bool:
 def _says(text: str, said: Sequence[Any]) -> bool:
     """Tells whether a text says one of these, as it is or as JSON."""
     try:
-        # Compared as values: servers write the same JSON with other spaces, or keys in another
-        # order.
+        # Compared as values: servers write the same JSON with other spaces or order of keys.
         return text in said or json.loads(text) in said
     except (ValueError, RecursionError):
         return False

@@ -135,8 +135,7 @@ async def _pass_on(
                 data = mend_escapes(frame.data)  # else a call would never have its answer
                 message = jsonrpc_message_adapter.validate_json(data, by_name=False)
             except ValueError:
-                # A greeting on the wrong stream is forgiven, as is what a library prints; a flood
-                # is not.
+                # A greeting on the wrong stream is forgiven, as is what a library prints.
                 stray += 1
                 child.log.write(frame.data[:CHUNK_BYTES] + b"\n")
                 if stray > STRAY_LINES:
@@ -151,8 +150,7 @@ async def _write(child: ServerProcess, messages: MemoryObjectReceiveStream[Any])
     with contextlib.suppress(ConnectionError, OSError):
         async with messages:
             async for item in messages:
-                # Only what was set: to many servers null is another thing than a field that is
-                # missing.
+                # Only what was set: null is another thing to servers than what is missing.
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 child.inbox.write(text.encode() + b"\n")
                 await child.inbox.drain()

@@ -22,6 +22,7 @@ def offer(kind: str, summary: str) -> EnsembleSpecification:
     """
 
     def produce(context: EnsembleContext) -> Ensemble:
+        # Imported when one is wanted: to name them all costs a start nothing.
         module = importlib.import_module(f"{__package__}.{kind}.ensemble")
         ensemble = getattr(module, f"{kind.title()}Ensemble")
         form = ensemble.settings_class

@@ -20,6 +20,7 @@ def describe_request(request: Request) -> Attributes:
     for control, attribute in words.CONTROLS.items():
         value = request.controls.get(control)
         if isinstance(value, bool | int | float | str):
+            # The conventions want a list of stops, also where there is one.
             attributes[attribute] = value if control != "stop" else (str(value),)
         elif isinstance(value, Sequence):
             attributes[attribute] = tuple(str(item) for item in value)

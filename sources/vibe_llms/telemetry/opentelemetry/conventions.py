@@ -108,6 +108,7 @@ def name_error(error: BaseException | None) -> str:
     """Returns the type of an error, of which there are few; no error is a cancellation."""
     if error is None:
         return "cancelled"
+    # Few, as each makes a series of its own of every metric.
     if isinstance(error, ProviderError) and error.fault is not ProviderFault.UNKNOWN:
         return str(error.fault)
     return error.WORD if isinstance(error, ConverseError) else type(error).__qualname__

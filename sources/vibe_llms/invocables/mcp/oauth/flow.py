@@ -107,8 +107,7 @@ class Authorization(httpx2.Auth):
         """
         await self._storage.restore()
         sent, response = "", None
-        # Without the lock where no token is to be renewed: calls would wait for each other's
-        # answers.
+        # Without the lock unless a token is to be renewed: calls would wait for each other.
         if self._context.is_token_valid() or not self._context.can_refresh_token():
             sent = self._attach(request)
             response = yield request
@@ -116,8 +115,7 @@ class Authorization(httpx2.Auth):
                 return
         async with self._door:
             await self._storage.reload()  # another process may have been let in
-            # While we waited at the door somebody else may have been let in, and a person is
-            # spared.
+            # Or another request of ours, while this one waited: a person is spared.
             if self._access_token() not in ("", sent):
                 sent = self._attach(request)
                 response = yield request
@@ -134,8 +132,7 @@ class Authorization(httpx2.Auth):
                         if is_asked and response is not None:
                             answer, response = response, None
                         else:
-                            # A server's metadata may name any address, for the secrets that are
-                            # sent next.
+                            # A server can name any address for the secrets that are sent.
                             self._ensure_private(outgoing.url)
                             answer = yield outgoing
                             if outgoing is not request or is_challenge(answer):
@@ -144,8 +141,7 @@ class Authorization(httpx2.Auth):
                 except StopAsyncIteration:
                     return
                 except (OAuthFlowError, ValueError, httpx2.StreamError) as error:
-                    # The package quotes whole bodies in its errors, and in these there may be
-                    # tokens.
+                    # The package quotes whole bodies in its errors, which may hold tokens.
                     raise self._refuse(explain(error)) from redact(error)
                 finally:
                     await flow.aclose()
@@ -183,8 +179,7 @@ class Authorization(httpx2.Auth):
         """
         can_refresh = self._context.can_refresh_token()
         if can_refresh and response is not None and response.status_code == 401:
-            # The package renews only what has expired, and would lead a person to the browser
-            # instead.
+            # The package renews only what has expired; else it leads a person to the browser.
             self._context.token_expiry_time = 1.0  # long ago
         if can_refresh or self._settings.grant is not Grant.BROWSER:
             return

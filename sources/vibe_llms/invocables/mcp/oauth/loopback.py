@@ -61,7 +61,7 @@ class Loopback:
     def take(self, address: str) -> bool:
         """Takes an address that a browser was sent to, if it is the answer that is expected."""
         parameters = dict(parse_qsl(urlsplit(address).query, keep_blank_values=True))
-        # An empty state would let in whoever names none.
+        # An empty state would let in whoever names an empty one.
         if self._answer is None or not self._state or parameters.get("state") != self._state:
             return False
         if not self._answer.done():

@@ -85,8 +85,7 @@ class TokenStorage:
         context.protected_resource_metadata = resource
         if resource is not None:
             context.auth_server_url = str(resource.authorization_servers[0])
-        # A client that the user has registered by hand is not replaced by one that registered
-        # itself.
+        # A client that the user has registered is not replaced by one that registered itself.
         if not self._settings.client_id:
             context.client_info = _parse(OAuthClientInformationFull, kept.get("client"))
 
@@ -143,8 +142,7 @@ class TokenStorage:
         if tokens is not None:
             values["tokens"] = _dump(tokens)
             if tokens.expires_in is not None:
-                # By the clock on the wall, as another process reads it: the server says how long
-                # from now.
+                # By the clock on the wall, which other processes have as well.
                 values["expires_at"] = time.time() + tokens.expires_in
         try:
             await asyncio.to_thread(self._file.save, values)

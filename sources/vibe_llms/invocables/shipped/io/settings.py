@@ -69,6 +69,8 @@ class IoSettings:
             return "is the whole machine; name the directories that are meant."
         if any(path.is_relative_to(each) for each in _OF_THE_SYSTEM):
             return "shows what processes hold in memory, secrets among them; it is never granted."
+        # Only where nobody has named it: by default it is granted wherever somebody happens to
+        # start.
         is_unsaid = self.directories == _HERE and not self.read_only
         if is_unsaid and path == Path(os.path.realpath(Path.home())):
             return (
