@@ -21,7 +21,7 @@ def read_counts(account: object, *names: str) -> list[int | None]:
     if not isinstance(account, dict):
         return [None] * len(names)
     return [
-        value if value.__class__ is int and 0 <= value < 2**63 else None
+        value if value.__class__ is int and 0 <= value < 2**63 else None  # `True` counts nothing
         for value in map(account.get, names)
     ]
 
@@ -43,7 +43,7 @@ def find_beside(total: int | None, wholes: Collection[int | None], parts: Counts
         return frozenset()
     known = {name: count for name, count in parts.items() if count}
     beyond = total - sum(count or 0 for count in wholes)
-    for size in range(1, len(known) + 1) if beyond > 0 else ():
+    for size in range(1, len(known) + 1) if beyond > 0 else ():  # the fewest that explain it
         for names in itertools.combinations(known, size):
             if sum(known[name] for name in names) == beyond:
                 return frozenset(names)

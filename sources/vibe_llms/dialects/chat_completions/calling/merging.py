@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+# Some vendors repeat these with every piece: joined, they would make no sense.
 _REPLACED: Final = frozenset({"index", "type", "id", "finish_reason", "role"})
 
 

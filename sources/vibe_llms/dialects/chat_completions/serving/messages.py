@@ -108,7 +108,7 @@ class _MessagesReader:
         if not identity:
             if not self._unanswered:
                 raise TypeError("it does not say which call it answers")
-            identity = self._unanswered.pop(0)
+            identity = self._unanswered.pop(0)  # calls without ids are answered in order
         return ResultCanister(
             contents,
             invocation_id=identity,
@@ -139,6 +139,7 @@ class _MessagesReader:
             kept["$calls"] = unknown
         for call in calls:
             if is_known(call):
+                # Without contents there is no other canister that could keep what the message says.
                 first = kept if not contents and not invocations else {}
                 invocations.append(self._read_call(call, turn_id, first))
         if not is_blank(message.get("function_call")):

@@ -18,6 +18,7 @@ from vibe_llms.messages.contents import (
 )
 
 _VIDEO_HOSTS: Final = ("youtube.com/", "youtu.be/")
+# What was uploaded to Google has an address as well, but for its owner alone.
 _FILES_HOST: Final = "generativelanguage.googleapis.com/"
 _UNKNOWN_TYPE: Final = "application/octet-stream"
 

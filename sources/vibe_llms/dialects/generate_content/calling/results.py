@@ -79,6 +79,7 @@ def _write_response(texts: list[TextualContent], *, is_error: bool) -> Any:
             value = msgspec.json.decode(texts[0].text)
         except (msgspec.DecodeError, RecursionError):
             value = texts[0].text
+        # An object that does not call it an error would be read as the output.
         if isinstance(value, dict) and (not is_error or "error" in value):
             return value
         return {"error" if is_error else "output": value}

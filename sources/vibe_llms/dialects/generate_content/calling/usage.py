@@ -28,6 +28,7 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
         _read_sound(fields, "toolUsePromptTokensDetails"),
     )
     if heard is not None:
+        # Sound that came from a cache is counted with what was cached.
         heard = _subtract(heard, _read_sound(fields, "cacheTokensDetails"))
     spoken = _read_sound(fields, "candidatesTokensDetails")
     rest, within = split_count(add_counts(prompt, tools), {"cached": cached, "heard": heard})

@@ -128,7 +128,7 @@ class _ContentsReader:
             elif any(name in part for name in (*VENDOR_CALLS, *VENDOR_RESULTS)):
                 yield from end_canister()
                 if any(name in part for name in VENDOR_CALLS):
-                    vendor_id = produce_identity()
+                    vendor_id = produce_identity()  # what follows it is taken for its result
                 yield read_vendor_part({**part, **wrapper}, vendor_id or "call", turn_id)
                 wrapper = {}
             else:
@@ -163,7 +163,9 @@ class _ContentsReader:
 
         def compose_wrapper(role: str) -> dict[str, Any]:
             if previous is None:
+                # A result that begins a content would else join the results before it.
                 return extras | ({"joined": False} if role == "result" else {})
+            # Results join each other by themselves, all else has to say that it shared a content.
             both_results = previous == role == "result"
             return {} if both_results else {"joined": True}
 

@@ -47,6 +47,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     reason = _find_reason(origin, parts, ledger)
     body: dict[str, Any] = {}
     blocked = (rest.get("promptFeedback") or {}).get("blockReason")
+    # Where the prompt was blocked, there is no candidate at all.
     if parts or not blocked or blocked != reason:
         candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}}
         candidate |= {} if reason is None else {"finishReason": reason}

@@ -46,6 +46,7 @@ def nativize_controls(
                 body = merge(body, {"thinking": budget})
             case "reasoning_summary":
                 shown = {"type": "adaptive", "display": DISPLAYS.get(str(value), value)}
+                # What was said of thinking before, such as a budget, counts more than adaptive.
                 body["thinking"] = merge(shown, body.get("thinking", {}))
             case "parallel_invocations":
                 body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not value}

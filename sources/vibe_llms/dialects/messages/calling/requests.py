@@ -17,6 +17,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, extras = draft.parts, draft.extras
     body: dict[str, Any] = {"model": draft.attributes.address.name or draft.request.model}
     schema = nativize_schema(draft.request.schema)
+    # Later ones win: last come the caller's own words in this protocol.
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)
     _complete_choice(body, extras.get("tool_choice"), draft.ledger)

@@ -35,6 +35,7 @@ class Sound:
     def produce_content(self) -> AudioContent:
         """Returns the whole. Raises ValueError where the data are no base 64."""
         try:
+            # Piece by piece, as each may end with padding of its own.
             data = b"".join(base64.b64decode(piece) for piece in self.data)
         except binascii.Error as error:
             raise ValueError("the sound is not in base 64") from error
