@@ -146,6 +146,7 @@ class Catalogue:
             for place, model in models
             if f"-{nearest}-" in f"-{model.name.lower()}-"
         ]
+        # Not by their names as well: among equals the order of the data stays.
         return [address for *_, address in sorted(found, key=lambda each: each[:2])]
 
     def _survey_names(self) -> set[str]:
@@ -172,7 +173,7 @@ class Catalogue:
         for directory in (*shipped, *self.plugin_directories.get(provider, ())):
             folder = ProviderFolder(directory=directory, findings=findings)
             rules += folder.read()
-            default_model = folder.default_model or default_model
+            default_model = folder.default_model or default_model  # a plugin's replaces ours
             names += folder.names
             prefixes += folder.prefixes
         written, mistakes = self._overridden

@@ -140,6 +140,7 @@ class RuleReader:
         )
 
     def _check_key(self, key: str, table: Mapping[str, object], path: KeyPath) -> None:
+        # A dot leads into a control, as in `temperature.maximum`.
         if "." in key:
             self.tables.report((*path, key), "A key may not contain a dot.")
         if key in KEYS_BY_NAME or key in _access_table(table, "controls"):

@@ -134,6 +134,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
 
     def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[_Native]:
         """Translates a request, without what the model does not take where that is allowed."""
+        # What names no protocol is the caller's own, for whichever vendor is asked.
         is_spoken = request.native is not None and not request.native.protocol
         if not (request.lenient or is_spoken):
             return self.nativize(request, streaming=streaming)

@@ -37,7 +37,7 @@ def keep_key(provider: str, directory: Path, key: Secret) -> str:
         if keyring is not None:
             keyring.set_password(SERVICE, provider, key.reveal())
             _write(directory / _MARK, b"")
-            (directory / _FILE).unlink(missing_ok=True)
+            (directory / _FILE).unlink(missing_ok=True)  # until now it was the only copy
             return "the system's keyring"
         _write(directory / _FILE, key.reveal().encode("ascii"))
         (directory / _MARK).unlink(missing_ok=True)
@@ -47,7 +47,7 @@ def keep_key(provider: str, directory: Path, key: Secret) -> str:
             path=str(directory),
             detail=f"The key of {provider} cannot be kept: {text.replace(key.reveal(), '***')}.",
             remedy="Put it into a variable, or into a file that api_key_file names.",
-        ) from None
+        ) from None  # it may hold the key
     return f"{directory / _FILE}, which only you can read"
 
 

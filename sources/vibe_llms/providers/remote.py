@@ -366,6 +366,7 @@ class RemoteModel(ModelBase[JsonObject]):
             except BaseException:  # cancelled, mostly
                 await finish(close_quietly(source, provider))
                 raise
+            # One that is too long goes the long way, on which the limit is told of.
             if said is not None and len(said.text) <= self._limits.content_characters:
                 return UsualAnswer(
                     said, provider=provider, protocol=self.protocol, request_id=source.request_id

@@ -38,6 +38,7 @@ class VendorTokenizer(EstimatingTokenizer):
         try:
             return await self._ask(path, body, model)
         except (ProviderError, TransportError) as error:
+            # Where nobody can be reached, or nobody counts, an estimate is better than nothing.
             if isinstance(error, ProviderError) and not _is_lacking(error):
                 raise
             return await super().count_request(request, model)

@@ -51,6 +51,7 @@ def _find_in_environment(url: str) -> str | None:
     if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     name = f"{parts.scheme}_proxy" if known.get(parts.scheme) else "all_proxy"
+    # Without a scheme it is HTTP, as other programs read these variables, too.
     secret = Secret(proxy if "://" in proxy else f"http://{proxy}")
     return _ensure_proxy(secret, name.upper()).reveal()
 

@@ -194,7 +194,7 @@ class _PerformanceSource:
             if fault.kind == "cut":
                 return None
             if fault.kind == "stall":
-                await asyncio.get_running_loop().create_future()
+                await asyncio.get_running_loop().create_future()  # which nobody completes
             if fault.kind != "garbage":
                 raise ProviderError(
                     provider="scripted",

@@ -81,6 +81,7 @@ def tells_failure(body: Mapping[str, Any], *, amid: bool = False) -> bool:
         amid: An answer has begun before it: then a word beside it need not be of a failure.
     """
     base = body.get("base_resp")
+    # MiniMax answers 200, and says here whether that is true; 0 is success.
     if isinstance(base, Mapping) and base.get("status_code"):
         return True
     said = (body.get(name) for name in ("error", *_SPELLINGS))

@@ -78,6 +78,7 @@ def _compose(offer: Offer) -> dict[str, Any]:
         native.setdefault(field, []).append(tool.get(_LEGACY, tool))
     if choice == "auto" or not native:  # what silence means
         return native
+    # All of them are of the old kind, whose choice has a field of its own.
     if "tools" not in native:
         native["function_call"] = choice if choice in CHOICES else {"name": choice}
     elif choice in tools:
@@ -102,6 +103,7 @@ def nativize_schema(
     quirks = quirks or Quirks()
     if schema is None:
         return Translation({})
+    # Any object will do: for that there is a form which needs no schema.
     if schema == {"type": "object"}:
         return Translation({"response_format": {"type": "json_object"}})
     if quirks.schema_form == "structured_outputs":

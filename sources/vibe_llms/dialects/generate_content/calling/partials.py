@@ -66,6 +66,7 @@ def _read_path(path: str) -> list[str | int]:
         name, index, *quoted = found.groups()
         steps.append(int(index) if index is not None else name or quoted[0] or quoted[1] or "")
         position = found.end()
+    # The arguments are an object, in which nothing stands at a number.
     if not steps or position < len(path) or isinstance(steps[0], int):
         raise ValueError(f"The path {path!r} leads nowhere.")
     return steps

@@ -25,6 +25,7 @@ def write_answer(
         extras: What the vendor's own item says, where the result came as one.
     """
     if extras.get("type") == kind:
+        # The vendor's own item says more than our words for it, which hold where they were changed.
         if _is_untouched(result, extras):
             name = "approval_request_id" if kind == "mcp_approval_response" else "call_id"
             return {**extras, **({name: result.invocation_id} if extras.get(name) else {})}
@@ -45,7 +46,7 @@ def _write_new(kind: str, result: ResultCanister, path: str, ledger: Ledger) -> 
     item: dict[str, Any] = {"type": kind, "call_id": result.invocation_id}
     text = _write_text(result, path, ledger)
     if kind == "shell_call_output":
-        outcome = {"type": "exit", "exit_code": int(result.is_error)}
+        outcome = {"type": "exit", "exit_code": int(result.is_error)}  # no other code is known
         item["output"] = [{"stdout": text, "stderr": "", "outcome": outcome}]
     elif kind == "local_shell_call_output":
         item = {"type": kind, "id": result.invocation_id, "output": text}

@@ -356,6 +356,7 @@ class ItemsTable:
         if key == NOWHERE:
             return state
         before = self._by_place.get(key)
+        # Another item is in its place: of the former nothing more will be heard.
         if before is not None and not before.is_done:
             self._close(before)
         self._by_place[key] = state
@@ -368,14 +369,14 @@ class ItemsTable:
         if state is None and not isinstance(place, int):
             state = self._find_id(event.get("item_id"))
             if state is None and self._order and not self._order[-1].is_done:
-                state = self._order[-1]
+                state = self._order[-1]  # neither place nor id: it goes on
         return state or self._open(place, event.get("item_id"))
 
     def _find_id(self, identity: Any) -> _Item | None:
         if not isinstance(identity, str):
             return None
         named = [state for state in self._order if state.id == identity]
-        return next((state for state in reversed(named) if not state.is_done), None)
+        return next((state for state in reversed(named) if not state.is_done), None)  # ids repeat
 
     def _access(self, state: _Item, kind: ContentKind, place: int) -> Growing:
         """Returns a content, which begins with this where it has to."""
