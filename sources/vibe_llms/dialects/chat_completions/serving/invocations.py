@@ -24,6 +24,7 @@ def normalize_invocables(
     invocables: list[InvocableDescription] = []
     names: set[str] = set()
     for tool in native.get("tools") or ():
+        # A tool with the name of a choice, such as `none`, could not be chosen.
         invocables.append(_normalize_tool(tool, names | {*CHOICES}))
         names.add(invocables[-1].name)
     for function in native.get("functions") or ():
@@ -75,7 +76,7 @@ def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> Inv
 
 def _normalize_choice(native: Mapping[str, Any]) -> str:
     choice: Any = native.get("tool_choice") or native.get("function_call") or "auto"
-    if choice == "any":
+    if choice == "any":  # Mistral's word
         return "required"
     if isinstance(choice, str):
         return choice if choice in CHOICES else "auto"

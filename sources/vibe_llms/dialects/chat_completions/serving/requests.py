@@ -21,7 +21,7 @@ from vibe_llms.plain import JsonObject, JsonValue
 
 SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "frequency_penalty": ("frequency_penalty",),
-    "max_tokens": ("max_completion_tokens", "max_tokens"),
+    "max_tokens": ("max_completion_tokens", "max_tokens"),  # of both, the newer one counts
     "min_p": ("min_p",),
     "parallel_invocations": ("parallel_tool_calls",),
     "presence_penalty": ("presence_penalty",),
@@ -104,7 +104,7 @@ def normalize_controls(
             continue
         value = native[field]
         if name == "stop" and isinstance(value, str):
-            value = [value]
+            value = [value]  # one may stand by itself
         if fits_control(name, value, attributes):
             controls[name] = value
     return Translation(controls)

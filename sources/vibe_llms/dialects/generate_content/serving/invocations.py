@@ -58,7 +58,7 @@ def _read_choice(given: Mapping[str, Any], names: set[str]) -> str:
     match str(given.get("mode", "")).upper():
         case "NONE":
             return "none"
-        case "ANY" if len(allowed) == 1 and allowed[0] in names:
+        case "ANY" if len(allowed) == 1 and allowed[0] in names:  # of several, no word says so
             return str(allowed[0])
         case "ANY" if names:
             return "required"

@@ -93,6 +93,7 @@ def _take_reasoning(
     if isinstance(effort, str) and fits_control("reasoning_effort", effort, attributes):
         if adaptive and kind == "adaptive":
             take(rest, ("thinking", "type"))
+        # Such a model is asked to think by our control, which an effort alone does not ask for.
         if not adaptive or kind == "adaptive":
             take(rest, ("output_config", "effort"))
             taken["reasoning_effort"] = effort

@@ -25,6 +25,7 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 from vibe_llms.plain import JsonObject
 
+# Two words say that it was paused: the one that says no more stands for both.
 _WORDS: Final = {reason: word for word, reason in STOP_REASONS.items() if word != "compaction"} | {
     StopReason.FAILED: "max_tokens",
     StopReason.FILTERED: "refusal",

@@ -93,7 +93,7 @@ class _MessagesReader:
         path: str,
     ) -> Iterator[AnyCanister]:
         turn_id = produce_identity()
-        self._pending.clear()
+        self._pending.clear()  # results answer the last turn alone
         thinking = message.get("thinking")
         if thinking:
             contents.insert(0, ReasoningContent(text=thinking))
@@ -134,6 +134,7 @@ class _MessagesReader:
 
     def _answer(self, given: str | None, name: str | None) -> _Pending | None:
         """Finds the invocation which a result answers: by id, then by name, then by order."""
+        # A client cannot know the ids that were made up here, and so may give others.
         candidates = [item for item in self._pending if not given or item.is_made_up]
         by_id = [item for item in self._pending if item.invocation_id == given]
         by_name = [item for item in candidates if item.name == name]
