@@ -244,6 +244,7 @@ class _Checker:
             if check is None:
                 continue
             found[node.id] = check
+            # Several nodes may run the same task, whose mistakes are told once.
             self._errors += (each for each in check.errors if each not in self._errors)
             self._warnings += (each for each in check.warnings if each not in self._warnings)
         return found
@@ -263,6 +264,7 @@ class _Checker:
             self._report([(DIAGRAM, _fault(node, Rule.SUBFLOW, message))])
             return None
         variables = trail.variables.union(task.variables, {INPUT})
+        # What a file may refer to depends on the way to it: it is looked at once for each such set.
         key = (file, variables)
         if key not in trail.known:
             if len(trail.known) >= _FILES:

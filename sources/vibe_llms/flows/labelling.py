@@ -78,6 +78,8 @@ def style_edges(diagram: Diagram, styles: Mapping[int, str]) -> Iterator[str]:
     """Yields the lines that give edges styles, beside those that they have."""
     alike: dict[str, list[int]] = {}
     for number, style in styles.items():
+        # One linkStyle replaces another, so that the former styles are said again; fill:none
+        # Mermaid adds by itself.
         kept = [each for each in diagram.edges[number].styles if each != "fill:none"]
         whole = ",".join([*(each.replace(",", "\\,") for each in kept), style])
         alike.setdefault(whole, []).append(number)

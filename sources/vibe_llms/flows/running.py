@@ -112,12 +112,13 @@ class TaskRun:
         application = self.adapter.application
         reading, predicates = await self._survey()
         known = Surroundings(variables=self.given, predicates=predicates)
-        check = await asyncio.to_thread(check_task, reading, known)
+        check = await asyncio.to_thread(check_task, reading, known)  # reads the files of subflows
         try:
             check.access_flow()  # before anything is connected
             encode_document(self.given)  # else a prompt would fail of it, or the log
             async with self._connect(check.task) as registry:
                 known = attrs.evolve(known, tools=_survey_tools(registry))
+                # Once more, with the tools that are there now.
                 check = await asyncio.to_thread(check_task, reading, known)
                 check.access_flow()
                 llm = check.task.resource_llm

@@ -91,6 +91,7 @@ def find_sign(response: str, category: str = "") -> Sign:
     value = find_json(response, lambda value: isinstance(value, Mapping))
     if isinstance(value, Mapping) and (told := _read_members(value)) is not None:
         return told
+    # Models write apostrophes as printers do; the words above have plain ones.
     return _read_words(response.replace("\u2019", "'"))
 
 
@@ -129,7 +130,7 @@ def _read_words(text: str) -> Sign:
     if not spots:
         evidence = "The flow came to its end, and nothing in its final response says otherwise."
         return Sign(is_good=True, confidence=0.6, evidence=evidence)
-    last = spots[-1]
+    last = spots[-1]  # a response ends with its conclusion
     is_contested = len(set(map(_is_good, spots))) > 1
     negated = "negated " if last.is_negated else ""
     evidence = f"{last.word!r} is {negated}in {quote(text, last.start, last.end)}."

@@ -70,6 +70,8 @@ def _walk(
             _take_acts(walk, place, {acting[name]: name} if name in acting else {})
             if name in flow.joins:
                 _take_acts(walk, place, inner.get(name, {}))
+                # An inner split was walked already: one edge from it to its join stands for all of
+                # it.
                 stepped = flow.joins[name]
                 over = flow.leaving[name][0]
                 pending.append(

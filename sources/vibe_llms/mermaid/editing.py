@@ -111,6 +111,7 @@ def set_label(diagram: Diagram, node: str, text: str) -> Diagram:
     wanted = _replace_node(diagram, attrs.evolve(old, label=Label(text), shape=shape))
     edits: list[Edit] = []
     if use and "label" in values:
+        # Without labelType it would be Markdown.
         edits = [_edit_attributes(use, {**values, "label": text, "labelType": "string"})]
     elif use:
         edits = [_edit_brackets(use, use.shape or "square", Label(text))]
@@ -214,6 +215,7 @@ def _reduce(
         tooltips={id_: text for id_, text in diagram.tooltips.items() if id_ not in nodes},
     )
     others = [*rename(diagram, names), *renumber(diagram, numbers)]
+    # First without what is left over and says nothing; where that changes more, with it.
     tidy, whole = (
         [*Remainder(diagram, edges, gone, is_tidy=is_tidy).edit(), *others]
         for is_tidy in (True, False)
@@ -223,6 +225,7 @@ def _reduce(
 
 def _commit(diagram: Diagram, wanted: Diagram, *candidates: Iterable[Edit]) -> Diagram:
     """Returns the first of several ways to write it that is read as what is wanted."""
+    # What Mermaid makes of an edited text is read, and not guessed.
     for edits in candidates:
         try:
             found = parse_diagram(_apply(diagram, edits), diagram.name)
@@ -254,6 +257,7 @@ def _find(known: Mapping[str, T], kind: str, name: str) -> T:
 
 
 def _find_edge(diagram: Diagram, id_: str) -> int:
+    # Of edges with one id the first is meant.
     numbers = {edge.id: n for n, edge in reversed(list(enumerate(diagram.edges)))}
     return _find(numbers, "edge", id_)
 

@@ -37,6 +37,7 @@ def read_line(text: str) -> Line:
     if line.startswith("~"):
         stroke = "invisible"
     if dots := line.count("."):
+        # Each dot counts; the hyphens around them do not.
         stroke, length = "dotted", dots
     return Line(type_, stroke, length)
 

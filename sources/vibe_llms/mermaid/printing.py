@@ -47,7 +47,7 @@ def write_label(label: Label) -> str:
     """Returns what stands between brackets or pipes."""
     opening, closing = _QUOTES[label.kind]
     text = _hide_colons(_SPECIAL[label.kind].sub(_name, label.text))
-    return f"{opening}{text or ' '}{closing}"
+    return f"{opening}{text or ' '}{closing}"  # Mermaid reads no empty label
 
 
 def _hide_colons(text: str) -> str:
@@ -115,6 +115,7 @@ def write_link(edge: Edge) -> str:
     """Returns what stands between the two nodes of an edge."""
     id_ = f"{edge.id}@" if edge.has_own_id else ""
     if edge.length is None:
+        # Ends that contradict each other can only be written around a label.
         label = write_label(edge.label or Label("", LabelKind.TEXT))
         return f"{id_}x-- {label} --o"
     end = edge.type.removeprefix("double_")

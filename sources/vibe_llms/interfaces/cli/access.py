@@ -39,6 +39,7 @@ def load_application(*, yes: bool = False, **command_line: Any) -> Application:
     from vibe_llms.interfaces.cli.consent import TerminalConsent
     from vibe_llms.interfaces.cli.progress import TerminalProgress
 
+    # No --yes leaves it to the configuration.
     configuration = load_configuration(yes=yes or None, **command_line)
     return Application(
         configuration,

@@ -31,6 +31,7 @@ class _Completed(click.ParamType[str]):
     ) -> list[CompletionItem]:
         from vibe_llms.interfaces.cli import completing
 
+        # Surveys ask click for what else stands in the line; the context does not end with that.
         with ctx.scope(cleanup=False):
             survey = getattr(completing, f"survey_{self._survey}")
             found = completing.complete_safely(survey, incomplete)
@@ -123,7 +124,7 @@ def continue_option(function: _Function) -> _Function:
         "continued",
         type=CONVERSATION,
         is_flag=False,
-        flag_value="",
+        flag_value="",  # what it has where its value is missing
         metavar="[ID]",
         help="Go on with a conversation; without ID, with the newest.",
     )
@@ -193,7 +194,7 @@ def model_options(function: _Function) -> _Function:
         strict_option,
         lenient_option,
     ]
-    for option in reversed(options):
+    for option in reversed(options):  # the last to be applied is the first in the help
         function = option(function)
     return consent_option(function)
 

@@ -177,7 +177,7 @@ class ConversingPromises(ComposingPromises):
     async def test_cancelling_passes_through(self, world: World) -> None:
         """A task that is cancelled while it waits for an answer ends as cancelled."""
         task = asyncio.ensure_future(world.ask(self.ask_for_words()))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # it has begun when it is cancelled
         task.cancel()
 
         with expect(
@@ -282,6 +282,7 @@ def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
         for name in ("id", "timestamp", "turn_id", "origin", "native"):
             fields.pop(name, None)
         if "invocation_id" in fields:
+            # Ids are new each time; which belong together is not.
             fields["invocation_id"] = numbers.setdefault(fields["invocation_id"], len(numbers))
         fields["content"] = [
             content.type  # a signature is new each time

@@ -111,4 +111,4 @@ def load_manager(
         "VIBE_LLMS_DIRECTORIES_CACHE": str(directory / "cache"),
     }
     configuration = load_configuration(environment=environment, working_directory=directory)
-    return PluginManager(configuration=configuration, clock=HurriedClock())
+    return PluginManager(configuration=configuration, clock=HurriedClock())  # retries take no time

@@ -125,6 +125,7 @@ def _is_standard_input(path: Path) -> bool:
     import sys
 
     try:
+        # A file that standard input was redirected from can be looked through beforehand.
         return not path.is_file() and os.path.samestat(path.stat(), os.fstat(sys.stdin.fileno()))
     except (OSError, ValueError):
         return False
@@ -140,7 +141,7 @@ async def _perform(
     account = Account()
     try:
         await _work(channel, source, total, account, options)
-    except BaseException:
+    except BaseException:  # Ctrl-C as well
         _tell_how_to_go_on(channel, output)
         raise
     finally:
@@ -203,12 +204,13 @@ async def _work(
 
     is_shown = channel.journal is None
     items = channel.run(source, ordered=is_shown and options["ordered"], stored=False, total=total)
+    # Who leaves early ends what is under way at once, and not when garbage is collected.
     async with show_progress(channel, account), aclosing(items):
         async for item in items:
             account.add(item)
             if is_shown:
                 sys.stdout.write(encode_item(item).decode())
-                sys.stdout.flush()
+                sys.stdout.flush()  # whoever reads a pipe waits for each line
 
 
 def _tell_how_to_go_on(channel: BatchChannel[Any], output: str) -> None:
@@ -234,6 +236,7 @@ def _tell_end(channel: BatchChannel[Any], account: Account, output: str, *, as_j
     if as_json:
         summary = encode_summary(tally, account, None if is_shown else output)
         if is_shown:
+            # Standard output has the answers.
             sys.stderr.write(json.dumps(summary) + "\n")
         else:
             write_json(summary)
