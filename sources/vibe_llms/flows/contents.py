@@ -125,6 +125,7 @@ class RegistryContents:
             RequestError: Some cannot be had; names each with its address, why, and what to do.
         """
         ordered = sorted(set(names))
+        # All errors are told at once, and nothing is still being fetched when this returns.
         found = await asyncio.gather(*map(self._acquire, ordered), return_exceptions=True)
         for each in found:
             if isinstance(each, BaseException) and not isinstance(each, ConverseError):
@@ -202,6 +203,7 @@ def _read_path(address: str) -> str:
 def _read_file(address: str, folder: Path | None) -> str:
     """Reads a file beneath the folder. Raises Refusal."""
     assert folder is not None
+    # By descriptors, as models' files are: no link leads out of the folder on the way.
     grants = Grants("task", [produce_grant(os.fspath(folder), False, Path.cwd())])
     try:
         grants.open()

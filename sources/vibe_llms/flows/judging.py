@@ -61,6 +61,7 @@ async def judge_category(judge: Judge, response: str, descriptions: Mapping[str,
     Args:
         descriptions: What each means, by its name; empty where the name says it.
     """
+    # A category may be called none itself.
     none = NONE if all(normalize(name) != NONE for name in descriptions) else "none of these"
     words = [f"- {name}: {text}" if text else f"- {name}" for name, text in descriptions.items()]
     question = (

@@ -78,7 +78,7 @@ class _RunPage:
                 title=task.goal.description,
                 mark=compose_mark(*_describe_whole(course)),
                 facts=self._survey_facts(),
-                diagram=annotate(task.flow_diagram.mermaid, course, {}),
+                diagram=annotate(task.flow_diagram.mermaid, course, {}),  # page.css has the looks
                 hint="Choose a node to see what was said there.",
                 legend=_LEGEND,
                 nodes=self.anchors,
@@ -164,6 +164,7 @@ class _RunPage:
         ]
         for purpose, identity in visit.conversations.items():
             parts += self._compose_conversation(purpose, identity)
+        # Else the conversation of the visit has it already.
         if finished and finished.response and "" not in visit.conversations:
             parts.append(f'<div class="plain" dir="auto">{escape(finished.response)}</div>')
         if finished and finished.category:

@@ -131,6 +131,7 @@ class _Reader:
         if self.depth > DEEPEST:
             self.fail(f"is inside of more than {DEEPEST} others")
         column = self.column()
+        # Tabs may separate, and indent nothing: behind one no collection can begin.
         if self.is_after_tab():
             value = self.read_scalar(parent + 1)
         elif _ITEM.match(self.text, self.position):
@@ -170,6 +171,7 @@ class _Reader:
                 if values:
                     break
                 return self.read_scalar(indent)
+            # A key ends in the line in which it began.
             if self.line() != line or not self.accept(_COLON):
                 if values:
                     self.fail("begins no key: write each as name: value, on its own line", begin)
@@ -188,7 +190,7 @@ class _Reader:
         elif self.indent() > column:
             value = self.read_block(column)
         elif self.indent() == column and _ITEM.match(self.text, self.position):
-            value = self.read_sequence(column)
+            value = self.read_sequence(column)  # items may stand no further right than their key
         else:
             return None
         return None if isinstance(value, _Nothing) else value

@@ -74,7 +74,7 @@ def classify_error(error: BaseException) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return ExitCode.INTERRUPTED
-    for cls in type(error).__mro__:
+    for cls in type(error).__mro__:  # from the class itself to those that it is derived from
         if cls in codes:
             return codes[cls]
     return ExitCode.USAGE if isinstance(error, click.ClickException) else ExitCode.DEFECT

@@ -86,7 +86,7 @@ skill_option = click.option(
 
 
 def _explain(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
-    if not is_wanted or context.resilient_parsing:
+    if not is_wanted or context.resilient_parsing:  # a shell that completes parses the line, too
         return
     from vibe_llms.engine.table import write_table
 
@@ -149,7 +149,7 @@ async def open_session(session: ChatSession, options: Mapping[str, Any], screen:
     await session.open()  # before anything is stored
     ensure_allowed(options["allowed"], session.registry)
     text = "\n\n".join(each.strip() for each in instructions if each.strip())
-    if text and text != session.system:
+    if text and text != session.system:  # who goes on has said it before
         session.instruct(text)
 
 

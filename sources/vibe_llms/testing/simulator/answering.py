@@ -180,7 +180,7 @@ async def _send_whole(
     conditions = setting.conditions
     headers["content-type"] = JSON_TYPE
     if "comments" in conditions:
-        data = b"\n\n\n" + data
+        data = b"\n\n\n" + data  # so connections are kept alive
     if {"cut_at_chunk", "stall_at_chunk", "split_bytes"} & conditions.values.keys():
         return await send_stream(request, headers, _deliver_slowly(data, conditions))
     return _respond_bytes(data, 200, JSON_TYPE, headers)
@@ -225,5 +225,6 @@ def _respond_complaint(complaint: Complaint, route: Route, setting: Setting) -> 
         headers["retry-after"] = str(complaint.retry_after)
     if complaint.status in (429, 500, 503, 529):
         headers["x-should-retry"] = "true"
+    # Faults are of answers alone.
     data = encode_json(face.complain(complaint, setting), Conditions())
     return _respond_bytes(data, face.map_status(complaint), JSON_TYPE, headers)

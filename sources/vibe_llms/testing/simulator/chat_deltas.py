@@ -47,6 +47,7 @@ def produce_deltas(
                 yield {"annotations": [_annotate(cite, len(text)) for cite in citations]}
         case Refuse(text):
             for piece in [text] if whole else split_text(text, conditions):
+                # Mistral knows no refusals: they are texts.
                 yield {"refusal": piece} if "mistral" not in conditions else {"content": piece}
         case Invoke():
             yield from _invoke(part, identity, index, setting, whole)
@@ -81,6 +82,7 @@ def _think(text: str, setting: Setting, whole: bool) -> Iterator[dict[str, Any]]
                 delta["reasoning_details"] = [_detail(piece, text if whole else None)]
             if delta:
                 yield delta
+    # In a stream the signature comes last, without a text.
     if "reasoning_details" in conditions and not whole:
         signed = {**_detail("", text)}
         del signed["text"]

@@ -109,6 +109,7 @@ def _check_turns(contents: list[Any]) -> None:
             merged[-1]["parts"] = [*merged[-1]["parts"], *content["parts"]]
         else:
             merged.append({"role": role, "parts": list(content["parts"])})
+    # Nothing stands before the first turn and behind the last: these calls have no results.
     for before, content in zip([{}, *merged], [*merged, {}], strict=True):
         calls, responses = _pick(before, "functionCall"), _pick(content, "functionResponse")
         require(

@@ -124,7 +124,7 @@ def _ground(turn: ScriptedAnswer, sources: list[Cite]) -> dict[str, Any]:
     for part in turn.parts:
         if not isinstance(part, Say):
             continue
-        end = start + len(part.text.encode())
+        end = start + len(part.text.encode())  # Google counts bytes, and not characters
         if part.citations:
             indices = [sources.index(cite) for cite in part.citations]
             segment = {"startIndex": start, "endIndex": end, "text": part.text}
@@ -154,6 +154,7 @@ def _produce_parts(
                 for piece in [text] if whole else split_text(text, conditions):
                     yield [{"text": piece}]
                 thoughts = any(isinstance(other, Think) for other in turn.parts)
+                # In a stream the signature of a text comes on an empty one behind it.
                 if part is texts[-1] and thoughts and not whole:
                     yield [{"text": "", "thoughtSignature": sign(ask.model, kind="gemini-text")}]
             case Invoke():

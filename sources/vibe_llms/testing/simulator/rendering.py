@@ -56,13 +56,14 @@ def split_text(text: str, conditions: Conditions) -> Iterable[str]:
         return [text]
     if "many_events" in conditions:
         return iter(text)
-    return re.findall(r"\s*\S+|\s+\Z", text)
+    return re.findall(r"\s*\S+|\s+\Z", text)  # each piece with the space before it
 
 
 def split_arguments(text: str, conditions: Conditions) -> list[str]:
     """Cuts arguments into pieces, in the middle of words and numbers."""
     if "whole_arguments" in conditions:
         return [text]
+    # No arguments are one piece as well.
     return [text[start : start + 7] for start in range(0, len(text), 7)] or [""]
 
 

@@ -254,7 +254,7 @@ class PlainOutput:
         if kind != self._kind and self._kind:
             self._end_line()
         self._kind, self._last = kind, text
-        if is_terminal:
+        if is_terminal:  # files and pipes get it as it is
             text = sanitize(text)
         self._out.write(style(text, "dim", stream=self._out) if kind == "reasoning" else text)
         self._out.flush()

@@ -91,7 +91,7 @@ def examine(form: ImporterSpecification, path: Path) -> int:
     count = 0
     with _show_count() as show:
         for found in read_document(form, path):
-            ensure_identity(found.value.id)
+            ensure_identity(found.value.id)  # names of files are made of it
             count += 1
             show(f"{count:,} conversations read")
     if not count:
@@ -165,7 +165,7 @@ def _store_anew(store: ConversationStore, conversation: Conversation) -> None:
 
     try:
         conversation.save(store)
-    except BaseException:
+    except BaseException:  # Ctrl-C as well: a half would look whole
         with suppress(StoreError):
             store.delete(conversation.id)
         raise

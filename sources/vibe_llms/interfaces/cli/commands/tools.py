@@ -166,7 +166,7 @@ async def _call(
         for content in outcome.contents:
             write(getattr(content, "text", None) or f"[{content.type}]")
     if outcome.is_error:
-        raise SystemExit(1)
+        raise SystemExit(1)  # the result has said what went wrong
 
 
 async def _approve(
@@ -178,6 +178,7 @@ async def _approve(
     from vibe_llms.interfaces.cli.keyboard import can_ask
     from vibe_llms.invocables.approvals import produce_approval_request, settle
 
+    # Arguments that do not fit are refused later anyway: nobody need be asked about them.
     if not invoker.needs_approval or await invoker.examine(arguments):
         return arguments
     request = produce_approval_request(
@@ -234,6 +235,7 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
                 note(f"{name}: {error}")
         if servers or (not is_named and application.configuration.servers):
             ensembles += await _produce_servers(application, servers or None)
+        # One that fails hides no others.
         async with Registry(ensembles, tolerant=not is_named) as registry:
             yield registry
     finally:
