@@ -85,7 +85,7 @@ def compare_prompts(old: PromptTemplate | None, new: PromptTemplate | None) -> I
     tags = {"-": "del", "+": "ins", " ": ""}
     before, after = (_survey_lines(each) for each in (old, new))
     for line in difflib.ndiff(before, after):
-        if line[0] in tags:
+        if line[0] in tags:  # the others, with a question mark, point into lines
             yield _Line(tag=tags[line[0]], text=line)
 
 

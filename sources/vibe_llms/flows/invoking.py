@@ -97,6 +97,7 @@ def render_arguments(invocation: InvocationTemplate, scope: TemplateScope) -> Js
 
 def _render(template: Template, scope: TemplateScope) -> JsonValue:
     match template.parts:
+        # A variable by itself keeps its kind: a list arrives as a list.
         case (Reference(source="variable", name=name),) if name in scope.variables:
             return scope.variables[name]
         case (Reference(source="loop"),):
@@ -108,7 +109,8 @@ def _read_value(label: str, found: re.Match[str]) -> JsonValue | Template:
     if found.re is _BARE and _SCALAR.fullmatch(found[0]):
         scalar: JsonValue = json.loads(found[0])
         return scalar
-    start = found.start() + (found.re is _QUOTED)
+    start = found.start() + (found.re is _QUOTED)  # behind the opening quote
+    # Quoted values have a group without the quotes, and bare ones none: then all of it counts.
     template = read_template(found[found.re.groups].replace("''", "'"))
     if not template.references and not template.faults:
         return "".join(part for part in template.parts if isinstance(part, str))

@@ -34,6 +34,7 @@ def find_label_faults(
         categories: The names of the task's, also where not all could be read.
         diagram: The way to the diagram in the file.
     """
+    # Reversed, so that of labels that are alike the first in the diagram counts.
     edges = {normalize(edge.label): edge for edge in reversed([*survey_choices(flow)])}
     rules = {normalize(name): name for name in categories}
     expected = {

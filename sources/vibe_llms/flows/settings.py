@@ -61,5 +61,6 @@ class AdapterConfig:
         return {
             field.name: value
             for field in attrs.fields(type(self))
+            # By identity: a number that was chosen may equal the usual one.
             if (value := getattr(self, field.name)) is not field.default
         }

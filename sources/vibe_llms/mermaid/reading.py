@@ -48,6 +48,7 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
     parser = Parser(writing)
     parser.parse()
     problems += [(refusal.place, refusal.message) for refusal in parser.refusals]
+    # Also where statements were refused: all mistakes are told at once.
     builder = Builder()
     builder.build(tuple(parser.statements))
     problems += [(problem.place, problem.message) for problem in builder.problems]

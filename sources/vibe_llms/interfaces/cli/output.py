@@ -233,6 +233,7 @@ def _compose_lines(row: Sequence[str], styles: Sequence[str], *, whole: bool) ->
         room = columns - len(_INDENT if text else "")
         is_last = index == len(row) - 1
         cell = shorten(cell, columns - len(_INDENT)) if is_last and not whole else cell
+        # Words that are too long stay whole: a path in pieces cannot be copied.
         for piece in textwrap.wrap(cell, room, break_long_words=False, break_on_hyphens=False):
             width = measure_text(piece)
             fits = used + 2 + width <= columns

@@ -214,6 +214,7 @@ class StoreContract(HistoryPromises):
         pairs = [say(f"{number} one", f"{number} two") for number in range(8)]
 
         with ThreadPoolExecutor(4) as threads:
+            # Lets the test fail of what a thread raises.
             list(threads.map(lambda pair: store.append("a", pair), pairs))
 
         texts = read_texts(store, "a")

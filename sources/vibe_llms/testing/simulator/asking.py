@@ -103,6 +103,7 @@ def count_request_tokens(*values: object) -> int:
 
 def _collect_texts(value: object) -> str:
     if isinstance(value, str):
+        # What is long and has no spaces is base64, and no text.
         return value if len(value) < 2000 or " " in value[:2000] else value[:64]
     if isinstance(value, Mapping):
         return "".join(_collect_texts(item) for item in value.values())

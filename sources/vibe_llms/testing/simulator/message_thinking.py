@@ -43,6 +43,7 @@ def _check_order(messages: list[dict[str, Any]], body: Mapping[str, Any]) -> Non
             limit is None or limit > budget,
             "`max_tokens` must be greater than `thinking.budget_tokens`.",
         )
+    # Only the last turn has to begin with its thoughts: clients may leave out earlier ones.
     for index, message in enumerate(messages[-2:]):
         kinds = [block["type"] for block in message["content"]]
         thoughts = [i for i, kind in enumerate(kinds) if kind in ("thinking", "redacted_thinking")]

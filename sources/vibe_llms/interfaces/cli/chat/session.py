@@ -382,7 +382,7 @@ class ChatSession:
     def fork(self, from_index: int | None = None) -> None:
         """Goes on in a fork, which shares the first canisters; all by default."""
         self.conversation = self.conversation.fork(from_index)
-        if len(self.conversation):
+        if len(self.conversation):  # one in which nothing was said is not kept
             self._save()
 
     def name(self, name: str) -> None:
@@ -425,7 +425,7 @@ class ChatSession:
         former, self.address = self.address, address
         try:
             await self._ensure_ready()
-        except BaseException:
+        except BaseException:  # Ctrl-C as well
             self.address = former
             raise
 
@@ -451,7 +451,7 @@ class ChatSession:
 
         from vibe_llms.plugins.wants import refuse_wants
 
-        await self._check([UserCanister("?")])
+        await self._check([UserCanister("?")])  # any words will do: nothing is sent
         provider = self.application.resolve_address(self.address).provider
         await asyncio.to_thread(refuse_wants, self.application.plugins, provider)
 

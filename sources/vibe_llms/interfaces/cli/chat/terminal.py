@@ -117,6 +117,7 @@ class TerminalOutput:
         self._splitter = BlockSplitter()
         self._kind = self._settled = ""
         self._is_waiting = True
+        # What is typed meanwhile would stand in the midst of the answer; the prompt shows it later.
         self._echo.silence()
         self._tail.draw(self._render("note", "…"))
 

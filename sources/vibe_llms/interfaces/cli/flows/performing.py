@@ -120,7 +120,7 @@ async def _follow(
 ) -> AsyncIterator[Callable[[object], object]]:
     """Gives what keeps the page of the run while it goes on, where one is wanted."""
     if html is None:
-        yield str
+        yield str  # hears everything, and does nothing
         return
     from vibe_llms.exceptions import StoreError
     from vibe_llms.flows.live_pages import LivePage
