@@ -162,6 +162,6 @@ def write_number(value: float) -> str:
     if not exponent:
         return text
     power = int(exponent)
-    if -7 <= power < 0:
+    if -6 <= power < 0:
         return f"{value:.{len(mantissa.replace('.', '').lstrip('-')) - 1 - power}f}"
     return f"{mantissa.removesuffix('.0')}e{power:+d}"

@@ -11,6 +11,7 @@ from vibe_llms.mermaid import Span, parse_diagram
 from vibe_llms.mermaid.cleaning import clean
 from vibe_llms.mermaid.lexing import END, UNREADABLE, Lexer
 from vibe_llms.mermaid.spans import Writing
+from vibe_llms.mermaid.yaml_scalars import write_number
 
 TEXT = """---
 title: A flow
@@ -115,3 +116,20 @@ def test_yaml_that_no_diagram_has_is_refused_by_name(value: str) -> None:
     for text in (f"graph TD\nA@{{\n label: {value}\n}}", f"---\ntitle: {value}\n---\ngraph TD\nA"):
         with pytest.raises(ConfigurationError, match="is not read in diagrams: quote it"):
             parse_diagram(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (1e-6, "0.000001"),
+        (1.5e-6, "0.0000015"),
+        (1e-7, "1e-7"),
+        (-2.5e-8, "-2.5e-8"),
+        (1e21, "1e+21"),
+        (0.00001234, "0.00001234"),
+        (3.0, "3"),
+    ],
+)
+def test_numbers_are_written_as_javascript_does(value: float, written: str) -> None:
+    """As Node prints them: a number in an attribute becomes a label so."""
+    assert write_number(value) == written
