@@ -8,11 +8,15 @@ nothing is left out.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -131,3 +135,23 @@ def cut_power(world: World, dice: random.Random | None = None) -> None:
             kept = dice.choice([kept, dice.randint(kept, there), there])
         os.truncate(path, kept)
         world.note("synchronized", f"{path.stat().st_size} {path}".encode())
+
+
+def play(victims: Path, path: Path, kind: str, *more: object) -> Counter[str]:
+    """Plays in a process of its own; returns how often what was seen.
+
+    Args:
+        victims: The program that plays.
+        path: A folder for it.
+        kind: How they are killed.
+        more: What else it takes.
+    """
+    done = subprocess.run(
+        [sys.executable, victims, path, kind, *map(str, more)],
+        check=False,
+        timeout=300,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return Counter(json.loads(done.stdout))

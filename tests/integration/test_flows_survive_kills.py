@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import killing
 from properties import STEP
 from vibe_llms.resources import access_data
 
-HERE = Path(__file__).parent
+VICTIMS = Path(__file__).parent / "flow_victims.py"
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists() or not hasattr(os, "fork"),
@@ -29,18 +27,9 @@ KINDS = ("whole", "torn", "powerless")
 def play(
     path: Path, kind: str, *more: str, rounds: int = 0, stride: int = 3 * STEP
 ) -> Counter[str]:
-    """Plays in a process of its own; returns how often what was seen."""
+    """Plays, from a first step on that each kind has for itself."""
     first = 1 + KINDS.index(kind) * STEP if kind in KINDS else 1
-    numbers = map(str, (rounds, first, stride))
-    done = subprocess.run(
-        [sys.executable, HERE / "flow_victims.py", path, kind, *numbers, *more],
-        check=False,
-        timeout=300,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return Counter(json.loads(done.stdout))
+    return killing.play(VICTIMS, path, kind, rounds, first, stride, *more)
 
 
 @pytest.mark.samples

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import killing
 from properties import STEP
 
-HERE = Path(__file__).parent
+VICTIMS = Path(__file__).parent / "run_victims.py"
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists() or not hasattr(os, "fork"),
@@ -26,18 +24,9 @@ KINDS = ("whole", "torn", "powerless", "twice")
 
 
 def play(path: Path, kind: str, rounds: int = 0) -> Counter[str]:
-    """Plays in a process of its own; returns how often what was seen."""
+    """Plays, from a first step on that each kind has for itself."""
     first = 1 + KINDS.index(kind) % STEP if kind in KINDS else 1
-    numbers = map(str, (rounds, first, STEP))
-    done = subprocess.run(
-        [sys.executable, HERE / "run_victims.py", path, kind, *numbers],
-        check=False,
-        timeout=300,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return Counter(json.loads(done.stdout))
+    return killing.play(VICTIMS, path, kind, rounds, first, STEP)
 
 
 @pytest.mark.samples

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -60,12 +59,7 @@ class LivePage:
         self._writing = asyncio.create_task(self._follow())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *details: object) -> None:
         """Saves it for the last time; raises what saving has raised."""
         assert self._writing is not None
         # it is not cancelled: a thread that still saved an older state would have the last word
