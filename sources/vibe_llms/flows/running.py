@@ -20,6 +20,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.flows.acting import Tools
 from vibe_llms.flows.asking import access_model
 from vibe_llms.flows.bounds import FlowBound, bound_flow, check_budget
 from vibe_llms.flows.budgets import Budget, Spending, read_spending
@@ -38,11 +39,11 @@ from vibe_llms.flows.sizing import Provision
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
 from vibe_llms.flows.visiting import Visitor, VisitOutcome, begin_conversation
-from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.codec.canonical import encode_document
+from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.local import open_run
 from vibe_llms.values import define
@@ -102,10 +103,14 @@ class TaskRun:
         except ConverseError as error:
             failure = Finding(place=reading.document.place, message=str(error))
             reading = attrs.evolve(reading, errors=(*reading.errors, failure))
-        check = check_task(reading, known)
+        check = await asyncio.to_thread(check_task, reading, known)
         if check.errors:
             return check
-        return attrs.evolve(check, bound=await self._bound(check, known))
+        # By what is known of the model without asking it, or loading anything for it.
+        application = self.adapter.application
+        asked = application.resolve_address(self.config.model or check.task.resource_llm.address)
+        attributes = application.catalogue.access_attributes(asked)
+        return attrs.evolve(check, bound=await self._bound(check, known.tools or {}, attributes))
 
     async def perform(self) -> AdapterResult:
         """Runs it, or what is left of it; with a mistake in it nothing is sent."""
@@ -147,15 +152,22 @@ class TaskRun:
         predicates = await asyncio.to_thread(survey_predicates, application.plugins)
         return reading, predicates
 
-    async def _bound(self, check: TaskCheck, known: Surroundings) -> FlowBound:
-        """Works out what a run can come to, by what is known of its model without asking it."""
-        application = self.adapter.application
-        asked = application.resolve_address(self.config.model or check.task.resource_llm.address)
+    async def _bound(
+        self, check: TaskCheck, tools: Tools, attributes: ModelAttributes
+    ) -> FlowBound:
+        """Works out what a run can come to at most.
+
+        Args:
+            tools: What may be invoked, by name.
+            attributes: Of the model that is asked.
+        """
+        application, model = self.adapter.application, self.config.model
         provision = Provision(
             max_iterations=self.config.max_iterations,
-            attributes=application.catalogue.access_attributes(asked),
-            model=None if self.config.model is None else str(asked),
-            tools=known.tools or {},
+            attributes=attributes,
+            model=None if model is None else str(application.resolve_address(model)),
+            tools=tools,
+            variables=self.given,
             limits=application.configuration.limits,
         )
         return await asyncio.to_thread(bound_flow, check, provision)
@@ -165,15 +177,9 @@ class TaskRun:
         config = self.config
         if config.max_requests is config.max_tokens is config.max_cost_cents is None:
             return
-        provision = Provision(
-            max_iterations=config.max_iterations,
-            attributes=(await visitor.model.access()).descriptor.attributes,
-            model=None if config.model is None else visitor.model.resolve_address(),
-            tools=_survey_tools(visitor.registry),
-            variables=self.given,
-            limits=visitor.limits,
-        )
-        bound = await asyncio.to_thread(bound_flow, check, provision)
+        descriptor = (await visitor.model.access()).descriptor
+        tools = _survey_tools(visitor.registry)
+        bound = await self._bound(check, tools, descriptor.attributes)
         if findings := check_budget(bound, config, self.reading):
             raise ConfigurationError(findings=tuple(findings))
 
@@ -295,5 +301,5 @@ class TaskRun:
         )
 
 
-def _survey_tools(registry: Registry) -> Mapping[str, Invoker]:
+def _survey_tools(registry: Registry) -> Tools:
     return {each.invoker.name: each.invoker for each in registry.survey()}
