@@ -19,6 +19,7 @@ _LABEL_RULE = (
     ' put the label between double quotes, as in A["…"].'
 )
 _NODE_RULE = "stands where the id of a node must: name the node, as in A --> B."
+_END_RULE = "ends a subgraph, and no node can be called so: call it END, or End."
 
 
 class Brackets(NamedTuple):
@@ -86,7 +87,8 @@ def _skip_spaces(cursor: Cursor) -> bool:
 
 def _parse_use(cursor: Cursor) -> NodeUse:
     start = cursor.token.start
-    id_, id_place = cursor.read_id(_NODE_RULE)
+    rule = _END_RULE if cursor.token.kind == "end" else _NODE_RULE
+    id_, id_place = cursor.read_id(rule)
     opening = cursor.token.start
     shape, class_name = "", ""
     label: Label | None = None

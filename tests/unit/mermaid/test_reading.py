@@ -133,3 +133,13 @@ def test_yaml_that_no_diagram_has_is_refused_by_name(value: str) -> None:
 def test_numbers_are_written_as_javascript_does(value: float, written: str) -> None:
     """As Node prints them: a number in an attribute becomes a label so."""
     assert write_number(value) == written
+
+
+def test_a_node_that_is_called_end_is_told_what_to_be_called() -> None:
+    """It is the first mistake of whoever writes START and END in small letters."""
+    with pytest.raises(ConfigurationError) as caught:
+        parse_diagram("graph TD\n start --> end", "flow.mmd")
+
+    (finding,) = caught.value.findings
+    assert (finding.line, finding.column) == (2, 12)
+    assert "call it END" in finding.message
