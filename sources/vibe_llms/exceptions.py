@@ -21,6 +21,7 @@
     │   └── TransportTimeoutError (TimeoutError)  it kept us waiting longer than a setting allows
     ├── StreamTruncatedError (EOFError)          a stream ended without its terminator
     ├── ProviderError (RuntimeError)             the vendor answered with an error
+    ├── AccessError (PermissionError)            a daemon of ours does not let a client ask this
     ├── StoreError (OSError)                     a conversation cannot be read or written
     │   ├── UnknownConversationError (LookupError)
     │   ├── AmbiguousIdentityError (LookupError)
@@ -42,8 +43,8 @@ from typing import Any, ClassVar, cast
 
 from vibe_llms.facts import Factual
 from vibe_llms.facts import access_facts as access_facts
+from vibe_llms.findings import Finding as Finding
 from vibe_llms.suggestions import suggest
-from vibe_llms.values import frozen
 
 
 class Stage(enum.StrEnum):
@@ -106,29 +107,6 @@ class ConverseError(Factual, Exception):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
-
-
-@frozen(kw_only=True)
-class Finding:
-    """One mistake in something a person wrote.
-
-    Attributes:
-        place: The file, or another word for where the text came from.
-        line: Counted from 1; 0 where the text has no lines.
-        column: Counted from 1; 0 where only the line is known.
-        path: The way to the value there, as ``models[2].pattern``; empty where it is all of it.
-        message: What is wrong, with the nearest right word where there is one.
-    """
-
-    place: str
-    line: int = 0
-    column: int = 0
-    path: str = ""
-    message: str
-
-    def __str__(self) -> str:
-        place = ":".join((self.place, *(f"{each}" for each in (self.line, self.column) if each)))
-        return ": ".join(filter(None, (place, self.path, self.message)))
 
 
 class ConfigurationError(ConverseError, ValueError):
@@ -415,6 +393,28 @@ class ProviderError(ConverseError, RuntimeError):
     def is_retryable(self) -> bool:
         """Whether the same request may succeed later: the vendor knows best, if it says."""
         return self.fault in RETRYABLE_FAULTS if self.should_retry is None else self.should_retry
+
+
+class AccessError(ConverseError, PermissionError):
+    """A daemon of ours does not let a client ask this, or not now.
+
+    Attributes:
+        fault: ``AUTHENTICATION``: nobody knows who asks; ``PERMISSION``: not for them;
+            ``RATE_LIMITED``: not yet; ``QUOTA``: their budget is spent.
+        subject: Who asks, by the name under which they are known; empty where nobody is.
+        retry_after_seconds: When it may be asked again, where waiting helps.
+    """
+
+    WORD: ClassVar[str] = "access"
+    fault: ProviderFault = ProviderFault.PERMISSION
+    subject: str = ""
+    retry_after_seconds: float | None = None
+    stage: Stage = Stage.CONFIGURE
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether waiting helps."""
+        return self.fault is ProviderFault.RATE_LIMITED
 
 
 class StoreError(ConverseError, OSError):

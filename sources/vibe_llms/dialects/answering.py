@@ -1,0 +1,152 @@
+"""What the dialects share where clients are answered in pieces, or with an error.
+
+An error reaches the client of a daemon with the status that makes its library do what is right
+(ask again, wait, ask for a key), and in the words of the protocol that it speaks.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from vibe_llms.events.stream import StreamEvent
+from vibe_llms.exceptions import (
+    AccessError,
+    ConverseError,
+    LimitError,
+    ProviderError,
+    ProviderFault,
+    RequestError,
+    StreamTruncatedError,
+    TranslationLossError,
+    TransportError,
+    TransportTimeoutError,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.messages.losses import Loss
+from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
+
+_STATUSES: Final[Mapping[ProviderFault, int]] = {
+    ProviderFault.AUTHENTICATION: 401,
+    ProviderFault.PERMISSION: 403,
+    ProviderFault.QUOTA: 429,
+    ProviderFault.NOT_FOUND: 404,
+    ProviderFault.INVALID_REQUEST: 400,
+    ProviderFault.BLOCKED: 400,
+    ProviderFault.RATE_LIMITED: 429,
+    ProviderFault.OVERLOADED: 503,
+    ProviderFault.SERVER: 502,
+    ProviderFault.TIMEOUT: 504,
+    ProviderFault.UNKNOWN: 502,
+}
+
+_FAULTS: Final[tuple[tuple[type[ConverseError], ProviderFault, int], ...]] = (
+    (UnknownNameError, ProviderFault.NOT_FOUND, 404),
+    (UnknownConversationError, ProviderFault.NOT_FOUND, 404),
+    (TranslationLossError, ProviderFault.INVALID_REQUEST, 422),
+    (RequestError, ProviderFault.INVALID_REQUEST, 400),
+    (TransportTimeoutError, ProviderFault.TIMEOUT, 504),
+    (TransportError, ProviderFault.SERVER, 502),
+    (StreamTruncatedError, ProviderFault.SERVER, 502),
+)
+"""The first class that fits; whatever else goes wrong is the server's own fault."""
+
+_LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
+    "arguments_characters": (ProviderFault.SERVER, 502),
+    "content_characters": (ProviderFault.SERVER, 502),
+    "event_bytes": (ProviderFault.SERVER, 502),
+    "request_bytes": (ProviderFault.INVALID_REQUEST, 413),
+    "requests": (ProviderFault.OVERLOADED, 503),
+    "response_bytes": (ProviderFault.SERVER, 502),
+    "response_contents": (ProviderFault.SERVER, 502),
+    "waiting_requests": (ProviderFault.OVERLOADED, 503),
+}
+"""By the name of the limit that was reached: the client's, ours, or one that an upstream broke."""
+
+
+@frozen
+class ErrorAnswer:
+    """An error as a client of a protocol is told of it.
+
+    Attributes:
+        status: Of HTTP.
+        body: In the words of the protocol.
+        headers: Such as ``retry-after``.
+    """
+
+    status: int
+    body: JsonObject
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+def classify(error: ConverseError) -> tuple[ProviderFault, int]:
+    """Returns what an error means to a client, and its status of HTTP.
+
+    What an upstream said keeps its status: a 529 arrives as one. An upstream that does not take
+    *our* key is no fault of the client's credentials, but still what it is: 401.
+    """
+    if isinstance(error, AccessError):
+        return error.fault, _STATUSES[error.fault]
+    if isinstance(error, ProviderError):
+        known = error.status is not None and 400 <= error.status <= 599
+        return error.fault, error.status if known and error.status else _STATUSES[error.fault]
+    if isinstance(error, LimitError) and error.limit in _LIMITS:
+        return _LIMITS[error.limit]
+    for kind, fault, status in _FAULTS:
+        if isinstance(error, kind):
+            return fault, status
+    return ProviderFault.SERVER, 500
+
+
+def compose_error_headers(error: ConverseError) -> dict[str, str]:
+    """Returns the headers that an error needs: when to ask again, and whether."""
+    headers = {}
+    seconds: float | None = getattr(error, "retry_after_seconds", None)
+    if seconds is not None and math.isfinite(seconds):
+        headers["retry-after"] = str(math.ceil(seconds))
+    told: bool | None = getattr(error, "should_retry", None)
+    if told is not None:
+        headers["x-should-retry"] = "true" if told else "false"
+    return headers
+
+
+class StreamWriter(abc.ABC):
+    """Writes the events of one response as the bytes that a vendor of the protocol streams.
+
+    Reading what it has written, in any chunking, gives the canisters that came in. The events are
+    those that leave the assembler: a finished content has its item, and the last event the
+    response.
+
+    Args:
+        native: What the client has asked, in its own words: some of it says how to stream.
+        model: The name by which the client knows the model.
+        response_id: The name that the response must have; by default the vendor's, or one that is
+            made up.
+
+    Attributes:
+        losses: What could not be said in this protocol, so far.
+    """
+
+    content_type: ClassVar[str] = "text/event-stream"
+
+    def __init__(
+        self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
+    ) -> None:
+        self._asked = native
+        self._model = model
+        self._response_id = response_id
+        self.losses: list[Loss] = []
+
+    @abc.abstractmethod
+    def write(self, event: StreamEvent) -> bytes:
+        """Returns the frames that an event comes to, whole ones; mostly one, perhaps none."""
+
+    @abc.abstractmethod
+    def fail(self, error: ConverseError) -> bytes:
+        """Returns the frames that tell of an error in the middle of a stream, and are its end."""
