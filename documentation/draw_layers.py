@@ -19,6 +19,7 @@ WORDS = {
     "telemetry": "what it cost",
     "secrets": "do not print",
     "interfaces": "the command line",
+    "daemons": "what runs for long and answers others over the network",
     "flows": "task files whose diagram runs",
     "instruments": "Model, Engine, Prompt, Parser, Channel: what a script talks to first",
     "application": "the one place that builds the object graph",
