@@ -1,0 +1,157 @@
+"""What another vibe-llms answers, streamed or whole, as the events that happened there."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.converse.calling.answers import list_events
+from vibe_llms.dialects.converse.calling.errors import produce_error
+from vibe_llms.dialects.converse.tables import Answer, Ending
+from vibe_llms.dialects.converse.versions import ensure_answered
+from vibe_llms.dialects.decoding import ResponseDecoder
+from vibe_llms.events.stream import (
+    Channel,
+    ContentDeltaEvent,
+    LossEvent,
+    ResponseFinishedEvent,
+    RetryEvent,
+    StreamEvent,
+)
+from vibe_llms.messages.codec.reading import read_json, read_tree
+from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+
+
+class _Piece(msgspec.Struct, tag="content.delta", forbid_unknown_fields=True, gc=False):
+    index: int
+    text: str
+    channel: Channel = "text"
+
+
+_decode_piece: Final = msgspec.json.Decoder(_Piece).decode
+
+
+class Decoder(ResponseDecoder):
+    """Turns the events of a stream, or one whole answer, into events.
+
+    The last event has a response without canisters: how it came to be where it was made. In its
+    metadata, attempts are those that no event has told of, the last one included.
+
+    Args:
+        provider: That was asked; named in errors.
+        model: That was asked; named in errors.
+        request: What was asked.
+    """
+
+    frame = "an event"
+    produce_error = staticmethod(produce_error)
+    relays_errors = True
+    """Whether the errors in an answer are what the other side met, and no fault of the answer."""
+
+    def __init__(self, *, provider: str, model: str = "", request: Request) -> None:
+        super().__init__(provider=provider, model=model)
+        self._request = request
+        self._told_losses: list[object] = []
+        self._told_retries = 0
+        self._last: ResponseFinishedEvent | None = None
+
+    def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
+        """Returns the events of one event of the stream.
+
+        Args:
+            event: The name that the stream gave it.
+
+        Raises:
+            ConverseError: It makes no sense, is in another version, or is the error in which the
+                response ended there.
+        """
+        if event == "content.delta" and self._begun:
+            try:
+                piece = _decode_piece(data)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                pass  # the long way says what is wrong
+            else:
+                return [ContentDeltaEvent(piece.index, piece.text, piece.channel)]
+        with self._explaining:
+            self._read(data, event)
+        return self._take_events()
+
+    def decode_response(self, body: bytes) -> list[StreamEvent]:
+        """Returns the events of a whole answer, to their end. Raises ConverseError."""
+        with self._explaining:
+            self._read_response(body)
+        return [*self._take_events(), *self.finish()]
+
+    def _read_response(self, response: bytes) -> None:
+        self._ensure_version(response)
+        answer: Answer = read_json(response, Answer)
+        self._events += list_events(answer)
+        origin = answer.metadata.origin
+        last = ResponseFinishedEvent(
+            stop_reason=origin.stop_reason,
+            native_stop_reason=origin.native_stop_reason,
+            native=answer.metadata.native,
+        )
+        self._complete(last, Ending(metadata=answer.metadata, losses=answer.losses))
+
+    def _has_ended(self) -> bool:
+        return self.is_complete
+
+    def _is_empty(self) -> bool:
+        return False  # what the other side takes for an answer is one
+
+    def _end(self) -> ResponseFinishedEvent:
+        assert self._last is not None  # complete only with it
+        return self._last
+
+    def _read(self, data: bytes, event: str) -> None:
+        if not self._begun:
+            self._ensure_version(data)
+            self._begun = True
+        match event or _decode_kind(data).type:
+            case "converse":  # the opening
+                pass
+            case "response.finished":
+                fields = msgspec.json.decode(data)
+                ending: Ending = read_tree(fields.pop("response"), Ending, "$.response")
+                self._complete(read_tree(fields, ResponseFinishedEvent), ending)
+            case "response.failed":
+                self._fail(msgspec.json.decode(data))
+            case _:
+                self._take(read_json(data, StreamEvent))
+
+    def _take(self, event: StreamEvent) -> None:
+        if isinstance(event, LossEvent):
+            self._told_losses.append(event.loss)
+        elif isinstance(event, RetryEvent):
+            self._told_retries += 1
+        self._events.append(event)
+
+    def _complete(self, last: ResponseFinishedEvent, ending: Ending) -> None:
+        """Takes the end in, and tells what of it no event has told."""
+        for loss in ending.losses:
+            if loss in self._told_losses:
+                self._told_losses.remove(loss)
+            else:
+                self._events.append(LossEvent(loss=loss))
+        metadata: ResponseMetadata = ending.metadata
+        metadata = attrs.evolve(metadata, attempts=max(metadata.attempts - self._told_retries, 1))
+        response = Response(request=self._request, canisters=(), metadata=metadata)
+        self._last = attrs.evolve(last, response=response)
+        self.is_complete = True
+
+    def _ensure_version(self, data: bytes) -> None:
+        ensure_answered(_decode_kind(data).version, self._provider)
+
+    def _fail(self, body: object) -> NoReturn:
+        raise self.produce_error(body, provider=self._provider, model=self._model)
+
+
+class _Kind(msgspec.Struct):
+    version: Any = None
+    type: str = ""
+
+
+_decode_kind: Final = msgspec.json.Decoder(_Kind).decode

@@ -1,0 +1,46 @@
+"""Errors that the other side met: they come back as what they were there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault
+from vibe_llms.exceptions import CodecError, ConverseError, ProviderFault
+from vibe_llms.messages.codec.reading import read_tree
+
+_REMEDY: Final = "Look whether the address leads to the gateway of another vibe-llms."
+
+
+def read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+    """Reads an error of the other side; whatever else answered has none in this form."""
+    told: Any = body.get("error") if isinstance(body, Mapping) else None
+    if isinstance(told, Mapping) and "stage" in told:
+        try:
+            error: ConverseError = read_tree(told, ConverseError)
+        except CodecError:
+            pass  # of a side so much newer that its errors have another form
+        else:
+            return error
+    fault = find_fault(status)
+    is_elsewhere = fault in (ProviderFault.NOT_FOUND, ProviderFault.INVALID_REQUEST)
+    return Complaint(
+        fault=fault,
+        message=_find_message(body, told, status),
+        status=status,
+        remedy=_REMEDY if is_elsewhere else "",
+    )
+
+
+produce_error: Final = ErrorProducer(read_error)
+
+
+def _find_message(body: object, told: object, status: int | None) -> str:
+    """Returns what a server says that stands in between, such as a proxy."""
+    for said in (told, body):
+        text = said.get("message") if isinstance(said, Mapping) else said
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "replace")
+        if isinstance(text, str) and text.strip():
+            return text.strip()
+    return f"it answered with the status {status} and gave no reason."

@@ -1,0 +1,129 @@
+"""A request as the other side reads it: whole, for translating it is left to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.converse.versions import VERSION
+from vibe_llms.dialects.processors import FunctionProcessor, Processors, nativize_parts
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.messages.codec.reading import read_tree
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.controls import check_controls
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.plain import JsonObject, JsonValue
+
+_REST: Final = (
+    "continuation",
+    "strict",
+    "lenient",
+    "window",
+    "native",
+    "conversation_id",
+)
+"""The fields of a request that no processor writes."""
+
+
+def nativize_request(
+    request: Request,
+    attributes: ModelAttributes,
+    quirks: object = None,
+    *,
+    provider: str = "",
+    streaming: bool = False,
+    processors: Processors | None = None,
+) -> Translation[JsonObject]:
+    """Returns the body: the request, and whether its answer shall be streamed. Nothing is lost.
+
+    Args:
+        attributes: Of the model that is asked; its name is its address on the other side.
+        quirks: There are none.
+        provider: Whose request it is.
+        streaming: Whether the answer shall come piece by piece.
+        processors: Write the parts; by default those of the dialect.
+
+    Raises:
+        ControlError: The model is known to have no such control, or the value is outside its
+            domain.
+    """
+    name = attributes.address.name
+    model = ModelDescriptor(provider=provider, name=name, attributes=attributes)
+    parts = nativize_parts(request, model, processors or produce_processors(quirks))
+    plain = produce_converter().unstructure
+    rest = {field: plain(getattr(request, field)) for field in _REST}
+    body: JsonObject = {
+        "version": VERSION,
+        "stream": streaming,
+        "request": {
+            **parts.messages,
+            "model": name,
+            **parts.controls,
+            **parts.invocations,
+            "schema": request.schema,  # whose order is part of what it says
+            **rest,
+        },
+    }
+    return Translation(body, parts.losses)
+
+
+def produce_processors(quirks: object = None) -> Processors:
+    """Makes the four; tokens are estimated.
+
+    Args:
+        quirks: There are none.
+    """
+    # Not verbatim: the next request has the same fields, but other ids and times.
+    return Processors(
+        controls=FunctionProcessor(_nativize_controls, _normalize_controls),
+        messages=FunctionProcessor(_nativize_messages, _normalize_messages, is_additive=True),
+        invocations=FunctionProcessor(_nativize_invocations, _normalize_invocations),
+    )
+
+
+def _nativize_controls(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    # Known are only those of a model that the other side has told of; of others it knows best.
+    known = model.attributes.controls
+    if known and not request.lenient:
+        check_controls(request.controls, known)
+    return Translation({"controls": produce_converter().unstructure(dict(request.controls))})
+
+
+def _normalize_controls(
+    native: JsonObject, model: ModelDescriptor
+) -> Translation[Mapping[str, JsonValue]]:
+    return Translation(_access(native, "controls"))
+
+
+def _nativize_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    return Translation({"canisters": [msgspec.to_builtins(each) for each in request.canisters]})
+
+
+def _normalize_messages(
+    native: JsonObject, model: ModelDescriptor
+) -> Translation[tuple[AnyCanister, ...]]:
+    return Translation(read_tree(_access(native, "canisters"), tuple[AnyCanister, ...]))
+
+
+def _nativize_invocations(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    plain = produce_converter().unstructure
+    described = [plain(each) for each in request.invocables]
+    return Translation({"invocables": described, "invocation_choice": request.invocation_choice})
+
+
+def _normalize_invocations(
+    native: JsonObject, model: ModelDescriptor
+) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
+    described = read_tree(_access(native, "invocables"), tuple[InvocableDescription, ...])
+    return Translation((described, str(_access(native, "invocation_choice"))))
+
+
+def _access(native: JsonObject, field: str) -> Any:
+    request: Any = native["request"]
+    return request[field]

@@ -1,0 +1,1 @@
+"""What answers another vibe-llms; only what serves clients imports it."""

@@ -1,0 +1,24 @@
+"""Errors for another vibe-llms: it raises what was raised here, and may ask again itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vibe_llms.dialects.answering import ErrorAnswer, classify, compose_error_headers
+from vibe_llms.dialects.converse.versions import VERSION
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.codec.errors import encode_error
+from vibe_llms.plain import JsonObject
+
+
+def nativize_error(error: ConverseError) -> ErrorAnswer:
+    """Returns an error with its class, stage, facts, remedy and causes; what had arrived stays."""
+    _, status = classify(error)
+    body: JsonObject = {"version": VERSION, "error": write_error(error)}
+    return ErrorAnswer(status, body, compose_error_headers(error))
+
+
+def write_error(error: ConverseError) -> JsonObject:
+    """Returns an error as plain data."""
+    written: JsonObject = msgspec.json.decode(encode_error(error))
+    return written

@@ -1,0 +1,27 @@
+"""What another vibe-llms asks, as the request that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vibe_llms.dialects.converse.versions import ensure_asked
+from vibe_llms.exceptions import CodecError, RequestError
+from vibe_llms.messages.codec.reading import read_tree
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
+
+
+def normalize_request(native: Mapping[str, Any]) -> Translation[Request]:
+    """Returns the whole request of a body; its ``stream`` says how the answer shall come.
+
+    Raises:
+        RequestError: It is in another version, or makes no sense.
+    """
+    ensure_asked(native.get("version"))
+    try:
+        request: Request = read_tree(native.get("request"), Request, "$.request")
+    except CodecError as error:
+        place = error.path.removeprefix("$.")
+        raise RequestError(path=place, detail=error.detail, remedy=error.remedy) from error
+    return Translation(request)

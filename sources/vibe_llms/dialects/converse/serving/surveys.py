@@ -1,0 +1,49 @@
+"""How many tokens there are, and which models, for another vibe-llms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from vibe_llms.absence import ABSENT
+from vibe_llms.dialects.converse.versions import VERSION
+from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.models.attributes import TracedValue
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.models.tokens import TokenCount
+from vibe_llms.plain import JsonObject
+
+
+def nativize_count(count: TokenCount) -> JsonObject:
+    """Returns a count of tokens, and how far off it may be."""
+    return {"version": VERSION, **msgspec.to_builtins(count)}
+
+
+def nativize_models(models: Iterable[ModelDescriptor]) -> JsonObject:
+    """Returns models with all that is known of them, and where each fact comes from.
+
+    Not told are the files in which that stands here: they are of no use elsewhere.
+    """
+    return {
+        "version": VERSION,
+        "models": [
+            {"address": str(model), "values": [_write(each) for each in model.attributes.traced]}
+            for model in models
+        ],
+    }
+
+
+def _write(traced: TracedValue) -> JsonObject:
+    provenance = traced.provenance
+    is_removed = traced.value is ABSENT
+    return {
+        "key": traced.key,
+        "control": traced.control,
+        "value": None if is_removed else produce_converter().unstructure(traced.value),
+        "removed": is_removed,
+        "layer": str(provenance.layer),
+        "name": provenance.name,
+        "source": provenance.source,
+        "date": provenance.date,
+    }

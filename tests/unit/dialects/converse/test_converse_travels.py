@@ -1,0 +1,334 @@
+"""What one vibe-llms tells another arrives whole: requests, answers, errors, surveys."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.answers import answers, questions, reduce_origin
+from strategies.messages import errors_of, requests, survey_error_classes
+from vibe_llms.dialects import converse
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    LossEvent,
+    ResponseFailedEvent,
+    ResponseFinishedEvent,
+    RetryEvent,
+    StreamEvent,
+)
+from vibe_llms.exceptions import ControlError, ConverseError, ProviderError, RequestError
+from vibe_llms.facts import access_facts
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import StopReason, UserCanister
+from vibe_llms.messages.codec.envelopes import encode_request
+from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.catalogue import Catalogue
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.models.genera import Genus
+from vibe_llms.models.tokens import TokenCount
+from vibe_llms.providers.assembly import Assembler
+from vibe_llms.wire.sse import SseFramer
+
+UNKNOWN = ModelAttributes(
+    address=ModelAddress("remote", "far:model"), genus=Genus.CONVERSER, controls=(), traced=()
+)
+ASKED = Request(canisters=[UserCanister("Hi.")])
+
+
+@given(request=questions, streaming=st.booleans())
+def test_a_request_arrives_as_it_was_asked(request: Request, streaming: bool) -> None:
+    """Every canister, content, control, invocable and wish; only its model is the other side's."""
+    translation = converse.nativize_request(request, UNKNOWN, streaming=streaming)
+    body = json.loads(msgspec.json.encode(translation.value))
+
+    arrived = converse.normalize_request(body)
+
+    asked = attrs.evolve(request, model="far:model")
+    assert arrived.value == asked
+    assert encode_request(arrived.value) == encode_request(asked)
+    assert body["stream"] is streaming
+    assert not translation.losses + arrived.losses
+
+
+@given(requests)
+def test_the_processors_read_what_they_wrote(request: Request) -> None:
+    """Each its part."""
+    processors = converse.produce_processors()
+    model = ModelDescriptor(provider="remote", name="far:model", attributes=UNKNOWN)
+    body = converse.nativize_request(request, UNKNOWN).value
+
+    assert processors.controls.normalize(body, model).value == request.controls
+    assert processors.messages.normalize(body, model).value == request.canisters
+    described = (request.invocables, request.invocation_choice)
+    assert processors.invocations.normalize(body, model).value == described
+
+
+@given(response=answers)
+def test_a_whole_answer_arrives_as_it_was_given(response: Response) -> None:
+    """With its origin, usage, losses, attempts and the vendor's own words."""
+    body = msgspec.json.encode(converse.nativize_response(response).value)
+    decoder = produce_decoder()
+
+    events = decoder.decode_response(body)
+
+    check_arrival(events, response)
+
+
+@given(response=answers, data=st.data())
+def test_a_stream_says_what_the_whole_answer_says(response: Response, data: st.DataObject) -> None:
+    """In any chunking, with comments in between."""
+    frames = write_stream(tell(response), response)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(frames)), max_size=8)))
+    framer, decoder = SseFramer(Limits()), produce_decoder()
+
+    events: list[StreamEvent] = []
+    for start, end in zip([0, *cuts], [*cuts, len(frames)], strict=True):
+        for frame in framer.feed(frames[start:end]):
+            events += decoder.decode(frame.data, frame.event)
+    events += decoder.finish()
+
+    check_arrival(events, response)
+
+
+def test_retries_and_losses_are_told_once() -> None:
+    """As events where they were events, else at the end; attempts are counted once."""
+    error = ProviderError(provider="far", detail="Busy.", status=429, retry_after_seconds=2)
+    loss, late = (
+        Loss(kind=LossKind.DROPPED, path=path, reason="so") for path in ("canisters[0]", "late")
+    )
+    response = produce_response(losses=[loss, late], attempts=3)
+    told: list[StreamEvent] = [
+        LossEvent(loss=loss),
+        RetryEvent(attempt=2, after_seconds=2.0, error=error),
+    ]
+
+    events = read_stream(write_stream([*told, *tell(response)[:-1]], response))
+
+    assert [each.loss for each in events if isinstance(each, LossEvent)] == [loss, late]
+    retried = next(each for each in events if isinstance(each, RetryEvent))
+    assert access_facts(retried.error) == access_facts(error)
+    assert access_last(events).metadata.attempts == 2  # of three, one was told of
+
+
+@pytest.mark.parametrize("cls", survey_error_classes(), ids=lambda cls: cls.__name__)
+@given(data=st.data())
+def test_an_error_of_any_class_comes_back_equal(
+    cls: type[ConverseError], data: st.DataObject
+) -> None:
+    """Class, stage, facts, remedy and cause; before an answer as within one."""
+    error = data.draw(errors_of(cls))
+    error.__cause__ = ValueError("below")
+    answer = converse.nativize_error(error)
+    body = json.loads(msgspec.json.encode(answer.body))
+
+    whole = converse.produce_error(body, provider="remote", status=answer.status)
+    with pytest.raises(ConverseError) as caught:
+        read_stream(converse.StreamWriter({}).fail(error))
+
+    assert 400 <= answer.status <= 599
+    for each in (whole, caught.value):
+        assert type(each) is cls
+        assert access_facts(each) == access_facts(error)
+        assert str(each) == str(error)
+        assert "below" in str(each.__cause__)
+
+
+def test_a_failed_stream_tells_its_error_alone() -> None:
+    """What had arrived was told before it."""
+    failed = ResponseFailedEvent(error=ConverseError(detail="x"), canisters=ASKED.canisters)
+    writer = converse.StreamWriter({})
+
+    assert writer.write(failed) == converse.StreamWriter({}).fail(failed.error)
+
+
+def test_the_time_to_wait_is_told_in_a_header_too() -> None:
+    """For whatever stands in between."""
+    error = ProviderError(provider="far", status=429, retry_after_seconds=1.5)
+
+    answer = converse.nativize_error(error)
+
+    assert answer.status == 429
+    assert answer.headers == {"retry-after": "2"}
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**40))
+def test_a_count_keeps_its_bound(tokens: int, error: int) -> None:
+    """How far off it may be is told with it."""
+    count = TokenCount(tokens=tokens, error_tokens=error)
+
+    assert converse.normalize_count(dict(converse.nativize_count(count)), "remote") == count
+
+
+def test_models_are_told_with_where_each_fact_is_from() -> None:
+    """Every value of every model that there are data about, but no file."""
+    integrator = Catalogue().access_integrator("anthropic")
+    attributes = integrator.integrate("claude-sonnet-4-6")
+    model = ModelDescriptor(provider="anthropic", name="claude-sonnet-4-6", attributes=attributes)
+
+    body = json.loads(msgspec.json.encode(converse.nativize_models([model])))
+    (told,) = converse.normalize_models(body, "remote")
+
+    assert told.address == "anthropic:claude-sonnet-4-6"
+    assert [each.key for each in told.values] == [each.key for each in attributes.traced]
+    window = next(each for each in told.values if each.key == "context_window_tokens")
+    provenance = attributes.access_provenance("context_window_tokens")
+    assert provenance is not None
+    assert window.value == attributes.access_value("context_window_tokens")
+    assert (window.source, window.date) == (provenance.source, provenance.date)
+    assert "toml" not in json.dumps(body)
+
+
+def test_a_control_that_a_known_model_lacks_is_refused_here() -> None:
+    """Without asking the other side; unless it may be left out, which is done there."""
+    known = Catalogue().access_integrator("anthropic").integrate("claude-sonnet-4-6")
+    request = attrs.evolve(ASKED, controls={"no_such": 1})
+
+    with pytest.raises(ControlError, match="no_such"):
+        converse.nativize_request(request, known)
+    converse.nativize_request(attrs.evolve(request, lenient=True), known)
+    converse.nativize_request(request, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("version", "remedy"), [(2, "where it is served"), (0, "where it is asked"), (None, "address")]
+)
+def test_a_request_in_another_version_is_refused(version: int | None, remedy: str) -> None:
+    """With which side is to be upgraded, whatever else such a request holds."""
+    with pytest.raises(RequestError, match=remedy):
+        converse.normalize_request({"version": version, "request": {"new": 1}, "newer": 2})
+
+
+@pytest.mark.parametrize(
+    ("version", "remedy"), [(2, "here"), (0, "where remote runs"), (None, "address")]
+)
+def test_an_answer_in_another_version_is_refused(version: int | None, remedy: str) -> None:
+    """Whole, in a stream, and of surveys."""
+    body = msgspec.json.encode({"version": version, "new": 1})
+    reads: list[Any] = [
+        lambda: produce_decoder().decode_response(body),
+        lambda: produce_decoder().decode(body, "converse"),
+        lambda: converse.normalize_count({"version": version}, "remote"),
+        lambda: converse.normalize_models({"version": version}, "remote"),
+    ]
+    for read in reads:
+        with pytest.raises(ConverseError, match=remedy):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ("<html>Not Found</html>", 404, "gateway of another vibe-llms"),
+        ({"message": "no upstream"}, 502, "no upstream"),
+        ({"error": {"stage": "mars"}}, 500, "status 500"),
+        ("", 503, "status 503"),
+    ],
+)
+def test_what_stands_in_between_fails_in_its_own_words(
+    body: Any, status: int, message: str
+) -> None:
+    """A proxy's error is one of the provider, as of any vendor."""
+    error = converse.produce_error(body, provider="remote", status=status)
+
+    assert isinstance(error, ProviderError)
+    assert error.status == status
+    assert message in str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"version": 1}, "request"),
+        ({"version": 1, "request": {"canisters": [{"role": "usr"}]}}, "request.canisters[0].role"),
+    ],
+)
+def test_a_request_that_makes_no_sense_names_the_place(body: Any, place: str) -> None:
+    """As every mistake in what is written."""
+    with pytest.raises(RequestError) as caught:
+        converse.normalize_request(body)
+
+    assert caught.value.path == place
+
+
+def produce_decoder() -> converse.Decoder:
+    """Makes a decoder of an answer to the request of this module."""
+    return converse.Decoder(provider="remote", model="far:model", request=ASKED)
+
+
+def produce_response(**fields: Any) -> Response:
+    """Makes a response that says a word."""
+    assembler = Assembler(provider="far", model="model", protocol="messages")
+    assembler.attempts = fields.pop("attempts", 1)
+    for event in list_word_events():
+        assembler.feed(event)
+    response = assembler.produce_response(ASKED, duration_seconds=1.0, first_seconds=None)
+    return attrs.evolve(response, **fields)
+
+
+def list_word_events() -> list[StreamEvent]:
+    """Returns the events of an answer of one word."""
+    return [
+        ContentStartedEvent(index=0, kind="text"),
+        ContentDeltaEvent(0, "word"),
+        ContentFinishedEvent(index=0),
+        ResponseFinishedEvent(stop_reason=StopReason.ANSWERED),
+    ]
+
+
+def tell(response: Response) -> list[StreamEvent]:
+    """Returns the events of an answer as they leave the assembler where it is made."""
+    body = msgspec.json.encode(converse.nativize_response(response).value)
+    events = produce_decoder().decode_response(body)
+    events = [each for each in events if not isinstance(each, LossEvent)]
+    losses: list[StreamEvent] = [LossEvent(loss=each) for each in response.losses[1:]]
+    return [*losses, *events[:-1], attrs.evolve(events[-1], response=response)]
+
+
+def write_stream(events: list[StreamEvent], response: Response) -> bytes:
+    """Returns the frames of a stream, with signs of life between them."""
+    writer = converse.StreamWriter({}, model="far:model")
+    last = next((each for each in events if isinstance(each, ResponseFinishedEvent)), None)
+    if last is None:
+        stop = response.metadata.origin.stop_reason
+        events = [*events, ResponseFinishedEvent(stop_reason=stop, response=response)]
+    return b": alive\n\n".join(writer.write(event) for event in events)
+
+
+def read_stream(frames: bytes) -> list[StreamEvent]:
+    """Returns the events of a whole stream."""
+    framer, decoder = SseFramer(Limits()), produce_decoder()
+    events: list[StreamEvent] = []
+    for frame in framer.feed(frames):
+        events += decoder.decode(frame.data, frame.event)
+    return [*events, *decoder.finish()]
+
+
+def access_last(events: list[StreamEvent]) -> Response:
+    """Returns the response with which the events end."""
+    last = events[-1]
+    assert isinstance(last, ResponseFinishedEvent)
+    assert last.response is not None
+    return last.response
+
+
+def check_arrival(events: list[StreamEvent], response: Response) -> None:
+    """Holds what arrived against what was sent."""
+    assembler = Assembler(provider="remote", model="far:model")
+    for event in events:
+        assembler.feed(event)
+    origin = response.metadata.origin
+    arrived = reduce_origin(assembler.produce_canisters(), origin)
+    assert arrived == reduce_origin(response.canisters, origin)
+    assert sorted(map(str, assembler.losses)) == sorted(map(str, response.losses))
+    assert access_last(events).metadata == response.metadata
