@@ -371,6 +371,7 @@ class ProviderError(ConverseError, RuntimeError):
         fault: What the error means.
         status: The HTTP status; ``None`` where there was none.
         vendor_type, vendor_code: The kind of error, and its code, in the vendor's own words.
+        vendor_param: The field of the request that the vendor finds fault with, likewise.
         request_id: The vendor's name for the exchange, for its support.
         retry_after_seconds: How long the vendor asks to wait.
         should_retry: What the vendor says of trying again; ``None`` where it says nothing.
@@ -382,6 +383,7 @@ class ProviderError(ConverseError, RuntimeError):
     status: int | None = None
     vendor_type: str | None = None
     vendor_code: str | None = None
+    vendor_param: str | None = None
     request_id: str | None = None
     retry_after_seconds: float | None = None
     should_retry: bool | None = None

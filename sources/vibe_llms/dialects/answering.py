@@ -16,6 +16,7 @@ import attrs
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import (
     AccessError,
+    ContextOverflowError,
     ConverseError,
     LimitError,
     ProviderError,
@@ -30,6 +31,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.messages.losses import Loss
 from vibe_llms.plain import JsonObject
+from vibe_llms.secrets import HIDDEN, KEY_SHAPES
 from vibe_llms.values import frozen
 
 _STATUSES: Final[Mapping[ProviderFault, int]] = {
@@ -102,6 +104,39 @@ def classify(error: ConverseError) -> tuple[ProviderFault, int]:
         if isinstance(error, kind):
             return fault, status
     return ProviderFault.SERVER, 500
+
+
+def compose_error_message(error: ConverseError) -> str:
+    """Returns what a client is told of an error: what concerns it, and nothing of our insides.
+
+    What the vendor said, it said to whoever asks; where our own files, addresses and settings are
+    is for whoever runs us, and stands in our log.
+    """
+    match error:
+        case ProviderError():
+            text = error.detail or "It gave no reason."
+        case ContextOverflowError():  # the remedy is of our own settings
+            text = error.describe()
+        case UnknownNameError():
+            known = error.known if error.kind == "model" else ()
+            text = UnknownNameError(kind=error.kind, name=error.name, known=known).describe()
+        case UnknownConversationError():
+            text = UnknownConversationError(identity=error.identity).describe()
+        case AccessError() | RequestError() | TranslationLossError():
+            text = str(error)
+        case LimitError():
+            text = LimitError(limit=error.limit, value=error.value).describe()
+        case TransportTimeoutError():
+            timeout = TransportTimeoutError(phase=error.phase, seconds=error.seconds)
+            text = timeout.describe().replace("The other side", "The server of the model", 1)
+        case TransportError():
+            text = "The server of the model could not be reached, or went away."
+        case StreamTruncatedError():
+            text = "The answer of the model broke off before it was complete."
+        case _:
+            text = f"The server has failed (stage: {error.stage}). Its log says why."
+    # Some vendors say which key was wrong; a half of a character goes into no JSON.
+    return KEY_SHAPES.sub(HIDDEN.encode(), text.encode("utf-8", "replace")).decode()
 
 
 def compose_error_headers(error: ConverseError) -> dict[str, str]:

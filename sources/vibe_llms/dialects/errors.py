@@ -53,6 +53,7 @@ class Complaint:
     Attributes:
         status: Of the answer, or what the body says in its place.
         kind, code: In the vendor's words.
+        param: The field of the request that it finds fault with, likewise.
         request_id: What the body calls the exchange, where the headers do not.
         retry_after_seconds: How long the body asks to wait, which counts before the headers.
     """
@@ -62,6 +63,7 @@ class Complaint:
     status: int | None
     kind: Any = None
     code: Any = None
+    param: Any = None
     request_id: Any = None
     retry_after_seconds: float | None = None
     remedy: str = ""
@@ -111,6 +113,7 @@ class ErrorProducer:
             status=found.status,
             vendor_type=None if found.kind is None else str(found.kind),
             vendor_code=None if found.code is None else str(found.code),
+            vendor_param=read_text(found.param),
             request_id=read_request_id(headers) or read_text(found.request_id),
             retry_after_seconds=read_retry_after(headers) if waited is None else waited,
             should_retry=read_advice(headers),

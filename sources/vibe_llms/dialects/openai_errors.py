@@ -115,6 +115,7 @@ FAULTS_BY_WORD: Final = FAULTS_BY_RESPONSE_CODE | {
     "too_many_requests": _R,
     "tool_use_failed": _I,
     "unauthorized": _A,
+    "unknown_error": ProviderFault.UNKNOWN,
     "unavailable_error": _O,
     "unsupported_country_region_territory": _P,
     "unsupported_parameter": _I,
@@ -162,7 +163,8 @@ def read_openai_error(body: object, status: int | None, model: str) -> Complaint
     if _is_overflow(words, message, status):
         return _produce_overflow(facts, message, model)
     fault = _find_fault(words, status)
-    return Complaint(fault=fault, message=message, status=status, kind=kind, code=code)
+    param = facts.get("param")
+    return Complaint(fault=fault, message=message, status=status, kind=kind, code=code, param=param)
 
 
 produce_openai_error: Final = ErrorProducer(read_openai_error)

@@ -98,6 +98,7 @@ def test_what_an_error_looks_like() -> None:
             "status": None,
             "vendor_type": None,
             "vendor_code": None,
+            "vendor_param": None,
             "request_id": None,
             "retry_after_seconds": None,
             "should_retry": None,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         produce_processors,
     )
     from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+    from vibe_llms.dialects.chat_completions.serving.errors import nativize_error
     from vibe_llms.dialects.chat_completions.serving.invocations import (
         normalize_invocables,
         normalize_schema,
@@ -42,6 +43,7 @@ __all__ = [
     "Quirks",
     "nativize_canisters",
     "nativize_controls",
+    "nativize_error",
     "nativize_invocables",
     "nativize_request",
     "nativize_response",

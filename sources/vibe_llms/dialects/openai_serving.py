@@ -1,0 +1,125 @@
+"""What the two dialects of OpenAI share where clients are served: errors in OpenAI's words.
+
+The status makes OpenAI's libraries raise the right class; code and type say the rest. What the
+vendor behind a model has said goes as it is wherever OpenAI's clients would take it for the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.answering import (
+    ErrorAnswer,
+    classify,
+    compose_error_headers,
+    compose_error_message,
+)
+from vibe_llms.dialects.errors import Complaint
+from vibe_llms.dialects.openai_errors import read_openai_error
+from vibe_llms.exceptions import (
+    ContextOverflowError,
+    ControlError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+    RequestError,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.plain import JsonObject
+
+_WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
+    ProviderFault.AUTHENTICATION: ("invalid_request_error", "invalid_api_key"),
+    ProviderFault.PERMISSION: ("permission_error", "permission_denied"),
+    ProviderFault.QUOTA: ("insufficient_quota", "insufficient_quota"),
+    ProviderFault.NOT_FOUND: ("not_found_error", None),
+    ProviderFault.INVALID_REQUEST: ("invalid_request_error", None),
+    ProviderFault.BLOCKED: ("invalid_request_error", "content_policy_violation"),
+    ProviderFault.RATE_LIMITED: ("rate_limit_error", "rate_limit_exceeded"),
+    ProviderFault.OVERLOADED: ("service_unavailable_error", "server_is_overloaded"),
+    ProviderFault.SERVER: ("server_error", None),
+    ProviderFault.TIMEOUT: ("server_error", "timeout"),
+    ProviderFault.UNKNOWN: ("unknown_error", None),
+}
+"""From a fault to OpenAI's type and code."""
+
+_CERTAIN: Final = ("invalid_request_error", "unsupported_value")
+"""Where the status would say something else of a request that is wrong."""
+
+
+def nativize_openai_error(error: ConverseError, *, asked: str) -> ErrorAnswer:
+    """Returns an error as OpenAI would answer it.
+
+    Args:
+        asked: The field of a request that holds the conversation.
+    """
+    _, status = classify(error)
+    body = compose_openai_error(error, asked=asked, status=status)
+    return ErrorAnswer(status, {"error": body}, compose_error_headers(error))
+
+
+def compose_openai_error(error: ConverseError, *, asked: str, status: int | None) -> JsonObject:
+    """Returns what OpenAI has in ``error``: a message, a type, a field and a code.
+
+    Args:
+        asked: The field of a request that holds the conversation.
+        status: With which it goes; none where it comes in the middle of a stream.
+    """
+    kind, code = _find_words(error, status)
+    message = compose_error_message(error)
+    if isinstance(error, ContextOverflowError):
+        message = _tell_overflow(error, message)
+    return {"message": message, "type": kind, "param": _find_param(error, asked), "code": code}
+
+
+def _find_words(error: ConverseError, status: int | None) -> tuple[str | None, str | None]:
+    """Returns the type and the code: the first that are read as what the error means."""
+    fault, _ = classify(error)
+    if isinstance(error, ContextOverflowError):
+        return "invalid_request_error", "context_length_exceeded"
+    if isinstance(error, UnknownNameError) and error.kind == "model":
+        return "invalid_request_error", "model_not_found"
+    if isinstance(error, UnknownConversationError):
+        return "invalid_request_error", "previous_response_not_found"
+    usual = _WORDS[fault]
+    tried: list[tuple[str | None, str | None]] = [usual]
+    if isinstance(error, ProviderError) and (error.vendor_type or error.vendor_code):
+        tried.insert(0, (error.vendor_type or usual[0], error.vendor_code))
+    return next((each for each in tried if _read(*each, status) is fault), _CERTAIN)
+
+
+def _read(kind: str | None, code: str | None, status: int | None) -> ProviderFault | None:
+    found = read_openai_error({"error": {"type": kind, "code": code}}, status, "")
+    return found.fault if isinstance(found, Complaint) else None
+
+
+def _tell_overflow(error: ContextOverflowError, message: str) -> str:
+    """Returns the message, with the numbers in OpenAI's sentence where clients seek them."""
+    facts: dict[str, Any] = {"message": message, "code": "context_length_exceeded"}
+    told = read_openai_error({"error": facts}, 400, "")
+    assert isinstance(told, ContextOverflowError)
+    if error.tokens in (None, told.tokens) and error.limit in (None, told.limit):
+        return message
+    sentences = []
+    if error.limit is not None:
+        sentences.append(f"This model's maximum context length is {error.limit} tokens.")
+    if error.tokens is not None:
+        start = "However, your" if sentences else "Your"
+        sentences.append(f"{start} messages resulted in {error.tokens} tokens.")
+    return " ".join(sentences)
+
+
+def _find_param(error: ConverseError, asked: str) -> str | None:
+    """Returns the field of the client's request that is wrong."""
+    if isinstance(error, ProviderError):
+        return error.vendor_param
+    if isinstance(error, UnknownNameError) and error.kind == "model":
+        return "model"
+    if isinstance(error, UnknownConversationError):
+        return "previous_response_id"
+    if isinstance(error, ControlError) and error.control:
+        return error.control
+    path = error.path if isinstance(error, RequestError) else ""
+    # The canisters are not the client's messages, nor are they counted like these.
+    return asked if path.startswith("canisters") else path or None
