@@ -57,4 +57,4 @@ __all__ = [
     "produce_processors",
 ]
 
-__getattr__, __dir__ = produce_attribute_access(__name__, HOMES)
+__getattr__, __dir__ = produce_attribute_access(__name__, {name: HOMES[name] for name in __all__})
