@@ -31,7 +31,7 @@ from vibe_llms.exceptions import (
     UnknownNameError,
 )
 
-PLACE = "/home/somebody/.config/vibe/keys.toml"
+PLACE = "/etc/gateway/keys.toml"
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"
 
 CLASSES = {
