@@ -9,3 +9,29 @@ a function that takes what is to be called, once and in the event loop, as soon 
 gone. So no task needs to wait in ``receive`` for that; under other servers, one has to. Refuses to
 know what is served.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vibe_llms.laziness import produce_attribute_access
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.server.binding import check_binding
+    from vibe_llms.daemons.server.running import run, serve
+    from vibe_llms.daemons.server.serving import Server
+    from vibe_llms.daemons.server.settings import ServerSettings, override
+
+__all__ = ["Server", "ServerSettings", "check_binding", "override", "run", "serve"]
+
+__getattr__, __dir__ = produce_attribute_access(
+    __name__,
+    {
+        "Server": "serving",
+        "ServerSettings": "settings",
+        "check_binding": "binding",
+        "override": "settings",
+        "run": "running",
+        "serve": "running",
+    },
+)

@@ -145,11 +145,16 @@ def compose_tunnel(target: Target, proxy: Target) -> bytes:
     return f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{agent}{known}\r\n".encode()
 
 
+def is_token(text: str) -> bool:
+    """Tells whether a text may be the name of a header, or of a method."""
+    return bool(_TOKEN.fullmatch(text))
+
+
 @lru_cache(maxsize=512)
 def _check_name(name: str) -> str:
     """Returns the name of a header in lower case. Raises ValueError."""
     lower = name.lower()
-    if not _TOKEN.fullmatch(name) or lower in _FRAMING:
+    if not is_token(name) or lower in _FRAMING:
         raise ValueError("a name that no header may have")
     return lower
 

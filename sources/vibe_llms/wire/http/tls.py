@@ -42,33 +42,34 @@ def produce_tls_context(
         is_folder = authorities.is_dir()
         try:
             if not is_folder:
-                _ensure_file(authorities)
+                ensure_file(authorities)
             context.load_verify_locations(
                 cafile=None if is_folder else authorities,
                 capath=authorities if is_folder else None,
             )
         except OSError as error:  # ssl.SSLError is one
-            raise _refuse_file("certificate_authorities", authorities, error) from error
+            raise refuse_file("certificate_authorities", authorities, error) from error
     if certificate is not None:
         place, file = "client_certificate", certificate
         try:
-            _ensure_file(certificate)
+            ensure_file(certificate)
             if key is not None:
                 place, file = "client_key", key
-                _ensure_file(key)
+                ensure_file(key)
             # An empty password, so that an encrypted key is an error and not a question.
             context.load_cert_chain(certificate, key, password="")
         except OSError as error:
-            raise _refuse_file(place, file, error) from error
+            raise refuse_file(place, file, error) from error
     return context
 
 
-def _ensure_file(path: Path) -> None:
+def ensure_file(path: Path) -> None:
     """Raises OSError for a pipe or a device: OpenSSL would read it without end."""
     os.close(open_regular(str(path)))
 
 
-def _refuse_file(place: str, path: Path, error: OSError) -> ConfigurationError:
+def refuse_file(place: str, path: Path, error: OSError) -> ConfigurationError:
+    """Returns the error of a file that cannot be loaded; the place is the name of the setting."""
     reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
     needed = "It must be a readable PEM file; a key unencrypted, and that of the certificate."
     return ConfigurationError.at(place, f"{path} cannot be loaded: {reason}. {needed}")

@@ -1,0 +1,406 @@
+"""One connection of a client: requests in, answers out, each in its turn, all within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections import deque
+from math import inf
+from typing import Final, cast
+from urllib.parse import unquote_to_bytes
+
+from vibe_llms.daemons.server.exchange import BUFFER_BYTES, Exchange
+from vibe_llms.daemons.server.heads import CONTINUE, compose_refusal
+from vibe_llms.daemons.server.peers import Peer, describe_peer
+from vibe_llms.daemons.server.requests import Head, RequestReader
+from vibe_llms.daemons.server.service import Service
+from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, ClientGone, Scope
+
+_logger = logging.getLogger(__name__)
+
+_WAITING_REQUESTS: Final = 64
+"""So many requests may wait on one connection; behind the last of them it is closed."""
+
+_LINGER_SECONDS: Final = 2.0
+_LINGER_BYTES: Final = 67_108_864
+"""What still comes when we have said our last word is let go so long, and so much of it.
+
+To close at once, with something unread, would take the last word back from the client.
+"""
+
+_ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
+_VANISH: Final = struct.pack("ii", 1, 0)
+
+
+class Connection(asyncio.Protocol):
+    """Reads requests, lets the application answer them one after the other, and keeps the time.
+
+    Whoever sweeps calls :meth:`look` now and then.
+
+    Args:
+        service: What all connections of a server share.
+        connected: What it goes over; the event loop's as soon as it begins.
+        is_surplus: There are enough connections: it is only told so.
+
+    Attributes:
+        transport: Of the event loop.
+        is_writing_paused: The client does not take what is sent.
+    """
+
+    __slots__ = (
+        "_answer_due",
+        "_body_seconds",
+        "_current",
+        "_incoming",
+        "_input_due",
+        "_is_deaf",
+        "_is_reading_paused",
+        "_is_surplus",
+        "_last_word",
+        "_lingering",
+        "_output_due",
+        "_peer",
+        "_queue",
+        "_reader",
+        "_socket",
+        "_takers",
+        "is_writing_paused",
+        "service",
+        "transport",
+    )
+
+    transport: asyncio.Transport
+
+    def __init__(
+        self, service: Service, connected: socket.socket, *, is_surplus: bool = False
+    ) -> None:
+        self.service = service
+        self._socket = connected
+        self._reader = RequestReader(self, service.settings.header_bytes)
+        self._peer: Peer
+        self._is_surplus = is_surplus
+        self._current: Exchange | None = None
+        self._incoming: Exchange | None = None
+        self._queue: deque[tuple[Exchange, Scope]] = deque()
+        self._takers: list[asyncio.Future[None]] = []
+        self._last_word = b""
+        self._lingering = _LINGER_BYTES
+        self._is_deaf = False
+        self._is_reading_paused = False
+        self._body_seconds = 0.0
+        self._input_due = inf
+        self._answer_due = inf
+        self._output_due = inf
+        self.is_writing_paused = False
+
+    # --- what the event loop tells -------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Is told of a new connection, after the handshake of TLS."""
+        self.transport = cast(asyncio.Transport, transport)
+        self._peer = describe_peer(self.transport)
+        self.service.connections.add(self)
+        if self._is_surplus:
+            self._refuse(503)
+        elif self.service.is_ending:
+            self._shut()
+        else:
+            self._input_due = self.service.loop.time() + self.service.settings.head_seconds
+
+    def data_received(self, data: bytes) -> None:
+        """Is told what has come."""
+        if self._is_deaf:
+            self._lingering -= len(data)
+            if self._lingering < 0:
+                self.transport.abort()
+            return
+        reader = self._reader
+        is_first = reader.is_between and self._current is None
+        outcome = reader.feed(data)
+        if outcome:
+            self._refuse(cast(int, outcome))
+        elif is_first and not reader.is_between and self._incoming is None:
+            self._input_due = self.service.loop.time() + self.service.settings.head_seconds
+
+    def eof_received(self) -> None:
+        """Is told that nothing more comes: the client has gone."""
+        if self._current is not None:
+            # Closing would wait until what was written is taken, by nobody.
+            self._leave()
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Is told that the connection is gone."""
+        self.service.forget(self)
+        self._is_deaf = True
+        self._leave()
+
+    def _leave(self) -> None:
+        exchanges = [exchange for exchange, _ in self._queue]
+        self._queue.clear()
+        if self._current is not None:
+            exchanges.append(self._current)
+        for exchange in exchanges:
+            exchange.leave()
+        self._release()
+
+    def pause_writing(self) -> None:
+        """Is told that the client does not take what is sent."""
+        self.is_writing_paused = True
+        self._output_due = self.service.loop.time() + self.service.settings.idle_seconds
+
+    def resume_writing(self) -> None:
+        """Is told that it does again."""
+        self.is_writing_paused = False
+        self._output_due = inf
+        self._release()
+
+    def _release(self) -> None:
+        """Lets those go on who wait until something is taken."""
+        takers, self._takers = self._takers, []
+        for taker in takers:
+            if not taker.done():
+                taker.set_result(None)
+
+    # --- what the reader tells -----------------------------------------------------------------
+
+    def begin(self, head: Head) -> None:
+        """Is told of the head of a request."""
+        if self._is_deaf:
+            return
+        service = self.service
+        exchange = Exchange(
+            self,
+            head.method,
+            is_kept=head.is_kept,
+            is_modern=head.version == "1.1",
+            expects_continue=head.expects_continue,
+        )
+        self._incoming = exchange
+        scope = self._compose_scope(head, exchange)
+        self._input_due = service.loop.time() + service.settings.body_seconds
+        if self._current is None:
+            self._start(exchange, scope)
+            return
+        self._queue.append((exchange, scope))
+        if len(self._queue) >= _WAITING_REQUESTS:
+            exchange.is_kept = False
+
+    def take(self, body: bytes) -> None:
+        """Is told of some of a body."""
+        exchange = self._incoming
+        if exchange is not None:
+            exchange.take(body)
+            if exchange.buffered > BUFFER_BYTES:
+                self.adjust_reading()
+
+    def finish(self) -> None:
+        """Is told that all of a request has come."""
+        exchange, self._incoming = self._incoming, None
+        self._input_due = inf
+        if exchange is None:
+            return
+        exchange.finish()
+        if not exchange.is_kept:
+            self._is_deaf = True
+
+    def _compose_scope(self, head: Head, exchange: Exchange) -> Scope:
+        peer = self._peer
+        target = head.target
+        path, _, query = target.partition(b"?")
+        if not path.startswith(b"/"):
+            path = _find_path(path)
+        scope: Scope = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": head.version,
+            "method": head.method,
+            "scheme": peer.scheme,
+            "path": unquote_to_bytes(path).decode("utf-8", "replace")
+            if b"%" in path
+            else path.decode("latin-1"),
+            "raw_path": path,
+            "query_string": query,
+            "root_path": "",
+            "headers": head.headers,
+            "client": peer.client,
+            "server": peer.server,
+            "state": self.service.lifespan.state.copy(),
+            "extensions": {**peer.extensions, DISCONNECT_EXTENSION: exchange.watch},
+        }
+        return scope
+
+    def _start(self, exchange: Exchange, scope: Scope) -> None:
+        service = self.service
+        self._current = exchange
+        self._answer_due = service.loop.time() + service.settings.total_seconds
+        exchange.task = service.loop.create_task(exchange.run(scope))
+        service.tasks.add(exchange.task)
+
+    # --- what an exchange does -------------------------------------------------------------------
+
+    def invite(self) -> None:
+        """Tells the client to send the body."""
+        self.transport.write(CONTINUE)
+
+    def adjust_reading(self) -> None:
+        """Reads on, or does not, by how much waits to be taken."""
+        incoming = self._incoming
+        is_full = incoming is not None and incoming.buffered > BUFFER_BYTES
+        must_pause = is_full or len(self._queue) > 8
+        if must_pause == self._is_reading_paused or self.transport.is_closing():
+            return
+        self._is_reading_paused = must_pause
+        now = self.service.loop.time()
+        if must_pause:
+            self.transport.pause_reading()
+            self._body_seconds = self._input_due - now  # its time goes on when we read on
+            self._input_due = inf
+        else:
+            self.transport.resume_reading()
+            if incoming is not None:
+                self._input_due = now + self._body_seconds
+
+    async def wait_until_taken(self, exchange: Exchange) -> None:
+        """Waits as long as the client does not take what is sent. Raises ClientGone."""
+        taker = self.service.loop.create_future()
+        self._takers.append(taker)
+        await taker
+        if exchange.is_gone:
+            raise ClientGone
+
+    def conclude(self, exchange: Exchange) -> None:
+        """Is told that an answer is complete: the next request has its turn."""
+        self._answer_due = inf
+        self._current = None
+        if self.transport.is_closing():
+            return
+        if not exchange.is_kept:
+            if exchange.is_received and not self._queue:
+                self._shut()
+            else:
+                self._close()
+        elif self._queue:
+            self._start(*self._queue.popleft())
+            self.adjust_reading()
+        elif self._last_word:
+            self._say_last(self._last_word)
+        elif self.service.is_ending:
+            self._shut()
+        else:
+            settings, now = self.service.settings, self.service.loop.time()
+            is_between = self._reader.is_between
+            self._input_due = now + (settings.idle_seconds if is_between else settings.head_seconds)
+            self.adjust_reading()
+
+    def fail(self, exchange: Exchange, status: int) -> None:
+        """Ends an answer that does not come, or does not come to its end."""
+        if exchange.is_begun:
+            self._cut(exchange)
+        else:
+            exchange.leave()
+            self._current = None
+            self._say_last(compose_refusal(status, self.service.date))
+
+    def _cut(self, exchange: Exchange) -> None:
+        """Lets an answer look cut: what was written goes out, and the end does not."""
+        exchange.leave()
+        self._current = None
+        if exchange.is_delimited:
+            self._close()
+        else:  # the end of the connection would be the end of the answer
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _VANISH)
+            self.transport.abort()
+
+    # --- how it ends -----------------------------------------------------------------------------
+
+    def _refuse(self, status: int) -> None:
+        """Refuses what came; requests that came before it are answered first."""
+        broken, self._incoming = self._incoming, None
+        self._is_deaf = True
+        self._input_due = inf
+        word = compose_refusal(status, self.service.date)
+        if broken is not None and broken is self._current:
+            self.fail(broken, status)
+            return
+        if broken is not None:
+            self._queue.pop()
+            broken.leave()
+        if self._current is None:
+            self._say_last(word)
+        else:
+            self._last_word = word
+
+    def _say_last(self, word: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(word)
+            self._close()
+
+    def _close(self) -> None:
+        """Closes when the client has had time to read what was said last.
+
+        What still comes from it is let go meanwhile: closing with something unread would take
+        the last word back.
+        """
+        self._is_deaf = True
+        self._incoming = None
+        for exchange, _ in self._queue:
+            exchange.leave()
+        self._queue.clear()
+        self._release()
+        self._answer_due = inf
+        transport = self.transport
+        if transport.is_closing():
+            return
+        self._input_due = self.service.loop.time() + _LINGER_SECONDS
+        if self._is_reading_paused:
+            self._is_reading_paused = False
+            transport.resume_reading()
+        if transport.can_write_eof():
+            transport.write_eof()
+
+    def _shut(self) -> None:
+        """Closes as soon as what was written is taken, or is not for too long."""
+        self._is_deaf = True
+        self._input_due = inf
+        self._output_due = self.service.loop.time() + self.service.settings.idle_seconds
+        self.transport.close()
+
+    def look(self, now: float) -> None:
+        """Ends what has taken longer than it may."""
+        if now > self._output_due:
+            self.transport.abort()
+        elif now > self._answer_due:
+            self._overrun()
+        elif now > self._input_due:
+            if self._is_deaf or (self._reader.is_between and self._current is None):
+                self._shut()
+            else:
+                self._refuse(408)
+
+    def _overrun(self) -> None:
+        exchange = self._current
+        assert exchange is not None
+        _logger.warning("Answering a request took longer than total_seconds allows")
+        self.fail(exchange, 503)
+        if exchange.task is not None:
+            exchange.task.cancel()
+
+    def end(self, *, at_once: bool) -> None:
+        """Is told that the server ends."""
+        if at_once:
+            self._leave()
+            self.transport.abort()
+        elif self._current is None and not self._is_deaf:
+            self._shut()
+
+
+def _find_path(target: bytes) -> bytes:
+    """Returns the path of a target that does not begin with one: ``*``, or a whole URL."""
+    _, mark, rest = target.partition(b"://")
+    if not mark:
+        return target
+    slash = rest.find(b"/")
+    return rest[slash:] if slash >= 0 else b"/"

@@ -1,0 +1,268 @@
+"""One request and its answer, as an ASGI application meets them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from vibe_llms.daemons.server.heads import BODILESS, LAST_CHUNK, compose_head
+from vibe_llms.daemons.server.words import ClientGone, Message, Scope
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.server.connection import Connection
+
+_logger = logging.getLogger(__name__)
+
+BUFFER_BYTES: Final = 65_536
+"""From so much of a body that the application has not taken, no more is read until it does."""
+
+_START: Final = "http.response.start"
+_BODY: Final = "http.response.body"
+
+
+class Exchange:
+    """Carries one request to the application and its answer back.
+
+    Args:
+        connection: On which it came.
+        method: Of the request.
+        is_kept: The client wants to send another on the same connection.
+        is_modern: It speaks HTTP/1.1, and so understands chunks.
+        expects_continue: It waits for a word before it sends the body.
+
+    Attributes:
+        is_received: All of the request has come.
+        is_begun: Something of the answer was written.
+        is_complete: All of it was.
+        is_gone: There is no client any more who could be answered.
+        is_kept: Another request may follow.
+        buffered: How much of the body nobody has taken.
+        task: In which the application runs.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_expects_continue",
+        "_head",
+        "_is_bodiless",
+        "_is_chunked",
+        "_is_delimited",
+        "_is_modern",
+        "_is_read",
+        "_listener",
+        "_pieces",
+        "_rest",
+        "_waiter",
+        "buffered",
+        "is_begun",
+        "is_complete",
+        "is_gone",
+        "is_kept",
+        "is_received",
+        "task",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        method: str,
+        *,
+        is_kept: bool,
+        is_modern: bool,
+        expects_continue: bool,
+    ) -> None:
+        self._connection = connection
+        self._expects_continue = expects_continue
+        self._is_modern = is_modern
+        self._is_bodiless = method == "HEAD"
+        self._pieces: list[bytes] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._listener: Callable[[], object] | None = None
+        self._is_read = False
+        self._head: Message | None = None
+        self._is_chunked = False
+        self._is_delimited = True
+        self._rest: int | None = None
+        self.is_kept = is_kept
+        self.is_received = False
+        self.is_begun = False
+        self.is_complete = False
+        self.is_gone = False
+        self.buffered = 0
+        self.task: asyncio.Task[None] | None = None
+
+    # --- what the connection tells -------------------------------------------------------------
+
+    def take(self, body: bytes) -> None:
+        """Is told of some of the body; what comes when the answer is over goes nowhere."""
+        if self.is_complete or self.is_gone:
+            return
+        self._expects_continue = False  # it did not wait
+        self._pieces.append(body)
+        self.buffered += len(body)
+        self._wake()
+
+    def finish(self) -> None:
+        """Is told that all of the body has come."""
+        self.is_received = True
+        self._wake()
+
+    def leave(self) -> None:
+        """Is told that the client has gone, or is not to be answered any more."""
+        if self.is_gone or self.is_complete:
+            return
+        self.is_gone = True
+        self._wake()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # --- what the application does ---------------------------------------------------------------
+
+    async def run(self, scope: Scope) -> None:
+        """Lets the application answer, and puts right what it left wrong."""
+        service = self._connection.service
+        try:
+            await service.application(scope, self.receive, self.send)
+            if not (self.is_complete or self.is_gone):
+                _logger.error("The application returned without a whole answer")
+        except Exception as error:
+            # That nobody is there any more to be answered is no fault of the application's.
+            if not (self.is_gone and isinstance(error, ClientGone)):
+                _logger.error("The application failed", exc_info=error)
+        finally:
+            if self.task is not None:
+                service.tasks.discard(self.task)
+            if not (self.is_complete or self.is_gone):
+                self._connection.fail(self, 500)
+
+    def watch(self, listener: Callable[[], object] | None) -> None:
+        """Lets something be called as soon as the client has gone; nothing any more for ``None``.
+
+        It is called in the event loop and at most once; soon, if the client has gone already.
+        Once the answer is complete nobody cares.
+        """
+        self._listener = listener
+        if listener is not None and self.is_gone:
+            self._listener = None
+            self._connection.service.loop.call_soon(listener)
+
+    async def receive(self) -> Message:
+        """Returns the next of the body, or that the client has gone."""
+        while True:
+            if self.is_gone or self.is_complete:
+                return {"type": "http.disconnect"}
+            if not self._is_read:
+                if self._pieces or self.is_received:
+                    return self._hand_over()
+                if self._expects_continue:
+                    self._expects_continue = False
+                    self._connection.invite()
+            if self._waiter is not None:
+                raise RuntimeError("two tasks wait for one request")
+            self._waiter = self._connection.service.loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    def _hand_over(self) -> Message:
+        pieces = self._pieces
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self.buffered = 0
+        self._is_read = self.is_received
+        self._connection.adjust_reading()
+        return {"type": "http.request", "body": body, "more_body": not self._is_read}
+
+    async def send(self, message: Message) -> None:
+        """Writes what the application answers.
+
+        It waits as long as the client does not take what was written before.
+
+        Raises:
+            ClientGone: There is nobody any more.
+            RuntimeError: This is not what comes next of an answer, or makes none.
+        """
+        if self.is_gone:
+            raise ClientGone
+        kind = message["type"]
+        if kind == _BODY and not self.is_complete:
+            head = self._head
+            body = message.get("body", b"")
+            has_more = message.get("more_body", False)
+            if head is not None:
+                data = self._begin(head, len(body), has_more)
+            elif self.is_begun:
+                data = b""
+            else:
+                raise RuntimeError(f"{_START} comes before {_BODY}")
+            data += self._frame(body, has_more)
+            self._head = None
+            self.is_begun = True
+            connection = self._connection
+            if data:
+                connection.transport.write(data)
+            if not has_more:
+                self.is_complete = True
+                self._wake()
+                connection.conclude(self)
+            elif connection.is_writing_paused:
+                await connection.wait_until_taken(self)
+        elif kind == _START and self._head is None and not self.is_begun:
+            self._head = message  # ASGI: nothing is sent before the first of the body is there
+        else:
+            raise RuntimeError(f"{kind} is not what comes next of an answer")
+
+    def _begin(self, message: Message, size: int, has_more: bool) -> bytes:
+        """Returns the head of the answer."""
+        service = self._connection.service
+        status = message["status"]
+        try:
+            head, length, closes = compose_head(status, message.get("headers", ()), service.date)
+        except ValueError as error:
+            raise RuntimeError(f"This cannot be the head of an answer: {error}") from error
+        # A request that is not read to its end leaves no place for another behind it.
+        self.is_kept = self.is_kept and not closes and self.is_received and not service.is_ending
+        framing = b""
+        if status in BODILESS:
+            self._is_bodiless = True
+        elif length is not None or not has_more:
+            if not self._is_bodiless:
+                self._rest = size if length is None else length
+            if length is not None or not self._is_bodiless:
+                framing = b"content-length: %d\r\n" % (size if length is None else length)
+        elif self._is_modern:
+            self._is_chunked = not self._is_bodiless
+            framing = b"transfer-encoding: chunked\r\n"
+        else:
+            self._is_delimited = self.is_kept = False
+        if not self.is_kept:
+            framing += b"connection: close\r\n"
+        elif not self._is_modern:
+            framing += b"connection: keep-alive\r\n"
+        return b"%b%b\r\n" % (head, framing)
+
+    def _frame(self, body: bytes, has_more: bool) -> bytes:
+        """Returns some of the body as it is written."""
+        if self._is_chunked:
+            data = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            return data if has_more else data + LAST_CHUNK
+        if self._is_bodiless:
+            return b""
+        if self._rest is not None:
+            self._rest -= len(body)
+            if self._rest < 0 or (self._rest and not has_more):
+                raise RuntimeError("The body is not as long as content-length says")
+        return body
+
+    @property
+    def is_delimited(self) -> bool:
+        """Whether the client sees an answer that is cut as cut, by itself."""
+        return self._is_delimited

@@ -1,0 +1,91 @@
+"""The heads of answers, as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Final
+
+from vibe_llms.wire.http.heads import is_token
+
+_PHRASES: Final = {each.value: each.phrase for each in HTTPStatus}
+STATUS_LINES: Final = {
+    status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode()
+    for status in range(200, 600)
+}
+"""The first lines of answers; 1xx is no answer of an application's."""
+
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK: Final = b"0\r\n\r\n"
+
+BODILESS: Final = frozenset({204, 304})
+"""Answers without a body, whatever their headers say."""
+
+_OURS: Final = frozenset({b"connection", b"content-length", b"keep-alive", b"transfer-encoding"})
+"""Headers that say where an answer ends and what becomes of its connection: ours to write."""
+
+
+def compose_head(
+    status: int, headers: Iterable[tuple[bytes, bytes]], ours: bytes
+) -> tuple[bytes, int | None, bool]:
+    """Writes the head of an answer up to where more of ours may follow.
+
+    Args:
+        headers: The application's.
+        ours: Lines to put before them.
+
+    Returns:
+        The head without its last line; how long the application says that the body is, if it
+        does; and whether it wants the connection closed.
+
+    Raises:
+        ValueError: The application made a head that none may be.
+    """
+    line = STATUS_LINES.get(status)
+    if line is None:
+        raise ValueError("no status of an answer")
+    lines = [line, ours]
+    count = ours.count(b"\n") + 1
+    size: int | None = None
+    closes = False
+    for name, value in headers:
+        lower = _check_name(name)
+        if lower not in _OURS:
+            lines.append(b"%b: %b\r\n" % (name, value))
+            count += 1
+        elif lower == b"content-length":
+            size = _read_size(value, size)
+        elif lower == b"connection":
+            closes = closes or b"close" in value.lower()
+    head = b"".join(lines)
+    # One look at the whole: a value with the end of a line would open a header of its own.
+    if head.count(b"\n") != count or head.count(b"\r") != count or b"\0" in head:
+        raise ValueError("a header that holds the end of a line")
+    return head, size, closes
+
+
+def _read_size(value: bytes, before: int | None) -> int:
+    size = int(value) if value.isdigit() else -1
+    if size < 0 or before not in (None, size):
+        raise ValueError("a content-length that says no length")
+    return size
+
+
+@lru_cache(maxsize=512)
+def _check_name(name: bytes) -> bytes:
+    """Returns the name of a header in lower case. Raises ValueError."""
+    if not is_token(name.decode("latin-1")):
+        raise ValueError("a name that no header may have")
+    return name.lower()
+
+
+def compose_refusal(status: int, date: bytes) -> bytes:
+    """Writes a whole answer of the server's own, after which the connection is closed."""
+    body = f"{_PHRASES[status]}\n".encode()
+    return b"%b%bcontent-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (
+        STATUS_LINES[status],
+        date,
+        len(body),
+        body,
+    )

@@ -1,0 +1,84 @@
+"""The life of an application: begun before the first request, ended after the last."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from vibe_llms.daemons.server.words import Application, Message
+from vibe_llms.exceptions import ConverseError, Stage
+
+_logger = logging.getLogger(__name__)
+
+
+class Lifespan:
+    """Tells an application when it begins and when it ends; one that does not listen is let be.
+
+    Attributes:
+        state: What the application laid down when it began; each request has a copy.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self.state: dict[str, Any] = {}
+        self._application = application
+        self._inbox: asyncio.Queue[Message] = asyncio.Queue()
+        self._has_begun = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._fault: str | None = None
+        self._listens = False
+
+    async def begin(self) -> None:
+        """Waits until the application is ready.
+
+        Raises:
+            ConverseError: It says that it cannot be.
+        """
+        self._task = asyncio.create_task(self._run())
+        await self._inbox.put({"type": "lifespan.startup"})
+        await self._has_begun.wait()
+        if self._fault is not None:
+            await self._task
+            raise ConverseError(
+                detail=f"The application does not start: {self._fault or 'it does not say why'}",
+                stage=Stage.CONFIGURE,
+            )
+
+    async def end(self) -> None:
+        """Waits until the application has ended."""
+        if self._task is None:
+            return
+        if self._listens and not self._task.done():
+            await self._inbox.put({"type": "lifespan.shutdown"})
+        await self._task
+
+    def cancel(self) -> None:
+        """Ends an application that does not end by itself."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        scope = {
+            "type": "lifespan",
+            "asgi": {"version": "3.0", "spec_version": "2.0"},
+            "state": self.state,
+        }
+        try:
+            await self._application(scope, self._inbox.get, self._hear)
+        except Exception as error:
+            if self._listens:
+                _logger.error("The application failed as it ended", exc_info=error)
+            else:  # as ASGI wants it: it knows of no lifespan, and says so by failing
+                _logger.debug("The application takes no part in its lifespan: %r", error)
+        finally:
+            self._has_begun.set()
+
+    async def _hear(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "lifespan.startup.failed":
+            self._fault = str(message.get("message", ""))
+        elif kind == "lifespan.shutdown.failed":
+            _logger.error("The application failed as it ended: %s", message.get("message", ""))
+        elif kind == "lifespan.startup.complete":
+            self._listens = True
+        self._has_begun.set()

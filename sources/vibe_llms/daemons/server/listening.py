@@ -1,0 +1,107 @@
+"""Taking connections as they come, no more than there may be."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from vibe_llms.daemons.server.connection import Connection
+from vibe_llms.daemons.server.service import Service
+
+_logger = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 16
+"""So many are taken before others have their turn."""
+
+_SURPLUS: Final = 64
+"""So many above those that may be are told so; any further are closed without a word."""
+
+_PAUSE_SECONDS: Final = 0.5
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Listener:
+    """Takes the connections of a server's sockets.
+
+    Args:
+        access_tls: Returns the context of the next connection; ``None`` where there is no TLS.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        sockets: Sequence[socket.socket],
+        access_tls: Callable[[], ssl.SSLContext | None],
+    ) -> None:
+        self._service = service
+        self._sockets = sockets
+        self._access_tls = access_tls
+        self._admitting: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Begins to take connections."""
+        self._timer = None
+        for listening in self._sockets:
+            self._service.loop.add_reader(listening, self._take, listening)
+
+    def end(self) -> None:
+        """Takes no more, and closes the sockets; who is in the middle of a handshake is let go."""
+        if self._timer is not None:
+            self._timer.cancel()
+        sockets, self._sockets = self._sockets, ()
+        for listening in sockets:
+            self._service.loop.remove_reader(listening)
+            listening.close()
+        for task in self._admitting:
+            task.cancel()
+
+    def _take(self, listening: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                connected, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(error)
+                return
+            self._admit(connected)
+
+    def _pause(self, error: OSError) -> None:
+        """Takes none for a while: the system has nothing left for them."""
+        if error.errno not in _EXHAUSTED:
+            raise error
+        _logger.error("No connection can be taken: %s", error.strerror)
+        for listening in self._sockets:
+            self._service.loop.remove_reader(listening)
+        self._timer = self._service.loop.call_later(_PAUSE_SECONDS, self.begin)
+
+    def _admit(self, connected: socket.socket) -> None:
+        service = self._service
+        connected.setblocking(False)
+        surplus = len(service.connections) + len(self._admitting) + 1 - service.settings.connections
+        if surplus > _SURPLUS:
+            connected.close()
+            return
+        task = service.loop.create_task(self._connect(connected, is_surplus=surplus > 0))
+        self._admitting.add(task)
+        task.add_done_callback(self._admitting.discard)
+
+    async def _connect(self, connected: socket.socket, *, is_surplus: bool) -> None:
+        service = self._service
+        context = self._access_tls()
+        try:
+            await service.loop.connect_accepted_socket(
+                lambda: Connection(service, connected, is_surplus=is_surplus),
+                connected,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else service.settings.head_seconds,
+            )
+        except (OSError, asyncio.CancelledError) as error:  # of TLS, too
+            _logger.debug("A connection did not come about: %r", error)
+            connected.close()

@@ -1,0 +1,119 @@
+"""A server as a program: signals, and what is said when it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from vibe_llms.daemons.server.binding import check_binding
+from vibe_llms.daemons.server.serving import Server
+from vibe_llms.daemons.server.settings import ServerSettings
+from vibe_llms.daemons.server.words import Application
+
+_logger = logging.getLogger(__name__)
+
+Produce: TypeAlias = Callable[[], Application]
+"""Makes the application, in each process that serves it, before its event loop runs."""
+
+_FILES_BESIDES: Final = 128
+"""How many files a process has open besides the connections of its clients, at least."""
+
+
+def run(
+    produce: Produce,
+    settings: ServerSettings,
+    *,
+    is_guarded: bool,
+    on_ready: Callable[[Sequence[str]], object] | None = None,
+    on_reload: Callable[[], object] | None = None,
+) -> None:
+    """Serves an application until a signal ends it.
+
+    SIGTERM and SIGINT let requests under way go on for ``drain_seconds``; a second one ends at
+    once. SIGHUP reads the files of TLS again, and whatever ``on_reload`` does.
+
+    Args:
+        is_guarded: Somebody stands before the application who asks who comes.
+        on_ready: Is told the URLs, as soon as requests are answered.
+        on_reload: Is called in the event loop.
+
+    Raises:
+        ConfigurationError: It would be open to others by oversight, or cannot listen there.
+        ConverseError: The application says that it cannot begin.
+    """
+    check_binding(settings, is_guarded=is_guarded)
+    allow_connections(settings)
+    with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
+        runner.run(serve(produce(), settings, on_ready=on_ready, on_reload=on_reload))
+
+
+async def serve(
+    application: Application,
+    settings: ServerSettings,
+    *,
+    sockets: Sequence[socket.socket] | None = None,
+    on_ready: Callable[[Sequence[str]], object] | None = None,
+    on_reload: Callable[[], object] | None = None,
+) -> None:
+    """Does what :func:`run` does, in the event loop that is there."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    twice = asyncio.Event()
+
+    def stop() -> None:
+        (twice if asked.is_set() else asked).set()
+
+    server = Server(application, settings, sockets=sockets)
+
+    def reload() -> None:
+        server.reload()
+        if on_reload is not None:
+            on_reload()
+
+    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
+    for number, handle in handlers.items():
+        loop.add_signal_handler(number, handle)
+    try:
+        async with server:
+            if on_ready is not None:
+                on_ready(server.urls)
+            await asked.wait()
+            _logger.info("No more connections are taken; what is under way goes on")
+            await _drain(server, twice)
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
+async def _drain(server: Server, twice: asyncio.Event) -> None:
+    draining = asyncio.create_task(server.drain())
+    waiting = asyncio.create_task(twice.wait())
+    await asyncio.wait({draining, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (draining, waiting):
+        task.cancel()
+    await asyncio.gather(draining, waiting, return_exceptions=True)
+
+
+def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Returns what makes the quickest event loop that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def allow_connections(settings: ServerSettings) -> None:
+    """Lets this process have as many files open as its connections may want, if it may."""
+    # A request may have a connection of its own upstream.
+    wanted = 2 * settings.connections + _FILES_BESIDES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

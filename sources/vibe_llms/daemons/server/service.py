@@ -1,0 +1,86 @@
+"""What all connections of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Final
+
+from vibe_llms.daemons.server.lifespan import Lifespan
+from vibe_llms.daemons.server.settings import ServerSettings
+from vibe_llms.daemons.server.words import Application
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.server.connection import Connection
+
+_SWEEP_SECONDS: Final = 1.0
+
+
+class Service:
+    """An application, its bounds, and the connections over which it is asked.
+
+    One sweep a second looks whether a connection has taken longer than it may: a timer for each of
+    them would have to be set anew for each request.
+
+    Attributes:
+        date: The header that says when, as a line.
+        is_ending: Nothing new is begun.
+        connections: Those that are open.
+        tasks: In which the application runs.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        application: Application,
+        settings: ServerSettings,
+        lifespan: Lifespan,
+    ) -> None:
+        self.loop = loop
+        self.application = application
+        self.settings = settings
+        self.lifespan = lifespan
+        self.date = b""
+        self.is_ending = False
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._sweep_seconds = min(_SWEEP_SECONDS, _find_shortest(settings) / 8)
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle: asyncio.Event | None = None
+
+    def begin(self) -> None:
+        """Begins to look at the time."""
+        self.date = f"date: {formatdate(usegmt=True)}\r\n".encode()
+        self._timer = self.loop.call_later(self._sweep_seconds, self._sweep)
+
+    def _sweep(self) -> None:
+        self.begin()
+        now = self.loop.time()
+        for connection in tuple(self.connections):
+            connection.look(now)
+
+    def end(self) -> None:
+        """Looks at the time no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def forget(self, connection: Connection) -> None:
+        """Is told that a connection is gone."""
+        self.connections.discard(connection)
+        if self._idle is not None and not self.connections:
+            self._idle.set()
+
+    async def wait_until_idle(self) -> None:
+        """Waits until no connection is open."""
+        self._idle = asyncio.Event()
+        if self.connections:
+            await self._idle.wait()
+
+
+def _find_shortest(settings: ServerSettings) -> float:
+    return min(
+        settings.head_seconds,
+        settings.body_seconds,
+        settings.idle_seconds,
+        settings.total_seconds,
+    )

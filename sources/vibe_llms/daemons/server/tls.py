@@ -1,0 +1,90 @@
+"""TLS from files, which may be replaced while the server runs."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from vibe_llms.daemons.server.settings import ServerSettings
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.wire.http.tls import ensure_file, refuse_file
+
+_logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 5.0
+"""How often somebody looks whether the files were replaced."""
+
+_Signature: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+
+
+class TlsFiles:
+    """The context of the connections that come next.
+
+    Raises:
+        ConfigurationError: A file is missing, is none of the kind, or does not fit another.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._signature = self._sign()
+        self.context = produce_context(settings)
+
+    def look(self, *, is_asked: bool = False) -> None:
+        """Reads the files again if they were replaced; what was keeps its force if they are wrong.
+
+        Args:
+            is_asked: Read them in any case.
+        """
+        signature = self._sign()
+        if signature == self._signature and not is_asked:
+            return
+        self._signature = signature
+        try:
+            self.context = produce_context(self._settings)
+        except ConfigurationError as error:
+            _logger.error("The files of TLS are wrong, those before stay in force: %s", error)
+        else:
+            _logger.info("The files of TLS were read again")
+
+    def _sign(self) -> _Signature:
+        settings = self._settings
+        paths = (settings.certificate, settings.key, settings.client_authorities)
+        return tuple(_sign_file(path) for path in paths if path is not None)
+
+
+def _sign_file(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def produce_context(settings: ServerSettings) -> ssl.SSLContext:
+    """Makes the context of a server's connections.
+
+    Raises:
+        ConfigurationError: A file is missing, is none of the kind, or does not fit another.
+    """
+    assert settings.certificate is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    place, file = "server.certificate", settings.certificate
+    try:
+        ensure_file(file)
+        if settings.key is not None:
+            place, file = "server.key", settings.key
+            ensure_file(file)
+        # An empty password, so that an encrypted key is an error and not a question.
+        context.load_cert_chain(settings.certificate, settings.key, password="")
+        if settings.client_authorities is not None:
+            place, file = "server.client_authorities", settings.client_authorities
+            ensure_file(file)
+            context.load_verify_locations(cafile=file)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as error:  # ssl.SSLError is one
+        raise refuse_file(place, file, error) from error
+    return context

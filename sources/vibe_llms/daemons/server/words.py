@@ -1,0 +1,19 @@
+"""What ASGI calls things, as types."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+Message: TypeAlias = MutableMapping[str, Any]
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+DISCONNECT_EXTENSION = "vibe_llms.disconnect"
+"""The extension that says at once when the client has gone; see the package."""
+
+
+class ClientGone(ConnectionError):
+    """There is nobody any more whom something could be sent to."""

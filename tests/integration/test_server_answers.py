@@ -1,0 +1,117 @@
+"""What a client of our server gets to see: answers, in order, framed as HTTP wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from serving import Message, Receive, Send, begin, compose, echo, read_body, say, serving
+
+
+async def test_a_request_reaches_the_application_and_its_answer_the_client() -> None:
+    """Method, path, query, headers and body arrive as they were sent."""
+    async with serving(echo) as served:
+        client = await served.connect()
+
+        answer = await client.ask(compose("POST", "/a%20b?x=%20", "X-Word: One\r\n", b"hello"))
+
+        assert answer.status == 200
+        assert answer.headers["content-type"] == "application/json"
+        assert "date" in answer.headers
+        assert "server" not in answer.headers
+        assert json.loads(answer.body) == {
+            "method": "POST",
+            "path": "/a b",
+            "query": "x=%20",
+            "headers": [["host", "h"], ["x-word", "One"], ["content-length", "5"]],
+            "body": "hello",
+        }
+
+
+async def test_a_connection_carries_one_request_after_the_other() -> None:
+    """It stays open until the client says that it is the last."""
+    async with serving(echo) as served:
+        client = await served.connect()
+
+        first = await client.ask(compose(path="/1"))
+        last = await client.ask(compose(path="/2", headers="Connection: close\r\n"))
+
+        assert "connection" not in first.headers
+        assert last.headers["connection"] == "close"
+        assert json.loads(last.body)["path"] == "/2"
+        assert await client.read_all() == b""
+
+
+async def test_requests_sent_at_once_are_answered_in_their_order() -> None:
+    """Pipelining: also where the first takes longest."""
+
+    async def slow_first(scope: Message, receive: Receive, send: Send) -> None:
+        await read_body(receive)
+        if scope["path"] == "/0":
+            await asyncio.sleep(0.05)
+        await begin(send)
+        await say(send, scope["path"].encode())
+
+    async with serving(slow_first) as served:
+        client = await served.connect()
+
+        await client.write(b"".join(compose("POST", f"/{n}", body=b"x" * n) for n in range(20)))
+
+        assert [(await client.read()).body for _ in range(20)] == [b"/%d" % n for n in range(20)]
+
+
+async def test_an_answer_in_pieces_is_chunked() -> None:
+    """Each piece goes out when it is sent; one without a length, and without an end, has none."""
+    told = asyncio.Event()
+
+    async def stream(scope: Message, receive: Receive, send: Send) -> None:
+        await begin(send)
+        await say(send, b"one", more=True)
+        await told.wait()
+        await say(send, b"", more=True)
+        await say(send, b"two", more=True)
+        await say(send, b"")
+
+    async with serving(stream) as served:
+        client = await served.connect()
+        await client.write(compose())
+
+        _, headers = await client.read_head()
+        assert headers["transfer-encoding"] == "chunked"
+        assert "content-length" not in headers
+        assert await client.read_chunk() == b"one"
+        told.set()
+        assert await client.read_chunk() == b"two"
+        assert await client.read_chunk() == b""
+
+
+async def test_a_failure_behind_the_beginning_looks_cut() -> None:
+    """No last chunk comes: what came is not the whole."""
+
+    async def fail(scope: Message, receive: Receive, send: Send) -> None:
+        await begin(send)
+        await say(send, b"one", more=True)
+        raise ValueError("secret")
+
+    async with serving(fail) as served:
+        client = await served.connect()
+        await client.write(compose())
+
+        _, _ = await client.read_head()
+        assert await client.read_all() == b"3\r\none\r\n"
+
+
+async def test_a_failure_before_the_beginning_is_told_without_its_words() -> None:
+    """A 500, and nothing of what went on inside."""
+
+    async def fail(scope: Message, receive: Receive, send: Send) -> None:
+        raise ValueError("secret")
+
+    async with serving(fail) as served:
+        client = await served.connect()
+
+        answer = await client.ask(compose())
+
+        assert answer.status == 500
+        assert answer.body == b"Internal Server Error\n"
+        assert await client.read_all() == b""

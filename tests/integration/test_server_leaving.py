@@ -1,0 +1,70 @@
+"""Clients that go before they are answered: the application learns of it at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from serving import Message, Receive, Send, begin, compose, read_body, say, serving
+from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, ClientGone
+
+
+async def test_an_application_that_receives_is_told() -> None:
+    """As ASGI has it: by the message that comes when nothing else does any more."""
+    heard: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    async def wait(scope: Message, receive: Receive, send: Send) -> None:
+        await read_body(receive)
+        heard.set_result(await receive())
+
+    async with serving(wait) as served:
+        client = await served.connect()
+        await client.write(compose())
+        client.leave()
+
+        assert await asyncio.wait_for(heard, 5) == {"type": "http.disconnect"}
+
+
+async def test_an_application_that_does_not_receive_is_called() -> None:
+    """It leaves a function for that; here one that cancels what answers."""
+    ended = asyncio.Event()
+    begun = asyncio.Event()
+
+    async def wait(scope: Message, receive: Receive, send: Send) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        scope["extensions"][DISCONNECT_EXTENSION](task.cancel)
+        try:
+            begun.set()
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    async with serving(wait) as served:
+        client = await served.connect()
+        await client.write(compose())
+        await begun.wait()
+        client.leave()
+
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+async def test_sending_to_nobody_is_an_error() -> None:
+    """Also for whoever waits until something is taken."""
+    failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def flood(scope: Message, receive: Receive, send: Send) -> None:
+        await begin(send)
+        with pytest.raises(ClientGone):
+            while True:
+                await say(send, b"x" * 100_000, more=True)
+        failed.set_result(None)
+
+    async with serving(flood) as served:
+        client = await served.connect()
+        await client.write(compose())
+        await client.read_head()
+        client.leave()
+
+        await asyncio.wait_for(failed, 5)

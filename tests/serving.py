@@ -1,0 +1,161 @@
+"""Applications that servers serve, and clients that say what they like, byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import attrs
+
+from vibe_llms.daemons.server import Server, ServerSettings
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+@attrs.define
+class Answer:
+    """What came back for one request."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+async def read_body(receive: Receive) -> bytes:
+    """Takes the whole body of a request."""
+    pieces = []
+    while True:
+        message = await receive()
+        assert message["type"] == "http.request", message
+        pieces.append(message["body"])
+        if not message["more_body"]:
+            return b"".join(pieces)
+
+
+async def begin(send: Send, *headers: tuple[bytes, bytes], status: int = 200) -> None:
+    """Begins an answer."""
+    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+
+
+async def say(send: Send, body: bytes, *, more: bool = False) -> None:
+    """Sends some of an answer's body."""
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def echo(scope: Message, receive: Receive, send: Send) -> None:
+    """Tells what was asked."""
+    if scope["type"] != "http":
+        raise ValueError("nothing but HTTP")
+    body = await read_body(receive)
+    told = {
+        "method": scope["method"],
+        "path": scope["path"],
+        "query": scope["query_string"].decode("latin-1"),
+        "headers": [[each.decode("latin-1") for each in pair] for pair in scope["headers"]],
+        "body": body.decode("latin-1"),
+    }
+    await begin(send, (b"content-type", b"application/json"))
+    await say(send, json.dumps(told).encode())
+
+
+class Client:
+    """A client that writes bytes as they are and reads answers."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def write(self, data: bytes) -> None:
+        """Sends bytes as they are."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def read_head(self) -> tuple[int, dict[str, str]]:
+        """Returns the status and the headers, by lower name, of the next answer."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        version, status, _ = head[0].split(" ", 2)
+        assert version == "HTTP/1.1"
+        pairs = [line.split(": ", 1) for line in head[1:] if line]
+        headers = {name.lower(): value for name, value in pairs}
+        assert len(headers) == len(pairs), f"a header comes twice: {head}"
+        return int(status), headers
+
+    async def read_chunk(self) -> bytes:
+        """Returns the next chunk; nothing where it was the last."""
+        size = int((await self.reader.readuntil(b"\r\n")).strip(), 16)
+        data = await self.reader.readexactly(size + 2)
+        assert data.endswith(b"\r\n")
+        return data[:-2]
+
+    async def read(self, *, method: str = "GET") -> Answer:
+        """Returns the next answer."""
+        status, headers = await self.read_head()
+        body = b""
+        if method == "HEAD" or status in (204, 304):
+            pass
+        elif headers.get("transfer-encoding") == "chunked":
+            while chunk := await self.read_chunk():
+                body += chunk
+        elif "content-length" in headers:
+            body = await self.reader.readexactly(int(headers["content-length"]))
+        else:
+            body = await self.reader.read()
+        return Answer(status, headers, body)
+
+    async def ask(self, request: bytes, *, method: str = "GET") -> Answer:
+        """Sends a request and returns its answer."""
+        await self.write(request)
+        return await self.read(method=method)
+
+    async def read_all(self) -> bytes:
+        """Returns what comes until the connection is closed, however that happens."""
+        data = b""
+        with suppress(ConnectionError):
+            while piece := await self.reader.read(65_536):
+                data += piece
+        return data
+
+    def leave(self) -> None:
+        """Goes at once."""
+        self.writer.transport.abort()
+
+
+@attrs.define
+class Served:
+    """A server under way."""
+
+    server: Server
+    port: int
+    clients: list[Client] = attrs.field(factory=list)
+
+    async def connect(self, **options: Any) -> Client:
+        """Makes a connection; options are those of ``asyncio.open_connection``."""
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port, **options))
+        self.clients.append(client)
+        return client
+
+
+@asynccontextmanager
+async def serving(application: Application, **settings: Any) -> AsyncIterator[Served]:
+    """Serves an application on a port of its own."""
+    async with Server(application, ServerSettings(**{"port": 0, **settings})) as server:
+        served = Served(server, int(server.urls[0].rpartition(":")[2]))
+        try:
+            yield served
+        finally:
+            for client in served.clients:
+                client.leave()
+
+
+def compose(
+    method: str = "GET", path: str = "/", headers: str = "", body: bytes | None = None
+) -> bytes:
+    """Writes a request."""
+    length = "" if body is None else f"Content-Length: {len(body)}\r\n"
+    return f"{method} {path} HTTP/1.1\r\nHost: h\r\n{headers}{length}\r\n".encode() + (body or b"")
