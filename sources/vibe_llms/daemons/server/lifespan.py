@@ -81,4 +81,6 @@ class Lifespan:
             _logger.error("The application failed as it ended: %s", message.get("message", ""))
         elif kind == "lifespan.startup.complete":
             self._listens = True
+        elif kind != "lifespan.shutdown.complete":
+            raise RuntimeError(f"{kind} says nothing of a lifespan")
         self._has_begun.set()
