@@ -1,0 +1,193 @@
+"""One request being answered, over ASGI (https://asgi.readthedocs.io, version 3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl
+
+from vibe_llms.exceptions import LimitError, RequestError, Stage
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+JSON: Final = "application/json"
+
+
+class HttpCall:
+    """One HTTP request, and the answer that is given to it.
+
+    Attributes:
+        method, path: As they came, the path decoded and without the query.
+        headers: With names in lower case; of several of one name the last.
+        request_id: What we call the request, in logs and to the client.
+        status: Of the answer, once it has begun; 0 before.
+        names: What the path names, by the pattern of its route.
+        is_gone: Whether the client has left before its answer was whole.
+    """
+
+    __slots__ = (
+        "_limit",
+        "_receive",
+        "_send",
+        "_watcher",
+        "headers",
+        "is_gone",
+        "method",
+        "names",
+        "path",
+        "request_id",
+        "scope",
+        "status",
+    )
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, *, request_id: str, limit: int
+    ) -> None:
+        self.scope = scope
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: Mapping[str, str] = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        self.request_id = request_id
+        self.status = 0
+        self.is_gone = False
+        self.names: Mapping[str, str] = {}
+        self._receive, self._send = receive, send
+        self._limit = limit
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters behind the path; of several of one name the last."""
+        return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+    @property
+    def client(self) -> str:
+        """The address that the request came from; empty where it is not known."""
+        client = self.scope.get("client")
+        return str(client[0]) if client else ""
+
+    async def read_body(self) -> bytes:
+        """Returns the body of the request.
+
+        Raises:
+            LimitError: It is longer than ``request_bytes``; no more of it was read.
+            ClientGone: The client has left.
+        """
+        said = self.headers.get("content-length", "")
+        if said.isascii() and said.isdigit() and int(said) > self._limit:
+            raise self._refuse_size()
+        message = await self._receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            body: bytes = message.get("body", b"")
+            if len(body) > self._limit:
+                raise self._refuse_size()
+            return body
+        return await self._read_on(message)
+
+    async def _read_on(self, message: Message) -> bytes:
+        pieces, size = [], 0
+        while message["type"] == "http.request":
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > self._limit:
+                raise self._refuse_size()
+            if not message.get("more_body", False):
+                return b"".join(pieces)
+            message = await self._receive()
+        self.is_gone = True
+        raise ClientGone
+
+    def _refuse_size(self) -> LimitError:
+        return LimitError(
+            detail=f"The request is longer than request_bytes = {self._limit:,} allows.",
+            remedy="Send less, or have request_bytes raised in [limits] where this is served.",
+            limit="request_bytes",
+            value=self._limit,
+            stage=Stage.FRAME,
+        )
+
+    def watch_client(self) -> None:
+        """From now on, cancels the task that answers when the client leaves.
+
+        To be called when the body has been read.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        on_gone = self.scope.get("extensions", {}).get("vibe.on_disconnect")
+        if on_gone is not None:  # of our own server, which needs no task to tell it
+            on_gone(lambda: self._leave(task))
+        else:
+            self._watcher = asyncio.create_task(self._watch(task))
+
+    async def _watch(self, task: asyncio.Task[object]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._leave(task)
+
+    def _leave(self, task: asyncio.Task[object]) -> None:
+        if not task.done():
+            self.is_gone = True
+            task.cancel()
+
+    def end_watch(self) -> None:
+        """Ends what :meth:`watch_client` has begun. May be called again."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+
+    async def answer(
+        self, status: int, body: bytes, headers: Mapping[str, str], *, content_type: str = JSON
+    ) -> None:
+        """Answers with a whole body."""
+        told = {"content-type": content_type, "content-length": str(len(body)), **headers}
+        await self.begin(status, told)
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Begins an answer; :meth:`send` goes on, :meth:`finish` ends it."""
+        encoded = [
+            (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
+        ]
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": encoded})
+
+    async def send(self, data: bytes) -> None:
+        """Sends a piece of the body; waits while the client does not take what was sent."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def finish(self) -> None:
+        """Ends the body."""
+        await self._send({"type": "http.response.body", "body": b""})
+
+
+class ClientGone(Exception):
+    """The client has left: nobody is there to be answered."""
+
+
+def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
+    """Returns the key that a client shows, wherever its protocol has it; empty without one."""
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and bearer:
+        return bearer.strip()
+    # Anthropic's, Azure's and Gemini's places.
+    for name in ("x-api-key", "api-key", "x-goog-api-key"):
+        if headers.get(name):
+            return headers[name]
+    return query.get("key", "")
+
+
+def refuse_body(detail: str, path: str = "") -> RequestError:
+    """Produces the error of a body that makes no sense."""
+    return RequestError(
+        path=path,
+        detail=detail,
+        remedy="Compare the request with the reference of its protocol.",
+        stage=Stage.FRAME,
+    )

@@ -1,0 +1,374 @@
+"""The ASGI application that all daemons are: routes, admission, errors, and the end of each request.
+
+What a daemon does stands in its routes; what holds for every request stands here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from vibe_llms.daemons.asgi import ClientGone, HttpCall, Message, Receive, Scope, Send
+from vibe_llms.daemons.records import CallRecord, Listener
+from vibe_llms.dialects.answering import ErrorAnswer
+from vibe_llms.exceptions import ConverseError, LimitError, ProviderFault, Stage
+from vibe_llms.values import frozen
+
+Handler: TypeAlias = Callable[[HttpCall, CallRecord], Awaitable[None]]
+"""Answers one request; what it raises before it has begun to answer becomes an error's answer."""
+
+ErrorWriter: TypeAlias = Callable[[ConverseError], ErrorAnswer]
+
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons")
+_GONE_STATUS: Final = 499
+"""As nginx has it, for logs alone: the client has left before it was answered."""
+
+
+@frozen(kw_only=True)
+class ServiceLimits:
+    """What a daemon takes on at once.
+
+    Attributes:
+        request_bytes: The body of one request.
+        requests: How many are answered at once, in one process.
+        waiting_requests: How many wait for their turn behind these.
+        waiting_seconds: How long one waits for its turn.
+        total_seconds: How long one request may take, its answer included.
+    """
+
+    request_bytes: int = 67_108_864
+    requests: int = 4096
+    waiting_requests: int = 4096
+    waiting_seconds: float = 60
+    total_seconds: float = 7_200
+
+
+@frozen(kw_only=True)
+class Route:
+    """One kind of request that a daemon answers.
+
+    Attributes:
+        method: Of HTTP.
+        pattern: The path, with ``{name}`` for a part without slashes and ``{name:path}`` for one
+            that may have some.
+        handler: Answers.
+        write_error: Writes errors as the clients of this path expect them.
+        is_admitted: Whether it counts among the requests that are answered at once; what tells of
+            the daemon itself does not.
+    """
+
+    method: str
+    pattern: str
+    handler: Handler
+    write_error: ErrorWriter
+    is_admitted: bool = True
+
+    def compile(self) -> re.Pattern[str]:
+        """Returns what matches its paths; the parts are groups."""
+        parts = re.split(r"\{(\w+)(:path)?\}", self.pattern)
+        found = [re.escape(parts[0])]
+        for name, deep, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            found.append(f"(?P<{name}>{'.+' if deep else '[^/]+'}){re.escape(rest)}")
+        return re.compile("".join(found))
+
+
+class Service:
+    """An ASGI application made of routes.
+
+    Args:
+        routes: What it answers; of several that fit a path, the first.
+        limits: What it takes on at once.
+        listeners: Hear of each request when it is over.
+        start, stop: Are awaited before the first request, and after the last.
+        sockets: Answer web sockets, by path.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        *,
+        limits: ServiceLimits | None = None,
+        listeners: Sequence[Listener] = (),
+        start: Callable[[], Awaitable[None]] | None = None,
+        stop: Callable[[], Awaitable[None]] | None = None,
+        sockets: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] | None = None,
+    ) -> None:
+        self.limits = limits or ServiceLimits()
+        self.routes = tuple(routes)
+        self.listeners = list(listeners)
+        self._start, self._stop = start, stop
+        self._sockets = dict(sockets or {})
+        self._exact = {
+            (route.method, route.pattern): route for route in routes if "{" not in route.pattern
+        }
+        self._patterns = [(route, route.compile()) for route in routes if "{" in route.pattern]
+        self._admission = _Admission(self.limits)
+        self.is_ready = False
+
+    @property
+    def busy_count(self) -> int:
+        """How many requests are being answered."""
+        return self._admission.busy_count
+
+    @property
+    def waiting_count(self) -> int:
+        """How many requests wait for their turn."""
+        return self._admission.waiting_count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one connection of ASGI."""
+        match scope["type"]:
+            case "http":
+                await self._answer(scope, receive, send)
+            case "lifespan":
+                await self._live(receive, send)
+            case "websocket":
+                await self._converse(scope, receive, send)
+
+    async def start(self) -> None:
+        """Makes the daemon ready; the server's lifespan does that."""
+        if self._start is not None:
+            await self._start()
+        self.is_ready = True
+
+    async def stop(self) -> None:
+        """Frees what the daemon holds."""
+        self.is_ready = False
+        if self._stop is not None:
+            await self._stop()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message: Message = await receive()
+            what = message["type"].removeprefix("lifespan.")
+            try:
+                await (self.start() if what == "startup" else self.stop())
+            except Exception as error:
+                _LOGGER.error("%s failed: %s", what, error, exc_info=error)
+                await send({"type": f"lifespan.{what}.failed", "message": str(error)})
+            else:
+                await send({"type": f"lifespan.{what}.complete"})
+            if what == "shutdown":
+                return
+
+    async def _converse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        perform = self._sockets.get(scope["path"])
+        if perform is None or not self.is_ready:
+            await receive()
+            await send({"type": "websocket.close", "code": 1008 if self.is_ready else 1012})
+            return
+        await perform(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        now = asyncio.get_running_loop().time
+        call = HttpCall(
+            scope, receive, send, request_id=_name_request(), limit=self.limits.request_bytes
+        )
+        record = CallRecord(
+            request_id=call.request_id,
+            method=call.method,
+            path=call.path,
+            started=now(),
+            client=call.client,
+            trace=call.headers.get("traceparent", ""),
+        )
+        try:
+            await self._route(call, record)
+        finally:
+            call.end_watch()
+            record.seconds = now() - record.started
+            record.status = call.status or record.status
+            for listener in self.listeners:
+                try:
+                    listener(record)
+                except Exception as error:
+                    _LOGGER.error("a listener failed: %s", error, exc_info=error)
+
+    async def _route(self, call: HttpCall, record: CallRecord) -> None:
+        route, names = self._find(call)
+        if route is None:
+            await self._refuse(call, record)
+            return
+        call.names = names
+        record.route = route.pattern
+        try:
+            await self._perform(route, call, record)
+        except ClientGone:
+            _note_gone(record, call)
+        except asyncio.CancelledError:
+            if not call.is_gone:
+                raise
+            _note_gone(record, call)
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+        except ConverseError as error:
+            await self._tell(error, route, call, record)
+        except Exception as error:
+            _LOGGER.error("request %s failed", call.request_id, exc_info=error)
+            internal = ConverseError(
+                detail=f"Something went wrong here (request {call.request_id}).",
+                remedy="It is in the log of the server.",
+                stage=Stage.EXECUTE,
+            )
+            await self._tell(internal, route, call, record)
+
+    async def _perform(self, route: Route, call: HttpCall, record: CallRecord) -> None:
+        if not route.is_admitted:
+            await route.handler(call, record)
+            return
+        if not self._admission.enter():
+            await self._admission.wait()
+        try:
+            async with asyncio.timeout(self.limits.total_seconds) as limit:
+                await route.handler(call, record)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise LimitError(
+                detail=f"The request took longer than total_seconds = {self.limits.total_seconds} "
+                "allows.",
+                remedy="Ask for less, or have total_seconds raised where this is served.",
+                limit="total_seconds",
+                stage=Stage.EXECUTE,
+            ) from error
+        finally:
+            self._admission.leave()
+
+    def _find(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
+        method = "GET" if call.method == "HEAD" else call.method
+        if (route := self._exact.get((method, call.path))) is not None:
+            return route, {}
+        for route, pattern in self._patterns:
+            if route.method == method and (found := pattern.fullmatch(call.path)):
+                return route, found.groupdict()
+        return None, {}
+
+    async def _refuse(self, call: HttpCall, record: CallRecord) -> None:
+        """Answers what no route is for."""
+        allowed = sorted(
+            {route.method for (_, path), route in self._exact.items() if path == call.path}
+            | {route.method for route, found in self._patterns if found.fullmatch(call.path)}
+        )
+        record.error = "method" if allowed else "path"
+        record.detail = "no such path" if not allowed else "no such method"
+        text = (
+            f"Use {' or '.join(allowed)} here."
+            if allowed
+            else "There is nothing at this path; /openapi.json has all that there is."
+        )
+        headers = {"allow": ", ".join(allowed)} if allowed else {}
+        body = b'{"error":{"message":"%b","type":"invalid_request_error","code":%b}}' % (
+            text.encode(),
+            b'"method_not_allowed"' if allowed else b'"not_found"',
+        )
+        await call.answer(405 if allowed else 404, body, headers)
+
+    async def _tell(
+        self, error: ConverseError, route: Route, call: HttpCall, record: CallRecord
+    ) -> None:
+        """Answers with an error, or cuts an answer that has begun."""
+        record.error, record.detail = error.WORD, str(error)
+        if call.status:
+            # What was begun cannot be taken back; a whole end would be a lie.
+            raise BrokenAnswer(str(error)) from error
+        told = route.write_error(error)
+        await call.answer(
+            told.status, encode(told.body), {**told.headers, "x-vibe-request-id": call.request_id}
+        )
+
+
+class BrokenAnswer(Exception):
+    """An answer that had begun cannot be ended: the server is to cut the connection."""
+
+
+def encode(body: object) -> bytes:
+    """Returns plain data as JSON."""
+    import msgspec
+
+    return msgspec.json.encode(body)
+
+
+def _name_request() -> str:
+    return f"req_{secrets.token_hex(12)}"
+
+
+def _note_gone(record: CallRecord, call: HttpCall) -> None:
+    record.error = "client-gone"
+    record.status = call.status or _GONE_STATUS
+
+
+class _Admission:
+    """Counts who is answered, and lets the others wait in their order."""
+
+    def __init__(self, limits: ServiceLimits) -> None:
+        self._limits = limits
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.busy_count = 0
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiting)
+
+    def enter(self) -> bool:
+        """Takes a place, if one is free and nobody waits for it."""
+        if self.busy_count >= self._limits.requests or self._waiting:
+            return False
+        self.busy_count += 1
+        return True
+
+    async def wait(self) -> None:
+        """Waits for a place, and takes it. Raises LimitError where too many or too long wait."""
+        if len(self._waiting) >= self._limits.waiting_requests:
+            raise _refuse_admission("waiting_requests", self._limits.waiting_requests)
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            async with asyncio.timeout(self._limits.waiting_seconds):
+                await place
+        except TimeoutError as error:
+            self._forget(place)
+            raise _refuse_admission("requests", self._limits.requests) from error
+        except asyncio.CancelledError:
+            self._forget(place)
+            raise
+
+    def _forget(self, place: asyncio.Future[None]) -> None:
+        if place.done() and not place.cancelled():
+            self.leave()  # it was given one at the last moment, and hands it on
+        elif place in self._waiting:
+            self._waiting.remove(place)
+
+    def leave(self) -> None:
+        """Gives a place back, to whoever has waited for it longest."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self.busy_count -= 1
+
+
+def _refuse_admission(limit: str, value: int) -> LimitError:
+    return LimitError(
+        detail=f"More is asked here than {limit} = {value:,} allows.",
+        remedy="Ask again later.",
+        limit=limit,
+        value=value,
+        stage=Stage.EXECUTE,
+    )
+
+
+def write_plain_error(error: ConverseError) -> ErrorAnswer:
+    """Writes an error where no protocol has words of its own for it."""
+    from vibe_llms.dialects.answering import classify, compose_error_headers
+
+    fault, status = classify(error)
+    kind = "server_error" if status >= 500 or fault is ProviderFault.UNKNOWN else str(fault)
+    body = {"error": {"message": str(error), "type": kind, "code": error.WORD}}
+    return ErrorAnswer(status, body, compose_error_headers(error))
