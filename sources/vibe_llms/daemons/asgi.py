@@ -120,7 +120,7 @@ class HttpCall:
         """
         task = asyncio.current_task()
         assert task is not None
-        on_gone = self.scope.get("extensions", {}).get("vibe.on_disconnect")
+        on_gone = self.scope.get("extensions", {}).get("vibe_llms.disconnect")
         if on_gone is not None:  # of our own server, which needs no task to tell it
             on_gone(lambda: self._leave(task))
         else:

@@ -29,7 +29,7 @@ class CallRecord:
         address: Who was asked, as ``provider:name``.
         streamed: Whether the answer came piece by piece.
         status: Of the answer; 499 where the client left before one.
-        error: The stable word of what went wrong, ``client-gone`` among them; empty if all went well.
+        error: The stable word of what went wrong, such as ``client-gone``; empty if nothing did.
         detail: What went wrong, in one line.
         first_seconds: Until the first byte of the answer; ``None`` where there was none.
         seconds: Until its end.

@@ -6,7 +6,7 @@ client and model here do the rest: settings, key, transport, retries, limits and
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -246,6 +246,36 @@ class RemoteClient:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
 
+    async def carry(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], turn: Ticket
+    ) -> Exchange:
+        """Sends bytes as they are, once, and returns whatever the vendor answers, errors too.
+
+        Args:
+            headers: Of whoever is carried, none of them a credential; ours go over them.
+            turn: Is waited for before.
+
+        Raises:
+            ConverseError: It could not be sent.
+        """
+        vendor = self.vendor
+        ours = {**vendor.compose_headers(self.require_key(), {}), **vendor.settings.headers}
+        secret = {name: value for name, value in ours.items() if isinstance(value, Secret)}
+        request = WireRequest(
+            method=method,
+            url=vendor.settings.base_url + path,
+            headers={"accept": "*/*", **ours, **headers, **secret},
+            body=body,
+        )
+        try:
+            await turn.take(len(body))
+            exchange = await self._access_transport().send(request)
+        except ConverseError as error:
+            advise_of_server(error, vendor.server_command and vendor.advise_server())
+            raise self.clean(error)  # noqa: B904  # it is the same error
+        turn.learn(exchange.headers)
+        return exchange
+
     def clean(self, error: ConverseError) -> ConverseError:
         """Takes out of an error what nobody may see, should the other side have sent it back."""
         from vibe_llms.providers.borders import clean_error
@@ -373,6 +403,26 @@ class RemoteModel(ModelBase[JsonObject]):
                 )
         clock = self._vendor.context.clock
         return RetryingSource(attempt, self._policy, clock=clock, source=source)
+
+    async def carry(
+        self, body: bytes, headers: Mapping[str, str], *, streaming: bool, path: str = ""
+    ) -> Exchange:
+        """Sends a body that is written in the vendor's protocol already, as it is, once.
+
+        Args:
+            headers: Of whoever is carried, none of them a credential.
+            streaming: Whether the body asks for the answer piece by piece.
+            path: Behind the base URL; by default where the vendor answers.
+
+        Returns:
+            Whatever the vendor answers; the status of an error is none here.
+
+        Raises:
+            ConverseError: It could not be sent.
+        """
+        path = path or self._vendor.compose_path(self._descriptor, streaming=streaming)
+        ticket = Ticket(self._client.limiter)
+        return await self._client.carry("POST", path, body, headers, ticket)
 
 
 class _Attempt:

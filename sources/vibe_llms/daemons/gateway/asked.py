@@ -1,0 +1,111 @@
+"""What the gateway has to know of a request to send it on, and what a face is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import attrs
+import msgspec
+
+from vibe_llms.daemons.asgi import refuse_body
+from vibe_llms.dialects.answering import ErrorAnswer, StreamWriter
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
+
+
+class ServingDialect(Protocol):
+    """What a package in ``dialects`` has, as far as answering clients goes."""
+
+    @property
+    def PROTOCOL(self) -> str: ...  # noqa: N802  # so all packages call it
+
+    @property
+    def StreamWriter(self) -> Callable[..., StreamWriter]: ...  # noqa: N802  # it is a class
+
+    def normalize_request(
+        self, native: Mapping[str, Any], attributes: ModelAttributes | None = None
+    ) -> Translation[Request]: ...
+
+    def nativize_response(self, response: Response) -> Translation[JsonObject]: ...
+
+    def nativize_error(self, error: ConverseError) -> ErrorAnswer: ...
+
+
+@frozen(kw_only=True)
+class Face:
+    """How clients of one protocol are answered.
+
+    Attributes:
+        name: What logs and metrics call it.
+        dialect: The protocol.
+        framing: How a streamed answer is cut.
+        passed: Headers of a client that go to an upstream of the same protocol, as beginnings of
+            their names.
+        streams_by_default: Whether an answer is streamed unless the request says otherwise.
+    """
+
+    name: str
+    dialect: Any  # a ServingDialect, as soon as all of them write streams
+    framing: str = "sse"
+    passed: tuple[str, ...] = ()
+    streams_by_default: bool = False
+
+    def write_error(self, error: ConverseError) -> ErrorAnswer:
+        """Writes an error in the words of the protocol."""
+        told: ErrorAnswer = self.dialect.nativize_error(error)
+        return told
+
+
+@frozen(kw_only=True)
+class Asked:
+    """A request of a client, as far as it has been read.
+
+    Attributes:
+        body: As it came.
+        model: By the name that the client used; empty where it named none.
+        streaming: Whether the answer is wanted piece by piece.
+        is_named_in_body: Whether the model stands in the body, as a field ``model``.
+    """
+
+    body: bytes = attrs.field(repr=False)
+    model: str
+    streaming: bool
+    is_named_in_body: bool = True
+
+
+class _Head(msgspec.Struct):
+    model: str = ""
+    stream: bool | None = None
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
+
+def read_asked(face: Face, body: bytes) -> Asked:
+    """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
+    try:
+        head = _HEAD.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise refuse_body(f"The body is no request: {error}.") from None
+    streaming = face.streams_by_default if head.stream is None else head.stream
+    return Asked(body=body, model=head.model, streaming=streaming)
+
+
+def decode_body(body: bytes) -> dict[str, Any]:
+    """Reads a body as a JSON object. Raises RequestError."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise refuse_body(f"The body is no JSON object: {error}.") from None
+
+
+def rename_model(body: bytes, model: str) -> bytes:
+    """Returns a body that names another model, each other value of it as it was written."""
+    fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    fields["model"] = model
+    return msgspec.json.encode(fields)

@@ -1,0 +1,127 @@
+"""Carries a request to an upstream of the same protocol, and the answer back, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vibe_llms.daemons.asgi import JSON, HttpCall
+from vibe_llms.daemons.gateway.asked import Asked, Face, rename_model
+from vibe_llms.daemons.gateway.tapping import Tap
+from vibe_llms.daemons.gateway.upstreams import CarryingModel
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.limits import Limits
+from vibe_llms.wire.exchanges import Exchange
+
+_KEPT: Final = frozenset(
+    {
+        "connection",
+        "content-encoding",  # what was packed has been unpacked
+        "content-length",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-connection",
+        "set-cookie",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "date",
+        "server",
+        "alt-svc",
+        "strict-transport-security",
+    }
+)
+"""Headers of an upstream's answer that are about its connection or its site, not the answer."""
+
+
+async def carry(
+    call: HttpCall,
+    record: CallRecord,
+    face: Face,
+    asked: Asked,
+    model: CarryingModel,
+    *,
+    name: str,
+    limits: Limits,
+    path: str = "",
+) -> None:
+    """Answers a call with what an upstream says, whatever that is.
+
+    Args:
+        model: Is asked.
+        name: What the vendor calls it.
+        path: At the vendor; by default where it answers.
+
+    Raises:
+        ConverseError: It cannot be reached; or the answer broke off after it had begun.
+    """
+    body = asked.body
+    if asked.is_named_in_body and asked.model != name:
+        body = rename_model(body, name)
+    record.way = "carry"
+    headers_out = choose_headers(face, call)
+    exchange = await model.carry(body, headers_out, streaming=asked.streaming, path=path)
+    async with exchange:
+        headers = {key: text for key, text in exchange.headers.items() if key not in _KEPT}
+        headers["x-vibe-request-id"] = call.request_id
+        record.status = exchange.status
+        # An error is told whole, whatever was asked for.
+        if _is_streamed(exchange):
+            await _pass_on(call, record, exchange, headers, face, limits)
+        else:
+            await _hand_over(call, record, exchange, headers, face, limits)
+
+
+def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
+    """Returns the headers of a client that concern its upstream, too."""
+    headers = {"content-type": call.headers.get("content-type", JSON)}
+    if face.passed:
+        for name, text in call.headers.items():
+            if name.startswith(face.passed):
+                headers[name] = text
+    if trace := call.headers.get("traceparent"):
+        headers["traceparent"] = trace
+    return headers
+
+
+def _is_streamed(exchange: Exchange) -> bool:
+    kind = exchange.headers.get("content-type", "")
+    return exchange.status < 400 and kind.startswith(("text/event-stream", "application/x-ndjson"))
+
+
+async def _hand_over(
+    call: HttpCall,
+    record: CallRecord,
+    exchange: Exchange,
+    headers: Mapping[str, str],
+    face: Face,
+    limits: Limits,
+) -> None:
+    body = await exchange.read()
+    if exchange.status < 400:
+        tap = Tap(face.dialect.PROTOCOL, limits)
+        tap.read(body)
+        record.usage = tap.find_usage()
+    record.sent_bytes = len(body)
+    await call.answer(exchange.status, body, headers)
+
+
+async def _pass_on(
+    call: HttpCall,
+    record: CallRecord,
+    exchange: Exchange,
+    headers: Mapping[str, str],
+    face: Face,
+    limits: Limits,
+) -> None:
+    tap = Tap(face.dialect.PROTOCOL, limits, face.framing)
+    await call.begin(exchange.status, headers)
+    try:
+        while data := await exchange.receive():
+            tap.feed(data)
+            record.sent_bytes += len(data)
+            await call.send(data)
+    finally:
+        record.usage = tap.find_usage()
+    await call.finish()

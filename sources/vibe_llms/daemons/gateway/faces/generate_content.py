@@ -1,0 +1,47 @@
+"""Gemini's generateContent, whose path names the model, and whether the answer is streamed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.asked import Asked, Face
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Route
+from vibe_llms.dialects import generate_content
+
+FACE = Face(name="generate_content", dialect=generate_content, passed=("x-goog-api-client",))
+
+
+def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
+    """Returns the paths of this protocol, of both versions that its clients use."""
+    produce = partial(Route, method="POST", write_error=FACE.write_error)
+    routes = []
+    for version in ("v1beta", "v1"):
+        base = f"/{version}/models/{{model:path}}"
+        for method, streaming in (("generateContent", False), ("streamGenerateContent", True)):
+            handler = partial(_answer, gateway=gateway, streaming=streaming)
+            routes.append(produce(pattern=f"{base}:{method}", handler=handler))
+        routes.append(produce(pattern=f"{base}:countTokens", handler=partial(_count, gateway)))
+    return tuple(routes)
+
+
+async def _answer(call: HttpCall, record: CallRecord, *, gateway: Gateway, streaming: bool) -> None:
+    await gateway.answer(call, record, FACE, partial(_read, call, streaming))
+
+
+async def _count(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
+    await gateway.count(
+        call,
+        record,
+        FACE,
+        path="/models/{model}:countTokens",
+        field="totalTokens",
+        read=partial(_read, call, False),
+    )
+
+
+def _read(call: HttpCall, streaming: bool, face: Face, body: bytes) -> Asked:
+    name = call.names["model"]
+    return Asked(body=body, model=name, streaming=streaming, is_named_in_body=False)

@@ -1,0 +1,24 @@
+"""Anthropic's Messages, with its count of tokens."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from vibe_llms.daemons.gateway.asked import Face
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.service import Route
+from vibe_llms.dialects import messages
+
+FACE = Face(name="messages", dialect=messages, passed=("anthropic-",))
+
+
+def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
+    """Returns the paths of this protocol."""
+    produce = partial(Route, method="POST", write_error=FACE.write_error)
+    count = partial(
+        gateway.count, face=FACE, path="/v1/messages/count_tokens", field="input_tokens"
+    )
+    return (
+        produce(pattern="/v1/messages", handler=partial(gateway.answer, face=FACE)),
+        produce(pattern="/v1/messages/count_tokens", handler=count),
+    )

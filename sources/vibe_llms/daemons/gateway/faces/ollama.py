@@ -1,0 +1,97 @@
+"""Ollama's chat, and its lists of models: https://docs.ollama.com/api."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.asked import Face, decode_body
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Route, encode
+from vibe_llms.dialects import ollama_chat
+from vibe_llms.models.attributes import Capability
+from vibe_llms.models.descriptors import ModelDescriptor
+
+FACE = Face(name="ollama", dialect=ollama_chat, framing="ndjson", streams_by_default=True)
+
+_VERSION = "0.20.0"
+"""Of the server whose protocol this is; clients look whether it is new enough."""
+
+_CAPABILITIES = (
+    ("tools", "supports_invocations"),
+    ("vision", "supports_images"),
+    ("thinking", "supports_reasoning"),
+)
+
+
+def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
+    """Returns the paths of this protocol."""
+    produce = partial(Route, write_error=FACE.write_error)
+    return (
+        produce(method="POST", pattern="/api/chat", handler=partial(gateway.answer, face=FACE)),
+        produce(method="GET", pattern="/api/tags", handler=partial(_list, gateway)),
+        produce(method="POST", pattern="/api/show", handler=partial(_show, gateway)),
+        produce(method="GET", pattern="/api/version", handler=_tell_version, is_admitted=False),
+    )
+
+
+async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
+    names = await gateway.list_names(call, record)
+    models = [
+        {
+            "name": name,
+            "model": name,
+            "modified_at": "1970-01-01T00:00:00Z",
+            "size": 0,
+            "digest": "",
+            "details": _DETAILS,
+        }
+        for name in names
+    ]
+    await call.answer(200, encode({"models": models}), {})
+
+
+_DETAILS = {
+    "parent_model": "",
+    "format": "",
+    "family": "",
+    "families": [],
+    "parameter_size": "",
+    "quantization_level": "",
+}
+"""What is known of files alone, and of no model that is asked elsewhere."""
+
+
+async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
+    await gateway.authorize(call, record)
+    body = decode_body(await call.read_body())
+    name = str(body.get("model") or body.get("name") or "")
+    record.model = name
+    upstream = await gateway.upstreams.access(name)
+    await call.answer(200, encode(describe(upstream.model.descriptor)), {})
+
+
+def describe(descriptor: ModelDescriptor) -> dict[str, Any]:
+    """Returns what is known of a model in Ollama's words."""
+    attributes = descriptor.attributes
+    told = ["completion"]
+    for word, capability in _CAPABILITIES:
+        if attributes.access_capability(capability) is Capability.YES:
+            told.append(word)
+    family = descriptor.provider
+    info: dict[str, Any] = {"general.architecture": family}
+    window = attributes.access_value("context_window_tokens")
+    if isinstance(window, int):
+        info[f"{family}.context_length"] = window
+    return {
+        "details": {**_DETAILS, "family": family, "families": [family]},
+        "model_info": info,
+        "capabilities": told,
+        "modified_at": "1970-01-01T00:00:00Z",
+    }
+
+
+async def _tell_version(call: HttpCall, record: CallRecord) -> None:
+    await call.answer(200, encode({"version": _VERSION}), {})

@@ -1,0 +1,28 @@
+"""OpenAI's Responses."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from vibe_llms.daemons.gateway.asked import Face
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.service import Route
+from vibe_llms.dialects import responses
+
+FACE = Face(
+    name="responses",
+    dialect=responses,
+    passed=("openai-beta", "openai-organization", "openai-project", "idempotency-key"),
+)
+
+
+def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
+    """Returns the paths of this protocol."""
+    return (
+        Route(
+            method="POST",
+            pattern="/v1/responses",
+            handler=partial(gateway.answer, face=FACE),
+            write_error=FACE.write_error,
+        ),
+    )

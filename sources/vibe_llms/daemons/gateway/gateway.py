@@ -1,0 +1,179 @@
+"""One request to a model: who asks, who is asked, by which way, and what it has used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+from vibe_llms.asynchrony import finish
+from vibe_llms.daemons.asgi import HttpCall, read_credential
+from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
+from vibe_llms.daemons.gateway.carrying import carry
+from vibe_llms.daemons.gateway.translating import translate
+from vibe_llms.daemons.gateway.upstreams import Upstream, Upstreams, is_carrying
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import encode
+from vibe_llms.exceptions import AccessError, ProviderFault
+from vibe_llms.limits import Limits
+from vibe_llms.plugins.specification.daemons import (
+    Arrival,
+    Authorizer,
+    Demand,
+    Grant,
+    Reservation,
+)
+from vibe_llms.telemetry.prices import Price, price_usage
+
+_BYTES_A_TOKEN = 2
+"""An estimate from above: no language that is written has fewer bytes a token for long."""
+
+
+class Gateway:
+    """Answers for models.
+
+    Args:
+        upstreams: Say who is asked.
+        limits: Of what upstreams answer.
+        authorizer: Says who may ask; by default everybody may.
+    """
+
+    def __init__(
+        self, upstreams: Upstreams, *, limits: Limits, authorizer: Authorizer | None = None
+    ) -> None:
+        self.upstreams = upstreams
+        self.limits = limits
+        self._authorizer = authorizer
+
+    async def authorize(self, call: HttpCall, record: CallRecord) -> Grant | None:
+        """Says who asks; ``None`` where nobody has to say. Raises AccessError."""
+        if self._authorizer is None:
+            return None
+        arrival = Arrival(
+            method=call.method,
+            path=call.path,
+            headers=call.headers,
+            credential=read_credential(call.headers, call.query),
+            client=call.client,
+        )
+        grant = await self._authorizer.authorize(arrival)
+        record.subject = grant.subject
+        return grant
+
+    async def answer(
+        self,
+        call: HttpCall,
+        record: CallRecord,
+        face: Face,
+        read: Callable[[Face, bytes], Asked] = read_asked,
+    ) -> None:
+        """Answers a request to a model. Raises ConverseError."""
+        record.face = face.name
+        grant = await self.authorize(call, record)
+        body = await call.read_body()
+        call.watch_client()
+        asked = read(face, body)
+        record.model, record.streamed = asked.model, asked.streaming
+        upstream = await self.upstreams.access(asked.model)
+        record.address = upstream.address
+        if grant is None:
+            await self._send(call, record, face, asked, upstream)
+            return
+        _ensure_admitted(grant, asked, upstream)
+        reservation = await grant.reserve(_estimate(asked, upstream))
+        try:
+            await self._send(call, record, face, asked, upstream)
+        finally:
+            await finish(_settle(reservation, record, upstream))
+
+    async def count(
+        self,
+        call: HttpCall,
+        record: CallRecord,
+        face: Face,
+        *,
+        path: str,
+        field: str,
+        read: Callable[[Face, bytes], Asked] = read_asked,
+    ) -> None:
+        """Answers how many tokens a request has: as the vendor says, or else as its model counts.
+
+        Args:
+            path: Where a vendor of this protocol counts, with ``{model}`` for its name.
+            field: What the protocol calls the count.
+        """
+        record.face = face.name
+        grant = await self.authorize(call, record)
+        asked = read(face, await call.read_body())
+        call.watch_client()
+        record.model = asked.model
+        upstream = await self.upstreams.access(asked.model)
+        record.address = upstream.address
+        _ensure_admitted(grant, asked, upstream)
+        model = upstream.model
+        if is_carrying(model, face.dialect.PROTOCOL):
+            name = upstream.name
+            await carry(
+                call,
+                record,
+                face,
+                asked,
+                model,
+                name=name,
+                path=path.format(model=name),
+                limits=self.limits,
+            )
+            return
+        request = face.dialect.normalize_request(decode_body(asked.body)).value
+        counted = await upstream.model.tokenizer.count_request(request, upstream.model.descriptor)
+        await call.answer(200, encode({field: counted.tokens}), {})
+
+    async def list_names(self, call: HttpCall, record: CallRecord) -> list[str]:
+        """Returns the names of the models that whoever asks may use. Raises AccessError."""
+        grant = await self.authorize(call, record)
+        names = await self.upstreams.list_names()
+        return [name for name in names if grant is None or grant.admits(name)]
+
+    async def _send(
+        self, call: HttpCall, record: CallRecord, face: Face, asked: Asked, upstream: Upstream
+    ) -> None:
+        model = upstream.model
+        if is_carrying(model, face.dialect.PROTOCOL):
+            await carry(call, record, face, asked, model, name=upstream.name, limits=self.limits)
+        else:
+            await translate(call, record, face, asked, upstream)
+
+    async def close(self) -> None:
+        """Frees what is held."""
+        await self.upstreams.close()
+        if self._authorizer is not None:
+            await self._authorizer.close()
+
+
+def _ensure_admitted(grant: Grant | None, asked: Asked, upstream: Upstream) -> None:
+    name = asked.model or upstream.address
+    if grant is not None and not grant.admits(name):
+        raise AccessError(
+            fault=ProviderFault.PERMISSION,
+            subject=grant.subject,
+            detail=f"The key {grant.subject!r} may not ask the model {name!r}.",
+            remedy="GET /v1/models lists those that it may ask.",
+        )
+
+
+def _estimate(asked: Asked, upstream: Upstream) -> Demand:
+    return Demand(
+        model=asked.model or upstream.address,
+        address=upstream.address,
+        input_tokens=len(asked.body) // _BYTES_A_TOKEN + 1,
+    )
+
+
+async def _settle(reservation: Reservation, record: CallRecord, upstream: Upstream) -> None:
+    """Tells what a request has used; one that an upstream has refused has used nothing."""
+    if not record.way or record.status >= 400:
+        await reservation.release()
+        return
+    descriptor = upstream.model.descriptor
+    price = price_usage(record.usage, provider=descriptor.provider, model=descriptor.name)
+    record.cents = price.amount * Decimal(100) if isinstance(price, Price) else None
+    await reservation.settle(record.usage, record.cents)

@@ -1,0 +1,64 @@
+"""Makes the gateway's ASGI application of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from vibe_llms.application import Application
+from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.faces import (
+    chat_completions,
+    generate_content,
+    messages,
+    models,
+    ollama,
+    responses,
+)
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.upstreams import Upstreams
+from vibe_llms.daemons.records import CallRecord, Listener
+from vibe_llms.daemons.service import Route, Service, encode, write_plain_error
+from vibe_llms.plugins.specification.daemons import Authorizer
+
+_FACES = (chat_completions, responses, messages, generate_content, ollama, models)
+
+
+def produce_service(
+    application: Application,
+    *,
+    limits: ServiceLimits | None = None,
+    authorizer: Authorizer | None = None,
+    listeners: Sequence[Listener] = (),
+) -> Service:
+    """Makes the gateway as an ASGI application: for ``vibe serve``, or for any other host.
+
+    Args:
+        application: Has the providers. Its limits hold for what they answer; its attempts should
+            be 1, so that nothing is retried that no table says.
+        limits: What is taken on at once.
+        authorizer: Says who may ask; by default everybody may.
+        listeners: Hear of each request when it is over.
+    """
+    gateway = Gateway(
+        Upstreams(application), limits=application.configuration.limits, authorizer=authorizer
+    )
+    routes = [route for face in _FACES for route in face.produce_routes(gateway)]
+    service: Service
+    produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
+
+    async def tell_ready(call: HttpCall, record: CallRecord) -> None:
+        word = "ready" if service.is_ready else "not ready"
+        await call.answer(200 if service.is_ready else 503, encode({"status": word}), {})
+
+    routes += [
+        produce(pattern="/healthz", handler=_tell_health),
+        produce(pattern="/readyz", handler=tell_ready),
+    ]
+    service = Service(routes, limits=limits, listeners=listeners, stop=gateway.close)
+    return service
+
+
+async def _tell_health(call: HttpCall, record: CallRecord) -> None:
+    await call.answer(200, b'{"status":"ok"}', {})

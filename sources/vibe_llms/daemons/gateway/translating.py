@@ -1,0 +1,141 @@
+"""Answers a call by a model of another protocol: through canisters, with every loss told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body
+from vibe_llms.daemons.gateway.upstreams import Upstream
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.events.stream import (
+    LossEvent,
+    ResponseFailedEvent,
+    ResponseFinishedEvent,
+    UsageEvent,
+)
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.losses import Loss, Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.providers.conversing import refuse_losses
+
+LOSSES_HEADER: Final = "x-vibe-losses"
+STRICT_HEADER: Final = "x-vibe-strict"
+_LOSSES_BYTES: Final = 4_096
+"""What is longer stands in the log alone; most clients refuse headers that are long."""
+
+
+async def translate(
+    call: HttpCall, record: CallRecord, face: Face, asked: Asked, upstream: Upstream
+) -> None:
+    """Answers a call with what a model answers, in the words of the face.
+
+    Raises:
+        ConverseError: It does not answer, or cannot be asked that.
+    """
+    native = decode_body(asked.body)
+    request = _read_request(call, record, face, native, upstream)
+    record.way = "translate"
+    if asked.streaming:
+        await _stream(call, record, face, asked, native, request, upstream)
+        return
+    response = await upstream.model.converse(request, stream=False)
+    record.usage = response.metadata.usage
+    written = face.dialect.nativize_response(response)
+    losses = (*record.losses, *response.losses, *written.losses)
+    _settle_losses(record, losses, request)
+    body = msgspec.json.encode(name_model(face, written.value, asked.model))
+    record.sent_bytes = len(body)
+    await call.answer(200, body, _compose_headers(call, record.losses))
+
+
+def _read_request(
+    call: HttpCall, record: CallRecord, face: Face, native: dict[str, Any], upstream: Upstream
+) -> Request:
+    descriptor = upstream.model.descriptor
+    read: Translation[Request] = face.dialect.normalize_request(native)
+    strict = upstream.strict or call.headers.get(STRICT_HEADER, "").lower() == "true"
+    if strict:
+        refuse_losses(read.losses)
+    record.losses = tuple(read.losses)
+    return attrs.evolve(
+        read.value, model=str(descriptor.attributes.address), strict=strict, lenient=not strict
+    )
+
+
+async def _stream(
+    call: HttpCall,
+    record: CallRecord,
+    face: Face,
+    asked: Asked,
+    native: dict[str, Any],
+    request: Request,
+    upstream: Upstream,
+) -> None:
+    writer = face.dialect.StreamWriter(native, model=asked.model or upstream.address)
+    lost: list[Loss] = []
+    try:
+        async with upstream.model.stream(request) as stream:
+            async for event in stream:
+                match event:
+                    case LossEvent():
+                        lost.append(event.loss)
+                    case UsageEvent():
+                        record.usage = event.usage
+                    case ResponseFinishedEvent() if event.response is not None:
+                        record.usage = event.response.metadata.usage
+                    case ResponseFailedEvent():
+                        continue  # it is raised next
+                data = writer.write(event)
+                if data:
+                    if not call.status:
+                        headers = _compose_headers(call, (*record.losses, *lost))
+                        await call.begin(200, {"content-type": writer.content_type, **headers})
+                    record.sent_bytes += len(data)
+                    await call.send(data)
+    except ConverseError as error:
+        if not call.status:
+            raise
+        record.error, record.detail = error.WORD, str(error)
+        await call.send(writer.fail(error))
+    finally:
+        record.losses = (*record.losses, *lost, *writer.losses)
+    await call.finish()
+
+
+def name_model(face: Face, body: Any, model: str) -> Any:
+    """Returns a whole answer that calls the model what the client has called it."""
+    if model and isinstance(body, dict) and "model" in body:
+        body["model"] = model
+    return body
+
+
+def _settle_losses(record: CallRecord, losses: Iterable[Loss], request: Request) -> None:
+    record.losses = tuple(losses)
+    if request.strict:
+        refuse_losses(record.losses)
+
+
+def _compose_headers(call: HttpCall, losses: Iterable[Loss]) -> dict[str, str]:
+    """Returns our own headers of an answer."""
+    headers = {"x-vibe-request-id": call.request_id}
+    told = [str(loss) for loss in losses]
+    if told:
+        headers[LOSSES_HEADER] = write_losses(told)
+    return headers
+
+
+def write_losses(told: list[str]) -> str:
+    """Writes losses as a header: a JSON list of texts, in ASCII; what is too long is counted."""
+    kept = list(told)
+    while True:
+        more = [f"and {len(told) - len(kept)} more"] if len(kept) < len(told) else []
+        text = json.dumps([*kept, *more])
+        if len(text) <= _LOSSES_BYTES or not kept:
+            return text
+        kept = kept[: len(kept) // 2]

@@ -1,0 +1,126 @@
+"""From the name that a client uses to who is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
+
+from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.values import frozen
+from vibe_llms.wire.exchanges import Exchange
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+    from vibe_llms.providers.interfaces import ConverserModel
+
+
+_SURVEY_SECONDS: Final = 10
+"""So long a vendor has to list its models."""
+
+
+@frozen
+class Upstream:
+    """Who is asked.
+
+    Attributes:
+        model: Answers.
+        strict: A loss in the translation is an error.
+    """
+
+    model: ConverserModel
+    strict: bool = False
+
+    @property
+    def address(self) -> str:
+        """The model, as ``provider:name``."""
+        descriptor = self.model.descriptor
+        return f"{descriptor.provider}:{descriptor.name}"
+
+    @property
+    def name(self) -> str:
+        """What the vendor calls the model."""
+        return self.model.descriptor.name
+
+
+class CarryingModel(Protocol):
+    """A model whose vendor can be sent a body that is written in its protocol already."""
+
+    @property
+    def protocol(self) -> str: ...
+
+    async def carry(
+        self, body: bytes, headers: Mapping[str, str], *, streaming: bool, path: str = ""
+    ) -> Exchange: ...
+
+
+def is_carrying(model: object, protocol: str) -> TypeGuard[CarryingModel]:
+    """Tells whether what clients of a protocol ask can go to a model as it is."""
+    return getattr(model, "protocol", "") == protocol and hasattr(model, "carry")
+
+
+class Upstreams:
+    """Finds upstreams by the addresses and aliases of the configuration.
+
+    Args:
+        application: Has the providers.
+        models: The names that clients may use, and what they stand for; where there are none, any
+            name that the configuration understands.
+    """
+
+    def __init__(self, application: Application, models: Mapping[str, str] | None = None) -> None:
+        self._application = application
+        self._models = dict(models or {})
+
+    async def access(self, name: str) -> Upstream:
+        """Returns who is asked.
+
+        Args:
+            name: Empty for the configured model.
+
+        Raises:
+            UnknownNameError: Nothing of that name is here.
+            ConverseError: The provider cannot be loaded.
+        """
+        address = name
+        if self._models:
+            if name not in self._models:
+                raise UnknownNameError(
+                    kind="model", name=name, known=tuple(self._models), remedy="GET /v1/models."
+                )
+            address = self._models[name]
+        return Upstream(await self._application.access_model(address))
+
+    async def list_names(self) -> list[str]:
+        """Returns the names that clients may use, as far as they are known."""
+        if self._models:
+            return sorted(self._models)
+        configuration = self._application.configuration
+        names = {configuration.model: None} | dict.fromkeys(configuration.aliases)
+        surveys = await asyncio.gather(*map(self._survey, await self._select_ready()))
+        return list(names | dict.fromkeys(name for survey in surveys for name in survey))
+
+    async def _select_ready(self) -> list[str]:
+        """Returns the providers that lack nothing."""
+        from vibe_llms.plugins.wants import survey_wants
+
+        plugins = self._application.plugins
+        providers = list(self._application.configuration.providers)
+        wants = await asyncio.to_thread(survey_wants, plugins, providers)
+        return [
+            name
+            for name, lacking in wants.items()
+            if lacking.error is None and not any(need.prevents for need in lacking.needs)
+        ]
+
+    async def _survey(self, provider: str) -> list[str]:
+        try:
+            async with asyncio.timeout(_SURVEY_SECONDS):
+                models = await self._application.survey_models(provider)
+        except (ConverseError, TimeoutError):  # the others can be listed nevertheless
+            return []
+        return [str(model.attributes.address) for model in models]
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._application.close()

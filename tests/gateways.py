@@ -1,0 +1,81 @@
+"""Gateways of tests: real ones on loopback, before the simulator or any other upstream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.daemons.gateway.making import produce_service
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Service
+
+UPSTREAMS = {
+    "anthropic": "vibe_llms.providers.anthropic",
+    "google": "vibe_llms.providers.google",
+    "ollama": "vibe_llms.providers.ollama",
+    "openai_conversations": "vibe_llms.providers.openai_conversations",
+    "openai_responses": "vibe_llms.providers.openai_responses",
+}
+"""A provider of each protocol."""
+
+BASES = {
+    "anthropic": "",
+    "google": "/v1beta",
+    "ollama": "",
+    "openai_conversations": "/v1",
+    "openai_responses": "/v1",
+}
+"""What stands behind the address of a simulator, for a provider's base URL."""
+
+
+def produce_application(folder: Path, upstream: str, **tables: Any) -> Application:
+    """Makes an application whose providers all lead to one address.
+
+    Args:
+        upstream: The address of a simulator, without a slash at its end.
+        tables: Further lines of the configuration, by the names of their tables.
+    """
+    lines = ["[limits]", "attempts = 1"]
+    for name, base in BASES.items():
+        key = "" if name == "ollama" else f'api_key = "sk-upstream-{name}"'
+        lines += [f"[providers.{name}]", f'base_url = "{upstream}{base}"', key]
+    for name, body in tables.items():
+        lines += [f"[{name}]", body]
+    (folder / "vibe.toml").write_text("\n".join(lines), encoding="utf-8")
+    environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "vibe.toml")}
+    return Application(load_configuration(environment=environment, working_directory=folder))
+
+
+@asynccontextmanager
+async def serve(service: Service) -> AsyncIterator[str]:
+    """Serves on a free port of loopback; yields the address."""
+    config = uvicorn.Config(service, port=0, log_level="error", lifespan="on", ws="none")
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server._serve())
+    while not server.started:
+        await asyncio.sleep(0.005)
+        if task.done():
+            task.result()
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        await task
+
+
+@asynccontextmanager
+async def serve_gateway(
+    application: Application, records: list[CallRecord] | None = None, **options: Any
+) -> AsyncIterator[str]:
+    """Serves a gateway; what is known of each request is added to the records."""
+    listeners = () if records is None else (records.append,)
+    async with serve(produce_service(application, listeners=listeners, **options)) as address:
+        yield address
