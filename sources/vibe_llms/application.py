@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.ensembles import Answerers, McpEnsemble
     from vibe_llms.models.addresses import ModelAddress
     from vibe_llms.models.catalogue import Catalogue
+    from vibe_llms.plugins.specification.daemons import Authorizer
     from vibe_llms.plugins.specification.users import Consent, Progress
     from vibe_llms.providers.interfaces import Client, ConverserModel, ModelDescriptor
     from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
@@ -222,6 +223,17 @@ class Application:
         if name == TERMINAL_APPROVER:
             return None
         return await asyncio.to_thread(self.plugins.load_approver, name)
+
+    async def produce_authorizer(self, name: str) -> Authorizer:
+        """Makes what says who may ask a daemon what; the daemon closes it.
+
+        Raises:
+            UnknownNameError: There is none of that name.
+            PluginError: It cannot be made.
+        """
+        import asyncio
+
+        return await asyncio.to_thread(self.plugins.load_authorizer, name)
 
     async def produce_ensembles(self, names: Sequence[str]) -> tuple[Ensemble, ...]:
         """Makes the ensembles that are configured under these names, none of them connected.

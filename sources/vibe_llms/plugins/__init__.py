@@ -22,6 +22,12 @@ if TYPE_CHECKING:
         StoreContext,
         StoreSpecification,
     )
+    from vibe_llms.plugins.specification.daemons import (
+        Arrival,
+        AuthorizerContext,
+        AuthorizerSpecification,
+        Demand,
+    )
     from vibe_llms.plugins.specification.flows import (
         Predicate,
         PredicateContext,
@@ -47,8 +53,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "ApproverContext": "specification.runs",
     "ApproverSpecification": "specification.runs",
+    "Arrival": "specification.daemons",
+    "AuthorizerContext": "specification.daemons",
+    "AuthorizerSpecification": "specification.daemons",
     "CommandSpecification": "specification.users",
     "Consent": "specification.users",
+    "Demand": "specification.daemons",
     "EnsembleContext": "specification.runs",
     "EnsembleSpecification": "specification.runs",
     "ExporterSpecification": "specification.conversations",
@@ -73,8 +83,12 @@ _HOMES = {
 __all__ = [
     "ApproverContext",
     "ApproverSpecification",
+    "Arrival",
+    "AuthorizerContext",
+    "AuthorizerSpecification",
     "CommandSpecification",
     "Consent",
+    "Demand",
     "EnsembleContext",
     "EnsembleSpecification",
     "ExporterSpecification",

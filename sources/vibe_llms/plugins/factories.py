@@ -18,6 +18,11 @@ from vibe_llms.configuration.definitions import DIRECTORY_STORE
 from vibe_llms.exceptions import ConverseError, PluginError, Stage
 from vibe_llms.plugins.loading import describe_error
 from vibe_llms.plugins.specification.conversations import StoreContext, StoreSpecification
+from vibe_llms.plugins.specification.daemons import (
+    Authorizer,
+    AuthorizerContext,
+    AuthorizerSpecification,
+)
 from vibe_llms.plugins.specification.models import ProviderContext, ProviderSpecification
 from vibe_llms.plugins.specification.runs import (
     ApproverContext,
@@ -134,6 +139,18 @@ def make_approver(
     if callable(getattr(approver, "approve", None)):
         return approver
     raise _describe_misfit(entry, what, approver, "which cannot approve")
+
+
+def make_authorizer(
+    entry: PluginEntry, specification: AuthorizerSpecification, context: AuthorizerContext
+) -> Authorizer:
+    """Makes an authorizer, as :func:`make_provider` does a provider."""
+    what = f"authorizer {specification.name!r}"
+    authorizer = _call(entry, what, specification.factory, context)
+    if lacks := _find_lacks(authorizer, Authorizer):
+        lack = f"which is no authorizer: it lacks {', '.join(lacks)}"
+        raise _describe_misfit(entry, what, authorizer, lack)
+    return authorizer
 
 
 def make_store(

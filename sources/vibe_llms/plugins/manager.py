@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below pr
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.loading import PluginFailure
+    from vibe_llms.plugins.specification.daemons import Authorizer
     from vibe_llms.plugins.specification.models import TransportSpecification
     from vibe_llms.plugins.specification.users import Consent, Progress
     from vibe_llms.providers.interfaces import Provider
@@ -115,6 +116,24 @@ class PluginManager:
         context = ApproverContext(name=name, settings=entry.settings, working_directory=Path.cwd())
         with locating(self.configuration):
             return make_approver(entry, specification, context)
+
+    def load_authorizer(self, name: str) -> Authorizer:
+        """Makes an authorizer, as :meth:`load_approver` does an approver."""
+        from vibe_llms.plugins.factories import make_authorizer
+        from vibe_llms.plugins.specification.daemons import (
+            AuthorizerContext,
+            AuthorizerSpecification,
+        )
+
+        entry, specification = self._roster.choose("authorizer", name, AuthorizerSpecification)
+        context = AuthorizerContext(
+            name=name,
+            settings=entry.settings,
+            data_directory=self.configuration.data_directory / "authorizers" / name,
+            clock=self.clock,
+        )
+        with locating(self.configuration):
+            return make_authorizer(entry, specification, context)
 
     def load_store(self, name: str) -> ConversationStore:
         """Makes a store of a plugin of ``[plugins]``. Raises UnknownNameError, PluginError."""

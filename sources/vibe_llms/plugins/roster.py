@@ -28,13 +28,14 @@ from vibe_llms.values import define
 if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below providers
     from vibe_llms.plugins.loading import PluginFailure, PluginHost
     from vibe_llms.plugins.specification.conversations import StoreSpecification
+    from vibe_llms.plugins.specification.daemons import AuthorizerSpecification
     from vibe_llms.plugins.specification.models import ProviderSpecification
     from vibe_llms.plugins.specification.runs import ApproverSpecification, EnsembleSpecification
     from vibe_llms.plugins.specification.users import Consent
 
 _T = TypeVar("_T")
 _S = TypeVar("_S", "ProviderSpecification", "EnsembleSpecification")
-_C = TypeVar("_C", "ApproverSpecification", "StoreSpecification")
+_C = TypeVar("_C", "ApproverSpecification", "AuthorizerSpecification", "StoreSpecification")
 
 
 @define(kw_only=True, eq=False)
@@ -168,7 +169,7 @@ class PluginRoster:
         return kind not in ALWAYS_IN_USE and is_meant
 
     def choose(
-        self, setting: str, name: str, kind: type[_C], *, shipped: str
+        self, setting: str, name: str, kind: type[_C], *, shipped: str = ""
     ) -> tuple[PluginEntry, _C]:
         """Finds what the user chose by name among what plugins have: an approver, a store.
 
@@ -176,7 +177,7 @@ class PluginRoster:
             setting: Which chooses it, and is what it is called, as ``approver``.
             name: As the user says it.
             kind: Of what plugins have.
-            shipped: The name of the one that ships, which no plugin has.
+            shipped: The name of the one that ships and which no plugin has, if there is one.
 
         Raises:
             UnknownNameError: There is none: whoever wanted it shall not go on with another.
@@ -188,11 +189,12 @@ class PluginRoster:
         plugins = [each for each in self.configuration.plugins if each.table == "plugins"]
         lost = [each for each in map(self.describe, plugins) if not each.is_usable]
         words = ", ".join(f"{each.entry.name} ({each.reason or each.state})" for each in lost)
+        names = [shipped] * bool(shipped) + [each.name for _, each in found]
         remedy = f"Set {setting} to one that there is"
         raise UnknownNameError(
             kind=setting,
             name=name,
-            known=order_by_nearness(name, [shipped, *(each.name for _, each in found)]),
+            known=order_by_nearness(name, names),
             remedy=f"{remedy}. Plugins that cannot be used: {words}."
             if words
             else f"{remedy}, or add the plugin that has it.",

@@ -11,6 +11,7 @@ from vibe_llms.plugins.specification.conversations import (
     ImporterSpecification,
     StoreSpecification,
 )
+from vibe_llms.plugins.specification.daemons import AuthorizerSpecification
 from vibe_llms.plugins.specification.flows import PredicateSpecification
 from vibe_llms.plugins.specification.models import (
     ModelAttributesSpecification,
@@ -186,6 +187,19 @@ def survey_predicates() -> Sequence[PredicateSpecification]:  # type: ignore[emp
     """
 
 
+@hookspec
+def survey_authorizers() -> Sequence[AuthorizerSpecification]:  # type: ignore[empty-body]
+    """Names who can say who may ask a daemon what, for its setting ``authorizer`` to choose.
+
+    Called:
+        Once per process, when a daemon starts whose settings name an authorizer; of plugins that
+        ``[plugins.NAME]`` names.
+
+    Returns:
+        A list or tuple, perhaps empty. Where several have a name, the first one is meant.
+    """
+
+
 HOOKS: Final[Mapping[str, type[Any]]] = {
     "survey_providers": ProviderSpecification,
     "survey_ensembles": EnsembleSpecification,
@@ -199,11 +213,13 @@ HOOKS: Final[Mapping[str, type[Any]]] = {
     "survey_exporters": ExporterSpecification,
     "survey_importers": ImporterSpecification,
     "survey_predicates": PredicateSpecification,
+    "survey_authorizers": AuthorizerSpecification,
 }
 """From each hook to what the list is made of that it returns."""
 
 ALWAYS_IN_USE: Final[frozenset[type[Any]]] = frozenset(
-    {ApproverSpecification, ExporterSpecification, ImporterSpecification}
-    | {ListenerSpecification, PredicateSpecification, StoreSpecification, TransportSpecification}
+    {ApproverSpecification, AuthorizerSpecification, ExporterSpecification}
+    | {ImporterSpecification, ListenerSpecification, PredicateSpecification}
+    | {StoreSpecification, TransportSpecification}
 )
 """Of which only the plugins of ``[plugins]`` are asked."""

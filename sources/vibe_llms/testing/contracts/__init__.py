@@ -1,4 +1,4 @@
-"""What providers, and stores, must keep, as tests that a stranger inherits with one class.
+"""What plugins must keep, as tests that a stranger inherits with one class.
 
 ::
 
@@ -21,11 +21,13 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vibe_llms.testing.contracts.authorizers import AuthorizerContract
     from vibe_llms.testing.contracts.provider import ProviderContract
     from vibe_llms.testing.contracts.simulated import SimulatedContract
     from vibe_llms.testing.contracts.stores import StoreContract
 
 __all__ = [
+    "AuthorizerContract",
     "ProviderContract",
     "SimulatedContract",
     "StoreContract",
@@ -34,6 +36,7 @@ __all__ = [
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
+        "AuthorizerContract": "authorizers",
         "ProviderContract": "provider",
         "SimulatedContract": "simulated",
         "StoreContract": "stores",
