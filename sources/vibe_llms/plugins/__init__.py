@@ -16,18 +16,14 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.discovery import load_provider
     from vibe_llms.plugins.manager import PluginManager
     from vibe_llms.plugins.markers import hook
+    from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
     from vibe_llms.plugins.specification.conversations import (
         ExporterSpecification,
         ImporterSpecification,
         StoreContext,
         StoreSpecification,
     )
-    from vibe_llms.plugins.specification.daemons import (
-        Arrival,
-        AuthorizerContext,
-        AuthorizerSpecification,
-        Demand,
-    )
+    from vibe_llms.plugins.specification.daemons import Arrival, AuthorizerContext, Demand
     from vibe_llms.plugins.specification.flows import (
         Predicate,
         PredicateContext,
@@ -55,7 +51,7 @@ _HOMES = {
     "ApproverSpecification": "specification.runs",
     "Arrival": "specification.daemons",
     "AuthorizerContext": "specification.daemons",
-    "AuthorizerSpecification": "specification.daemons",
+    "AuthorizerSpecification": "specification.authorizers",
     "CommandSpecification": "specification.users",
     "Consent": "specification.users",
     "Demand": "specification.daemons",

@@ -1,28 +1,16 @@
-"""Calls the factories of plugins, and proves that what they make is what was asked for.
-
-The mistakes of a plugin's store are told as its own.
-"""
+"""Calls the factories of plugins, and proves that what they make is what was asked for."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
-
-import attrs
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from vibe_llms.configuration.classes import PluginEntry
 from vibe_llms.configuration.definitions import DIRECTORY_STORE
-from vibe_llms.exceptions import ConverseError, PluginError, Stage
+from vibe_llms.exceptions import ConverseError, PluginError
 from vibe_llms.plugins.loading import describe_error
 from vibe_llms.plugins.specification.conversations import StoreContext, StoreSpecification
-from vibe_llms.plugins.specification.daemons import (
-    Authorizer,
-    AuthorizerContext,
-    AuthorizerSpecification,
-)
 from vibe_llms.plugins.specification.models import ProviderContext, ProviderSpecification
 from vibe_llms.plugins.specification.runs import (
     ApproverContext,
@@ -30,76 +18,14 @@ from vibe_llms.plugins.specification.runs import (
     EnsembleContext,
     EnsembleSpecification,
 )
-from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.invocables.approvals import DeferringApprover
     from vibe_llms.invocables.ensembles import Ensemble
+    from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
+    from vibe_llms.plugins.specification.daemons import Authorizer, AuthorizerContext
     from vibe_llms.providers.interfaces import Provider
-
-
-_PARTS: Final = frozenset({"contents", "index"})
-"""What of a store has methods of its own."""
-
-
-@frozen
-class PluggedStore:
-    """Passes everything on to a plugin's store, or to a part of it.
-
-    What that raises besides our own errors becomes a PluginError, which names the plugin: nobody
-    shall take it for a defect of ours, or for an empty store.
-
-    Attributes:
-        plugin: Its name.
-        what: What it has, in words, as ``store 'vault' of [plugins.bank]``.
-        remedy: What its user can do.
-    """
-
-    _store: Any
-    plugin: str = attrs.field(eq=False)
-    what: str = attrs.field(eq=False)
-    remedy: str = attrs.field(eq=False)
-
-    def __getattr__(self, name: str) -> Any:
-        # copy and pickle look for such names, also before there is a store to ask.
-        if name.startswith("__"):
-            raise AttributeError(name)
-        with self._blaming(name, but=AttributeError):  # without it, it is no such store
-            value = getattr(self._store, name)
-        if name in _PARTS:
-            return attrs.evolve(self, store=value)
-        return self._guard(name, value) if callable(value) else value
-
-    def _guard(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def call(*arguments: Any, **named: Any) -> Any:
-            with self._blaming(name):
-                answer = function(*arguments, **named)
-            # What is given piece by piece breaks while it is gone through, and is blamed then.
-            return self._go_through(name, answer) if isinstance(answer, Iterator) else answer
-
-        return call
-
-    def _go_through(self, name: str, answer: Iterator[Any]) -> Iterator[Any]:
-        with self._blaming(name):
-            yield from answer
-
-    @contextmanager
-    def _blaming(self, name: str, *, but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
-        try:
-            yield
-        except (ConverseError, GeneratorExit):
-            raise
-        except but:
-            raise
-        except (Exception, SystemExit) as error:
-            raise PluginError(
-                plugin=self.plugin,
-                detail=f"The {self.what} broke: {name} raised {describe_error(error)}.",
-                remedy=self.remedy,
-                stage=Stage.STORE,
-            ) from error
 
 
 _C = TypeVar("_C")
@@ -145,6 +71,8 @@ def make_authorizer(
     entry: PluginEntry, specification: AuthorizerSpecification, context: AuthorizerContext
 ) -> Authorizer:
     """Makes an authorizer, as :func:`make_provider` does a provider."""
+    from vibe_llms.plugins.specification.daemons import Authorizer
+
     what = f"authorizer {specification.name!r}"
     authorizer = _call(entry, what, specification.factory, context)
     if lacks := _find_lacks(authorizer, Authorizer):
@@ -158,6 +86,7 @@ def make_store(
 ) -> ConversationStore:
     """Makes a store, as :func:`make_provider` does a provider; its mistakes name the plugin."""
     from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
+    from vibe_llms.plugins.plugged import PluggedStore
 
     what = f"store {specification.name!r} of [plugins.{entry.name}]"
     remedy = (

@@ -6,7 +6,7 @@ shown to it three times: when it arrives, before anything is sent upstream, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from vibe_llms.clocks import Clock
+from vibe_llms.plugins.specification.authorizers import (
+    AuthorizerSpecification as AuthorizerSpecification,
+)
 from vibe_llms.secrets import Settings
 from vibe_llms.values import frozen
 
@@ -119,18 +122,3 @@ class AuthorizerContext:
     settings: Mapping[str, Any] = attrs.field(factory=dict, converter=Settings)
     data_directory: Path
     clock: Clock = attrs.field(factory=Clock)
-
-
-@frozen
-class AuthorizerSpecification:
-    """An authorizer that a plugin has.
-
-    Attributes:
-        name: What the user calls it.
-        summary: What it goes by, in one line.
-        factory: Makes the authorizer from its context; once per process of a daemon.
-    """
-
-    name: str
-    summary: str
-    factory: Callable[[AuthorizerContext], Authorizer] = attrs.field(repr=False)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.plugins.markers import hookspec
+from vibe_llms.plugins.specification.authorizers import AuthorizerSpecification
 from vibe_llms.plugins.specification.conversations import (
     ExporterSpecification,
     ImporterSpecification,
     StoreSpecification,
 )
-from vibe_llms.plugins.specification.daemons import AuthorizerSpecification
 from vibe_llms.plugins.specification.flows import PredicateSpecification
 from vibe_llms.plugins.specification.models import (
     ModelAttributesSpecification,
