@@ -73,6 +73,9 @@ class ContentStartedEvent:
         group: Contents of the assistant share a canister only with neighbours of their group:
             that keeps apart what the vendor sent as several messages.
         form: Of an invocation, what its arguments are meant to be.
+        native: What the vendor said of it beyond the common words as it began, for whoever passes
+            the stream on; what counts comes with the end.
+        group_native: The same for the message that the vendor had around it.
     """
 
     type: Literal["content.started"] = attrs.field(default="content.started", init=False)
@@ -83,6 +86,8 @@ class ContentStartedEvent:
     name: str | None = None
     form: Literal["json", "text"] = "json"
     owner: Owner = Owner.OURS
+    native: Native | None = None
+    group_native: Native | None = None
 
 
 @frozen(slots=False)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.messages.calling.messages import nativize_canisters
     from vibe_llms.dialects.messages.calling.requests import nativize_request, produce_processors
     from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+    from vibe_llms.dialects.messages.serving.errors import nativize_error
     from vibe_llms.dialects.messages.serving.invocations import (
         normalize_invocables,
         normalize_schema,
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.messages.serving.messages import normalize_messages
     from vibe_llms.dialects.messages.serving.requests import normalize_controls, normalize_request
     from vibe_llms.dialects.messages.serving.responses import nativize_response
+    from vibe_llms.dialects.messages.serving.streams import StreamWriter
 
 __all__ = [
     "PROTOCOL",
     "Decoder",
     "Quirks",
+    "StreamWriter",
     "nativize_canisters",
     "nativize_controls",
+    "nativize_error",
     "nativize_invocables",
     "nativize_request",
     "nativize_response",

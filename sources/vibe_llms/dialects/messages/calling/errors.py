@@ -3,7 +3,7 @@
 The code in the details of an error comes before its type, and the type before the status: an
 error in the middle of a stream arrives under the status 200. The words of a message are
 declared unstable and count only for what the vendor says nowhere else: that the input was too
-long, and that the money is used up.
+long, that the money is used up, and that a filter has blocked what was said.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ FAULTS_BY_CODE: Final = {
 FAULTS_BY_TYPE: Final = {
     "api_error": _S,
     "authentication_error": _A,
+    "bad_request_error": _I,
     "billing_error": _Q,
     "conflict_error": _S,
     "gateway_timeout_error": _T,
@@ -79,6 +80,7 @@ FAULTS_BY_TYPE: Final = {
     "server_error": _S,
     "timeout_error": _T,
     "unavailable_error": _O,
+    "unknown_error": ProviderFault.UNKNOWN,
 }
 """From ``error.type``: the vendor's ``ErrorType``, and words of those who answer like it."""
 
@@ -92,6 +94,7 @@ _MONEY: Final = re.compile(
     r"credit balance is too low|reached your specified (?:\w+ )*usage limits?|spend(?:ing)? limit",
     re.IGNORECASE,
 )
+_BLOCKED: Final = re.compile(r"blocked by (?:our )?content filtering policy", re.IGNORECASE)
 _OVERFLOW: Final = re.compile(
     r"prompt is too long(?:: (?P<tokens>\d+) tokens > (?P<limit>\d+))?"
     r"|exceeds? (?:the )?context limit(?:: (?P<input>\d+) \+ \d+ > (?P<bound>\d+))?"
@@ -141,6 +144,8 @@ def _find_fault(
 ) -> ProviderFault:
     if code in FAULTS_BY_CODE:
         return FAULTS_BY_CODE[str(code)]
+    if kind in (None, "invalid_request_error") and _BLOCKED.search(message):
+        return ProviderFault.BLOCKED
     has_status = status is not None and status >= 400
     if kind in FAULTS_BY_TYPE and (kind not in _VAGUE_TYPES or not has_status):
         return FAULTS_BY_TYPE[kind]

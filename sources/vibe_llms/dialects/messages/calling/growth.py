@@ -72,15 +72,32 @@ class GrowingBlock:
 
     def start(self) -> ContentStartedEvent:
         """Returns the event that begins the content."""
+        native = keep_native(PROTOCOL, self._leave_beginning())
         if self.kind != "invocation":
-            return ContentStartedEvent(index=self.index, kind=self.kind, owner=self.owner)
+            return ContentStartedEvent(
+                index=self.index, kind=self.kind, owner=self.owner, native=native
+            )
         return ContentStartedEvent(
             index=self.index,
             kind=self.kind,
             invocation_id=read_text(self.block.get("id")),
             name=str(self.block["name"]),
             owner=self.owner,
+            native=native,
         )
+
+    def _leave_beginning(self) -> dict[str, Any]:
+        """Returns what is said of the content where it begins, and has no common word."""
+        match self.kind:
+            case "text":
+                return leave_text(self.block)
+            case "reasoning" if self.block.get("type") == "thinking":
+                return leave_thinking(self.block)
+            case "invocation" if self.owner is Owner.OURS:
+                return leave_invocation(self.block)
+            case "invocation":
+                return leave(self.block, "input")
+        return {}
 
     def catch_up(self) -> list[StreamEvent]:
         """Returns the events of what the block held when it began."""

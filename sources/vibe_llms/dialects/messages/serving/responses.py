@@ -39,11 +39,9 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     ledger = Ledger(protocol=PROTOCOL)
     origin = response.metadata.origin
     content: list[Block] = []
-    blocks = _ResponseBlocksWriter(
-        ledger=ledger, quirks=Quirks(takes_unsigned_reasoning=True), keeps_empty=True
-    )
+    blocks = produce_blocks_writer(ledger)
     for index, canister in enumerate(response.canisters):
-        content += _write(canister, f"canisters[{index}]", blocks)
+        content += write_canister(canister, f"canisters[{index}]", blocks)
     body = {
         "id": origin.response_id or _make_up_id(response, ledger),
         "type": "message",
@@ -58,7 +56,14 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     return Translation(body, ledger.losses)
 
 
-def _write(canister: AnyCanister, path: str, blocks: BlocksWriter) -> list[Block]:
+def produce_blocks_writer(ledger: Ledger) -> BlocksWriter:
+    """Returns what writes the blocks of an answer."""
+    quirks = Quirks(takes_unsigned_reasoning=True)
+    return _ResponseBlocksWriter(ledger=ledger, quirks=quirks, keeps_empty=True)
+
+
+def write_canister(canister: AnyCanister, path: str, blocks: BlocksWriter) -> list[Block]:
+    """Returns the blocks of a canister of an answer."""
     match canister:
         case AssistantCanister():
             blocks.ledger.open(canister.native, path, canister)  # a message has nowhere to put it

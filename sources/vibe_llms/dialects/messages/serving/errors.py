@@ -1,0 +1,108 @@
+"""An error as Anthropic would answer it.
+
+The status makes the vendor's libraries raise the right class, and a code its subclass. What the
+vendor behind a model has said goes as it is wherever it would be taken here for what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vibe_llms.dialects.answering import (
+    ErrorAnswer,
+    classify,
+    compose_error_headers,
+    compose_error_message,
+)
+from vibe_llms.dialects.messages.calling.errors import FAULTS_BY_TYPE, produce_error
+from vibe_llms.exceptions import (
+    ContextOverflowError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+)
+from vibe_llms.plain import JsonObject, JsonValue
+
+_TYPES: Final[Mapping[ProviderFault, str]] = {
+    ProviderFault.AUTHENTICATION: "authentication_error",
+    ProviderFault.PERMISSION: "permission_error",
+    ProviderFault.QUOTA: "billing_error",
+    ProviderFault.NOT_FOUND: "not_found_error",
+    ProviderFault.INVALID_REQUEST: "invalid_request_error",
+    ProviderFault.BLOCKED: "invalid_request_error",
+    ProviderFault.RATE_LIMITED: "rate_limit_error",
+    ProviderFault.OVERLOADED: "overloaded_error",
+    ProviderFault.SERVER: "api_error",
+    ProviderFault.TIMEOUT: "timeout_error",
+    ProviderFault.UNKNOWN: "unknown_error",
+}
+_CERTAIN: Final = {
+    ProviderFault.INVALID_REQUEST: "bad_request_error",
+    ProviderFault.SERVER: "server_error",
+}
+"""Types that count more than a status that says something else, as the usual ones do not."""
+
+_SPENT: Final = "enforced_spend_limit_reached"
+"""The code of a budget that is used up; with the status 429 the library has a class for it."""
+
+_BLOCKED: Final = "Blocked by content filtering policy: "
+"""How the vendor says it, which has no type for that."""
+
+
+def nativize_error(error: ConverseError) -> ErrorAnswer:
+    """Returns the status, the headers and the body with which a client is told of an error."""
+    _, status = classify(error)
+    return ErrorAnswer(status, compose_error(error, status), compose_error_headers(error))
+
+
+def compose_error(error: ConverseError, status: int | None = None) -> JsonObject:
+    """Returns the body of an error, which is also an event of a stream.
+
+    Args:
+        status: With which it goes; none where it comes in the middle of a stream.
+    """
+    fault, _ = classify(error)
+    message = compose_error_message(error)
+    is_too_large = status == 413 and fault is ProviderFault.INVALID_REQUEST
+    words: dict[str, JsonValue] = {"type": "request_too_large" if is_too_large else _TYPES[fault]}
+    if fault is ProviderFault.QUOTA:
+        words["details"] = {"error_code": _SPENT}
+    tried = [_compose(words, message), _tell_kind(error, fault, words, message)]
+    if fault in _CERTAIN:
+        tried.append(_compose({"type": _CERTAIN[fault]}, message))
+    if isinstance(error, ProviderError) and error.vendor_type in FAULTS_BY_TYPE:
+        code = {"details": {"error_code": error.vendor_code}} if error.vendor_code else {}
+        tried.insert(0, _compose({"type": error.vendor_type, **code}, message))
+    body = next((each for each in tried if _reads_as(each, error, status)), tried[-1])
+    request_id = error.request_id if isinstance(error, ProviderError) else None
+    return {"type": "error", "error": body, "request_id": request_id}
+
+
+def _compose(words: JsonObject, message: str, **more: JsonValue) -> JsonObject:
+    return {**words, "message": message, **more}
+
+
+def _tell_kind(
+    error: ConverseError, fault: ProviderFault, words: JsonObject, message: str
+) -> JsonObject:
+    """Returns the error with a message that alone says here of what kind it is."""
+    if not isinstance(error, ContextOverflowError):
+        return _compose(
+            words, f"{_BLOCKED}{message}" if fault is ProviderFault.BLOCKED else message
+        )
+    if error.tokens and error.limit:
+        told = f"prompt is too long: {error.tokens} tokens > {error.limit} maximum"
+        return _compose(words, told)
+    known = {"n_prompt_tokens": error.tokens, "n_ctx": error.limit}  # in the words of llama.cpp
+    return _compose(words, "prompt is too long", **{k: v for k, v in known.items() if v})
+
+
+def _reads_as(body: JsonObject, error: ConverseError, status: int | None) -> bool:
+    """Tells whether a client takes it for what it is."""
+    read = produce_error({"error": body}, provider="", status=status)
+    if isinstance(read, ContextOverflowError) and isinstance(error, ContextOverflowError):
+        return (read.tokens, read.limit) == (error.tokens or None, error.limit or None)
+    if isinstance(read, ContextOverflowError) or isinstance(error, ContextOverflowError):
+        return False
+    return classify(read)[0] is classify(error)[0]

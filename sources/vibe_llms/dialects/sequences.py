@@ -1,0 +1,174 @@
+"""Answers in pieces, in protocols whose contents come one after the other.
+
+Ours may overlap: of a text many vendors say only at the end of the answer that it is complete. Here
+the content that began first goes out as it comes; what begins behind it ends it, once that has
+something to say, and waits where it must not be ended: of a medium or a result nothing is known
+before all of it is there, and a call is not left before its arguments are whole.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.answering import StreamWriter
+from vibe_llms.events.stream import (
+    ContentCitedEvent,
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    ResponseFailedEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+    UsageEvent,
+)
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.requests import Response
+
+_LEAVABLE: Final = frozenset({"text", "refusal", "reasoning"})
+"""The kinds of content that are not harmed if they end where another begins."""
+
+ContentEvent = ContentDeltaEvent | ContentCitedEvent | ContentFinishedEvent
+
+
+class SequentialWriter(StreamWriter):
+    """Lets the contents of a response pass one by one, in the order in which they began.
+
+    A dialect writes what passes. A content that goes on after another has passed goes on as one
+    of its own, as a loss tells.
+    """
+
+    def __init__(
+        self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
+    ) -> None:
+        super().__init__(native, model=model, response_id=response_id)
+        self._live: int | None = None
+        """The content that goes out as it comes."""
+        self._queue: dict[int, list[ContentEvent]] = {}
+        """What waits, by content; the live one is the first."""
+        self._starts: dict[int, ContentStartedEvent] = {}
+        self._arguments: dict[int, list[str]] = {}
+        self._usage: Usage | None = None
+        self._has_begun = False
+        self._divided: list[Loss] = []
+
+    def write(self, event: StreamEvent) -> bytes:
+        """Returns the frames that an event comes to; see :class:`.StreamWriter`."""
+        match event:
+            case ContentDeltaEvent() | ContentCitedEvent() | ContentFinishedEvent():
+                return self._ensure_begun() + self._take(event)
+            case ContentStartedEvent():
+                self._starts[event.index] = event
+                self._queue[event.index] = []
+                return self._ensure_begun() + self._advance()
+            case ResponseStartedEvent():
+                self._response_id = self._response_id or event.response_id
+                self._model = self._model or event.model or ""
+            case UsageEvent():
+                self._usage = event.usage
+                return self._ensure_begun()
+            case ResponseFinishedEvent(response=Response() as response):
+                return self._ensure_begun() + self._finish(response)
+            case ResponseFailedEvent():
+                return self.fail(event.error)
+            case _:
+                pass
+        return b""
+
+    def _ensure_begun(self) -> bytes:
+        if self._has_begun:
+            return b""
+        self._has_begun = True
+        return self._write_beginning()
+
+    def _take(self, event: ContentEvent) -> bytes:
+        index = event.index
+        if isinstance(event, ContentDeltaEvent) and event.channel == "arguments":
+            self._arguments.setdefault(index, []).append(event.text)
+        if index == self._live and not self._queue[index]:
+            if not isinstance(event, ContentFinishedEvent):
+                return self._continue(event)
+            self._leave(index)
+            return self._end(event) + self._advance()
+        if index in self._queue:
+            self._queue[index].append(event)
+        elif isinstance(event, ContentDeltaEvent) and event.channel in ("text", "summary"):
+            self._resume(event)
+        return self._advance()
+
+    def _resume(self, event: ContentDeltaEvent) -> None:
+        self._queue[event.index] = [event]
+        reason = "it goes on behind what came in between, as a content of its own"
+        loss = Loss(kind=LossKind.COERCED, path=f"contents[{event.index}]", reason=reason)
+        if loss not in self._divided:
+            self._divided.append(loss)
+            self.losses.append(loss)
+
+    def _advance(self) -> bytes:
+        """Lets pass what can: returns its frames."""
+        written: list[bytes] = []
+        while self._queue:
+            index = next(iter(self._queue))
+            if index != self._live:
+                self._live = index
+                written.append(self._begin(self._starts[index]))
+            events, self._queue[index] = self._queue[index], []
+            for event in events:
+                if isinstance(event, ContentFinishedEvent):
+                    self._leave(index)
+                    written.append(self._end(event))
+                else:
+                    written.append(self._continue(event))
+            if index not in self._queue:
+                continue
+            if not self._is_pushed() or not self._can_leave(index):
+                break
+            self._leave(index)
+            written.append(self._end(ContentFinishedEvent(index=index)))
+        return b"".join(written)
+
+    def _leave(self, index: int) -> None:
+        del self._queue[index]
+        self._live = None
+
+    def _is_pushed(self) -> bool:
+        """Tells whether something waits behind the live content that has something to say."""
+        _, *waiting = self._queue.items()
+        return any(
+            bool(events) or self._starts[index].kind == "invocation" for index, events in waiting
+        )
+
+    def _can_leave(self, index: int) -> bool:
+        start = self._starts[index]
+        if start.kind != "invocation" or start.form != "json":
+            return start.kind in _LEAVABLE
+        try:
+            msgspec.json.decode("".join(self._arguments.get(index, ())))
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return True
+
+    @abc.abstractmethod
+    def _write_beginning(self) -> bytes:
+        """Returns the frames before any content."""
+
+    @abc.abstractmethod
+    def _begin(self, start: ContentStartedEvent) -> bytes:
+        """Returns the frames with which a content begins."""
+
+    @abc.abstractmethod
+    def _continue(self, event: ContentDeltaEvent | ContentCitedEvent) -> bytes:
+        """Returns the frames with which the content that began last goes on."""
+
+    @abc.abstractmethod
+    def _end(self, event: ContentFinishedEvent) -> bytes:
+        """Returns the frames with which it ends; without an item where it is only left."""
+
+    @abc.abstractmethod
+    def _finish(self, response: Response) -> bytes:
+        """Returns the last frames, and sets the losses to those of the whole."""

@@ -1,0 +1,170 @@
+"""An error of any kind reaches Anthropic's clients in Anthropic's words, and as what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anthropic
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies.messages import errors
+from vibe_llms.dialects import messages
+from vibe_llms.dialects.answering import classify
+from vibe_llms.exceptions import (
+    AccessError,
+    ContextOverflowError,
+    ConverseError,
+    CorruptionError,
+    LimitError,
+    ProviderError,
+    ProviderFault,
+    TransportError,
+)
+
+PLACE = "/etc/gateway/keys.toml"
+KEY = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
+
+
+def read(answer: Any) -> ConverseError:
+    """Reads an answer as a client of ours does."""
+    return messages.produce_error(
+        answer.body, provider="gateway", status=answer.status, headers=answer.headers
+    )
+
+
+def raise_as_sdk(answer: Any) -> anthropic.APIStatusError:
+    """Returns what the official library makes of an answer."""
+
+    def answer_request(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(answer.status, json=answer.body, headers=dict(answer.headers))
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer_request))
+    client = anthropic.Anthropic(api_key="k", http_client=http, max_retries=0)
+    with pytest.raises(anthropic.APIStatusError) as caught:
+        client.messages.create(
+            model="m", max_tokens=9, messages=[{"role": "user", "content": "Hi"}]
+        )
+    return caught.value
+
+
+@given(errors)
+def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
+    """What it means, its status, and when to ask again."""
+    answer = messages.nativize_error(error)
+
+    assert classify(read(answer)) == classify(error)
+
+
+@given(
+    fault=st.sampled_from(ProviderFault),
+    status=st.none() | st.sampled_from([200, 400, 401, 402, 403, 404, 408, 413, 429, 500, 529]),
+    code=st.sampled_from([None, "enforced_spend_limit_reached", "unheard_of"]),
+    kind=st.sampled_from([None, "rate_limit_error", "invalid_request_error", "novel_error"]),
+)
+def test_what_a_vendor_said_of_itself_means_the_same(
+    fault: ProviderFault, status: int | None, code: str | None, kind: str | None
+) -> None:
+    """Also where its words, its status and what it means do not fit each other."""
+    error = ProviderError(fault=fault, status=status, vendor_code=code, vendor_type=kind)
+
+    assert classify(read(messages.nativize_error(error))) == classify(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "raised"),
+    [
+        ({"type": "authentication_error", "message": "No."}, 401, anthropic.AuthenticationError),
+        ({"type": "billing_error", "message": "No."}, 402, anthropic.APIStatusError),
+        ({"type": "overloaded_error", "message": "Overloaded"}, 529, anthropic.InternalServerError),
+        ({"type": "invalid_request_error", "message": "No."}, 400, anthropic.BadRequestError),
+        (
+            {
+                "type": "rate_limit_error",
+                "message": "Slower.",
+                "details": {"error_code": "ramp_limit_exceeded"},
+            },
+            429,
+            anthropic.RateLimitError,
+        ),
+        (
+            {
+                "type": "invalid_request_error",
+                "message": "Output blocked by content filtering policy",
+            },
+            400,
+            anthropic.BadRequestError,
+        ),
+    ],
+)
+def test_the_words_of_the_vendor_come_again(
+    body: dict[str, Any], status: int, raised: type[Exception]
+) -> None:
+    """Message, type and code, and the class that the official library raises of them."""
+    whole = {"type": "error", "error": body, "request_id": "req_1"}
+    error = messages.produce_error(whole, provider="anthropic", status=status)
+
+    answer = messages.nativize_error(error)
+
+    assert answer.body == whole
+    assert answer.status == status
+    assert isinstance(raise_as_sdk(answer), raised)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (AccessError(fault=ProviderFault.QUOTA, detail="Spent."), 429, "billing_error"),
+        (AccessError(fault=ProviderFault.AUTHENTICATION), 401, "authentication_error"),
+        (ContextOverflowError(tokens=9, limit=8), 400, "invalid_request_error"),
+        (LimitError(limit="request_bytes", value=9), 413, "request_too_large"),
+        (LimitError(limit="requests", value=9), 503, "overloaded_error"),
+        (TransportError(address=PLACE), 502, "api_error"),
+    ],
+)
+def test_what_is_wrong_here_has_the_vendors_words(
+    error: ConverseError, status: int, kind: str
+) -> None:
+    """The official library raises the class of the status, and knows the type."""
+    raised = raise_as_sdk(messages.nativize_error(error))
+
+    assert (raised.status_code, raised.type) == (status, kind)
+
+
+def test_a_budget_that_is_used_up_has_a_class_of_its_own() -> None:
+    """It is a rate limit that waiting does not lift."""
+    raised = raise_as_sdk(messages.nativize_error(AccessError(fault=ProviderFault.QUOTA)))
+
+    assert type(raised).__name__ == "EnforcedSpendLimitReachedError"
+    assert isinstance(raised, anthropic.RateLimitError)
+
+
+def test_clients_find_the_numbers_of_what_is_too_long() -> None:
+    """In the vendor's sentence, after which some clients shorten what was said and ask again."""
+    answer = messages.nativize_error(ContextOverflowError(tokens=201, limit=200))
+
+    assert answer.body["error"] == {
+        "type": "invalid_request_error",
+        "message": "prompt is too long: 201 tokens > 200 maximum",
+    }
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CorruptionError(path=PLACE, line=3, detail=f"{PLACE} is damaged"),
+        TransportError(address=f"http://10.0.0.3/{PLACE}", detail=PLACE, remedy=PLACE),
+        ProviderError(provider=PLACE, remedy=PLACE, detail=f"Incorrect API key: {KEY}"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_nothing_of_our_insides_is_told(error: ConverseError) -> None:
+    """No path, no address, no key; neither in an answer nor in a stream."""
+    writer = messages.StreamWriter({}, model="m")
+    told = str(messages.nativize_error(error)) + str(writer.fail(error))
+
+    assert PLACE not in told
+    assert KEY not in told
+    assert "10.0.0.3" not in told
