@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+import attrs
 import pytest
 
 from embedded import acquire_shared_weights, keep_loaded
+from far_sides import FarSide
 from properties import sample
 from vibe_llms.testing.contracts import ProviderContract, SimulatedContract, simulated
 from vibe_llms.testing.contracts.oddities import ELSEWHERE, ODDITIES, survey_names
+from vibe_llms.testing.contracts.worlds import CANARY, World
 from vibe_llms.testing.simulator import FAULTS, QUIRKS
 
 
@@ -159,6 +163,45 @@ class TestPerplexity(_Peer):
     model = "sonar"
     simulate = "perplexity"
     invokes = False
+
+
+class TestRemote(ProviderContract):
+    """Another vibe-llms, whose model is a script."""
+
+    module = "vibe_llms.providers.gateway"
+    name = "remote"
+    answers_as = "scripted"
+    invokes = False
+    loses_nothing = True
+
+    @contextlib.contextmanager
+    def prepare(self, directory: Path) -> Iterator[World]:
+        """Starts the other side, and configures the provider to ask there."""
+        with FarSide({"model": "scripted:echo"}, ["scripted"]).run_in_thread() as far:
+            settings = {"base_url": far.url, "api_key": CANARY}
+            yield World(
+                module=self.module, name=self.name, settings=settings, directory=directory / "world"
+            )
+
+
+class TestRemoteVendor(SimulatedContract):
+    """A vendor behind another vibe-llms: what it does wrong is told as if it were asked here."""
+
+    module = "vibe_llms.providers.gateway"
+    name = "remote"
+    model = "anthropic:claude-sonnet-4-6"
+    answers_as = "anthropic"
+    foresees_losses = False
+
+    @contextlib.contextmanager
+    def prepare(self, directory: Path) -> Iterator[World]:
+        """Starts both, one behind the other."""
+        with super().prepare(directory) as world:
+            settings = {**world.settings, "api_key": "theirs"}
+            far = FarSide({"providers": {"anthropic": settings}}, ["anthropic"])
+            with far.run_in_thread():
+                ours = {**world.settings, "base_url": far.url}
+                yield attrs.evolve(world, settings=ours)
 
 
 class _Compatible(_Peer):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from strategies.messages import canisters_by_role, losses, origins, requests, responses
 from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.contents import MEDIA_CLASSES
 from vibe_llms.messages.requests import Request, Response
 
 _said = st.one_of(
@@ -36,13 +37,24 @@ def _answers(draw: st.DrawFn) -> Response:
 answers: st.SearchStrategy[Response] = _answers()
 """Responses of which all canisters come from one turn of one model."""
 
+
+def _has_bytes(request: Request) -> bool:
+    media = [
+        content
+        for canister in request.canisters
+        for content in canister.content
+        if isinstance(content, MEDIA_CLASSES)
+    ]
+    return all(each.data is not None or each.url or each.file_id for each in media)
+
+
 questions: st.SearchStrategy[Request] = st.builds(
     lambda request, lenient, window: attrs.evolve(request, lenient=lenient, window=window),
-    requests,
+    requests.filter(_has_bytes),
     st.booleans(),
     st.sampled_from(["stop", "drop", "summarize"]),
 )
-"""Requests with any wishes."""
+"""Requests with any wishes, whose media are there."""
 
 
 def strip_identity(canisters: tuple[AnyCanister, ...]) -> list[AnyCanister]:

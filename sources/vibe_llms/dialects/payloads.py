@@ -66,7 +66,12 @@ def encode_payload(content: MediaContent, path: str) -> str:
     found = _DATA_URL.fullmatch(content.url or "")
     if found is not None:
         return found[2]
-    raise RequestError(
+    raise produce_missing_bytes(content, path)
+
+
+def produce_missing_bytes(content: MediaContent, path: str) -> RequestError:
+    """Makes the error of a medium whose bytes are still in a store."""
+    return RequestError(
         path=path,
         detail=f"The bytes of the {content.type} {content.content_id} are not in the request.",
         remedy="Read them from the content store first.",

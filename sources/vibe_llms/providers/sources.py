@@ -124,7 +124,7 @@ class WireSource:
                 self._read(await exchange.receive(), events)
         except ConverseError as error:
             # Before anything was answered, it is the request that is wrong.
-            if self._exchange is not None and type(error) is RequestError:
+            if type(error) is RequestError and self._is_blamed():
                 blame = _blame_vendor(error)
                 blame.__cause__ = error  # before it is cleaned: what it says is the vendor's
                 raise self._clean(blame) from blame.__cause__
@@ -158,6 +158,10 @@ class WireSource:
                     while await self._exchange.receive():
                         pass
         await self._exchange.close()
+
+    def _is_blamed(self) -> bool:
+        """Tells whether an error of a request is the fault of an answer, and not told by one."""
+        return self._exchange is not None and not getattr(self._decoder, "relays_errors", False)
 
     def _take(self, exchange: Exchange) -> None:
         """Takes an answer, and how the vendor names the exchange."""

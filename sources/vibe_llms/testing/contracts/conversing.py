@@ -41,6 +41,9 @@ class ConversingPromises(ComposingPromises):
     is_repeatable = True
     """Whether the same request is answered in the same words."""
 
+    answers_as = ""
+    """Whose name stands in the origin of answers, where the provider hands on another's."""
+
     def ask_for_words(self) -> Request:
         """Returns a request that any model can answer."""
         return self.compose(canisters=[UserCanister(self.greeting)])
@@ -56,7 +59,8 @@ class ConversingPromises(ComposingPromises):
             "The answer has no text.",
             "Send ContentStartedEvent(index=0, kind='text') and the words in ContentDeltaEvents.",
         )
-        for field, value in (("provider", origin.provider == world.name), ("model", origin.model)):
+        is_told = origin.provider == (self.answers_as or world.name)
+        for field, value in (("provider", is_told), ("model", origin.model)):
             require(
                 value,
                 f"The answer's {field} is {getattr(origin, field)!r}.",

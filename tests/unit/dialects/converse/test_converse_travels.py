@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.answers import answers, questions, reduce_origin
-from strategies.messages import errors_of, requests, survey_error_classes
+from strategies.messages import errors_of, survey_error_classes
 from vibe_llms.dialects import converse
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -24,11 +24,18 @@ from vibe_llms.events.stream import (
     RetryEvent,
     StreamEvent,
 )
-from vibe_llms.exceptions import ControlError, ConverseError, ProviderError, RequestError
+from vibe_llms.exceptions import (
+    CapabilityError,
+    ControlError,
+    ConverseError,
+    ProviderError,
+    RequestError,
+)
 from vibe_llms.facts import access_facts
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.codec.envelopes import encode_request
+from vibe_llms.messages.contents import AnyContent, FileContent, ImageContent
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.addresses import ModelAddress
@@ -36,6 +43,7 @@ from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.genera import Genus
+from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.wire.sse import SseFramer
@@ -61,7 +69,7 @@ def test_a_request_arrives_as_it_was_asked(request: Request, streaming: bool) ->
     assert not translation.losses + arrived.losses
 
 
-@given(requests)
+@given(questions)
 def test_the_processors_read_what_they_wrote(request: Request) -> None:
     """Each its part."""
     processors = converse.produce_processors()
@@ -200,6 +208,24 @@ def test_a_control_that_a_known_model_lacks_is_refused_here() -> None:
     converse.nativize_request(request, UNKNOWN)
 
 
+def test_media_that_nobody_could_see_are_refused_here() -> None:
+    """They are only in a store of this side, or of a kind that the model is known not to take."""
+    stored = ImageContent(mime_type="image/png", content_id="ab" * 32)
+    shown = ImageContent(mime_type="image/png", data=b"png")
+    blind = ModelsIntegrator(provider="remote").integrate("far", learnt={"supports_images": False})
+    notes = FileContent(mime_type="text/plain", data=b"Notes.")
+    deaf = ModelsIntegrator(provider="remote").integrate("far", learnt={"supports_files": False})
+
+    with pytest.raises(RequestError, match="content store") as caught:
+        converse.nativize_request(say("What is it?", stored), UNKNOWN)
+    with pytest.raises(CapabilityError, match="pictures"):
+        converse.nativize_request(say("What is it?", shown), blind)
+
+    assert caught.value.path == "canisters[0].content[1]"
+    converse.nativize_request(say("What is it?", shown), deaf)
+    converse.nativize_request(say("What is it?", notes), deaf)  # which goes as text
+
+
 @pytest.mark.parametrize(
     ("version", "remedy"), [(2, "where it is served"), (0, "where it is asked"), (None, "address")]
 )
@@ -259,6 +285,11 @@ def test_a_request_that_makes_no_sense_names_the_place(body: Any, place: str) ->
         converse.normalize_request(body)
 
     assert caught.value.path == place
+
+
+def say(*contents: AnyContent | str) -> Request:
+    """Makes a request."""
+    return Request(canisters=[UserCanister(contents)])
 
 
 def produce_decoder() -> converse.Decoder:

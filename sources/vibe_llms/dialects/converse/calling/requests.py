@@ -8,10 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.converse.versions import VERSION
+from vibe_llms.dialects.media_types import ensure_capability, read_words
+from vibe_llms.dialects.payloads import produce_missing_bytes
 from vibe_llms.dialects.processors import FunctionProcessor, Processors, nativize_parts
-from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.canisters import AnyCanister, DocumentCanister, UserCanister
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.messages.codec.reading import read_tree
+from vibe_llms.messages.contents import MEDIA_CLASSES, FileContent, MediaContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -50,8 +53,10 @@ def nativize_request(
         processors: Write the parts; by default those of the dialect.
 
     Raises:
+        CapabilityError: The model is known not to take a medium.
         ControlError: The model is known to have no such control, or the value is outside its
             domain.
+        RequestError: The bytes of a medium are not there.
     """
     name = attributes.address.name
     model = ModelDescriptor(provider=provider, name=name, attributes=attributes)
@@ -102,7 +107,23 @@ def _normalize_controls(
 
 
 def _nativize_messages(request: Request, model: ModelDescriptor) -> Translation[JsonObject]:
+    for index, canister in enumerate(request.canisters):
+        for place, content in enumerate(canister.content):
+            if isinstance(content, MEDIA_CLASSES):
+                path = f"canisters[{index}].content[{place}]"
+                _ensure_medium(content, canister, path, model.attributes)
     return Translation({"canisters": [msgspec.to_builtins(each) for each in request.canisters]})
+
+
+def _ensure_medium(
+    content: MediaContent, canister: AnyCanister, path: str, attributes: ModelAttributes
+) -> None:
+    """Refuses what the model is known not to see, and what the other side could not find."""
+    if content.data is None and content.url is None and content.file_id is None:
+        raise produce_missing_bytes(content, path)
+    is_text = isinstance(content, FileContent) and read_words(content) is not None
+    if isinstance(canister, UserCanister | DocumentCanister) and not is_text:
+        ensure_capability(content, attributes, path)
 
 
 def _normalize_messages(

@@ -1,0 +1,85 @@
+"""What the other side says of its models, as rules that hold here as well.
+
+They count as learnt from the vendor: before what ships, and behind what the user says here. Each
+value keeps the source that it has there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from vibe_llms.dialects.converse.calling.surveys import ToldModel, ToldValue
+from vibe_llms.models.attributes import Layer, Provenance
+from vibe_llms.models.rules import Rule
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.surveys import SurveyedModel
+from vibe_llms.tables.kinds import COUNT, is_text
+
+_TOLD: Final = ("yes", "no", "unknown")
+
+
+def compose_rules(told: ToldModel, model: str, provider: str) -> tuple[Rule, ...]:
+    """Returns what the other side knows of a model, one rule for each value.
+
+    Args:
+        model: Its name here, which may be another than its address there.
+        provider: That told it.
+    """
+    # A control is of some kind before anything else is said of it.
+    values = sorted(told.values, key=lambda each: not each.key.endswith(".kind"))
+    return tuple(
+        Rule(
+            provenance=_trace(each, provider),
+            model=model,
+            values={} if each.control else {each.key: _direct(each)},
+            controls={each.control: {"merge": {_name_field(each): _direct(each)}}}
+            if each.control
+            else {},
+        )
+        for each in values
+    )
+
+
+def summarize(models: Sequence[ToldModel]) -> list[SurveyedModel]:
+    """Returns the models as every list of a vendor's has them."""
+    return [_summarize(each) for each in models]
+
+
+def _summarize(told: ToldModel) -> SurveyedModel:
+    known: dict[str, Any] = {each.key: each.value for each in told.values if not each.removed}
+    title = known.get("title")
+    return SurveyedModel(
+        name=told.address,
+        title=title if is_text(title) else None,
+        context_window_tokens=_count(known.get("context_window_tokens")),
+        output_limit_tokens=_count(known.get("output_limit_tokens")),
+        capabilities={
+            key: value
+            for key, value in known.items()
+            if key.startswith("supports_") and value in _TOLD
+        },
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if COUNT.is_right(value) else None
+
+
+def _trace(told: ToldValue, provider: str) -> Provenance:
+    layer = " ".join(filter(None, (told.layer, told.name)))
+    return Provenance(
+        layer=Layer.VENDOR,
+        name=f"({provider}: {layer})" if layer else f"({provider})",
+        source=told.source or f"the models that {provider} lists",
+        date=told.date,
+    )
+
+
+def _name_field(told: ToldValue) -> str:
+    return told.key.partition(".")[2] or "default"
+
+
+def _direct(told: ToldValue) -> JsonObject:
+    """Wraps a value, so that one which looks like a directive is none."""
+    return {"remove": True} if told.removed else {"replace": told.value}
