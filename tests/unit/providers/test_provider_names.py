@@ -18,7 +18,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.providers.remote import RemoteProvider
 
 Apply = Callable[..., Application]
-OWN_SERVERS = {"llamacpp", "lmstudio", "ollama", "vllm"}
+OWN_SERVERS = {"llamacpp", "lmstudio", "ollama", "remote", "vllm"}
 DEPLOYED = {"azure", "bedrock"}
 """What is asked there is a deployment, or a profile, of the user's own."""
 
