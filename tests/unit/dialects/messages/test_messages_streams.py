@@ -18,7 +18,7 @@ from fidelity.meanings import distil
 from fidelity.parties import PARTIES, Party
 from messages_exchanges import NO_RECORDINGS, RECORDINGS
 from strategies.messages import errors
-from streaming import (
+from streamed_answers import (
     answers,
     complete,
     get_response,
