@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.daemons.service import Service
 
 UPSTREAMS = {
@@ -56,19 +54,8 @@ def produce_application(folder: Path, upstream: str, **tables: Any) -> Applicati
 @asynccontextmanager
 async def serve(service: Service) -> AsyncIterator[str]:
     """Serves on a free port of loopback; yields the address."""
-    config = uvicorn.Config(service, port=0, log_level="error", lifespan="on", ws="none")
-    server = uvicorn.Server(config)
-    task = asyncio.create_task(server._serve())
-    while not server.started:
-        await asyncio.sleep(0.005)
-        if task.done():
-            task.result()
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        await task
+    async with Server(service, ServerSettings(port=0)) as server:
+        yield server.urls[0]
 
 
 @asynccontextmanager

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 from urllib.parse import parse_qsl
 
+from vibe_llms.daemons.server.words import (
+    DISCONNECT_EXTENSION,
+    ClientGone,
+    Message,
+    Receive,
+    Scope,
+    Send,
+)
 from vibe_llms.exceptions import LimitError, RequestError, Stage
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON: Final = "application/json"
 
@@ -120,7 +122,7 @@ class HttpCall:
         """
         task = asyncio.current_task()
         assert task is not None
-        on_gone = self.scope.get("extensions", {}).get("vibe_llms.disconnect")
+        on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
         if on_gone is not None:  # of our own server, which needs no task to tell it
             on_gone(lambda: self._leave(task))
         else:
@@ -165,10 +167,6 @@ class HttpCall:
     async def finish(self) -> None:
         """Ends the body."""
         await self._send({"type": "http.response.body", "body": b""})
-
-
-class ClientGone(Exception):
-    """The client has left: nobody is there to be answered."""
 
 
 def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:

@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
-from vibe_llms.daemons.asgi import ClientGone, HttpCall, Message, Receive, Scope, Send
+from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.records import CallRecord, Listener
+from vibe_llms.daemons.server.words import ClientGone, Message, Receive, Scope, Send
 from vibe_llms.dialects.answering import ErrorAnswer
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderFault, Stage
 from vibe_llms.values import frozen

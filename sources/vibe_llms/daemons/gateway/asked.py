@@ -47,6 +47,8 @@ class Face:
         passed: Headers of a client that go to an upstream of the same protocol, as beginnings of
             their names.
         streams_by_default: Whether an answer is streamed unless the request says otherwise.
+        is_ours: Whether it is our own protocol, in which nothing is lost: the request says by
+            itself what may be, and the answer tells what was.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Face:
     framing: str = "sse"
     passed: tuple[str, ...] = ()
     streams_by_default: bool = False
+    is_ours: bool = False
 
     def write_error(self, error: ConverseError) -> ErrorAnswer:
         """Writes an error in the words of the protocol."""

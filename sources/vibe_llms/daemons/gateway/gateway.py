@@ -15,6 +15,9 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import encode
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.limits import Limits
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.models.tokens import TokenCount
+from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.daemons import (
     Arrival,
     Authorizer,
@@ -92,14 +95,14 @@ class Gateway:
         face: Face,
         *,
         path: str,
-        field: str,
+        write: Callable[[TokenCount], JsonObject],
         read: Callable[[Face, bytes], Asked] = read_asked,
     ) -> None:
         """Answers how many tokens a request has: as the vendor says, or else as its model counts.
 
         Args:
             path: Where a vendor of this protocol counts, with ``{model}`` for its name.
-            field: What the protocol calls the count.
+            write: Writes a count in the words of the protocol.
         """
         record.face = face.name
         grant = await self.authorize(call, record)
@@ -125,13 +128,19 @@ class Gateway:
             return
         request = face.dialect.normalize_request(decode_body(asked.body)).value
         counted = await upstream.model.tokenizer.count_request(request, upstream.model.descriptor)
-        await call.answer(200, encode({field: counted.tokens}), {})
+        await call.answer(200, encode(write(counted)), {})
 
     async def list_names(self, call: HttpCall, record: CallRecord) -> list[str]:
         """Returns the names of the models that whoever asks may use. Raises AccessError."""
         grant = await self.authorize(call, record)
         names = await self.upstreams.list_names()
         return [name for name in names if grant is None or grant.admits(name)]
+
+    async def list_models(self, call: HttpCall, record: CallRecord) -> list[ModelDescriptor]:
+        """Returns all that is known of the models that whoever asks may use. Raises AccessError."""
+        grant = await self.authorize(call, record)
+        models = await self.upstreams.list_models()
+        return [model for model in models if grant is None or grant.admits(str(model))]
 
     async def _send(
         self, call: HttpCall, record: CallRecord, face: Face, asked: Asked, upstream: Upstream

@@ -10,6 +10,7 @@ from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.faces import (
     chat_completions,
+    converse,
     generate_content,
     messages,
     models,
@@ -22,7 +23,7 @@ from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.service import Route, Service, encode, write_plain_error
 from vibe_llms.plugins.specification.daemons import Authorizer
 
-_FACES = (chat_completions, responses, messages, generate_content, ollama, models)
+_FACES = (chat_completions, responses, messages, generate_content, ollama, converse, models)
 
 
 def produce_service(

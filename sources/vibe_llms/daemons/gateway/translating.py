@@ -57,15 +57,16 @@ async def translate(
 def _read_request(
     call: HttpCall, record: CallRecord, face: Face, native: dict[str, Any], upstream: Upstream
 ) -> Request:
-    descriptor = upstream.model.descriptor
+    address = upstream.address
     read: Translation[Request] = face.dialect.normalize_request(native)
+    if face.is_ours:
+        strict = upstream.strict or read.value.strict
+        return attrs.evolve(read.value, model=address, strict=strict)
     strict = upstream.strict or call.headers.get(STRICT_HEADER, "").lower() == "true"
     if strict:
         refuse_losses(read.losses)
     record.losses = tuple(read.losses)
-    return attrs.evolve(
-        read.value, model=str(descriptor.attributes.address), strict=strict, lenient=not strict
-    )
+    return attrs.evolve(read.value, model=address, strict=strict, lenient=not strict)
 
 
 async def _stream(

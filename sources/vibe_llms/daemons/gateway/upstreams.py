@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 from vibe_llms.exceptions import ConverseError, UnknownNameError
@@ -12,7 +12,7 @@ from vibe_llms.wire.exchanges import Exchange
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
-    from vibe_llms.providers.interfaces import ConverserModel
+    from vibe_llms.providers.interfaces import ConverserModel, ModelDescriptor
 
 
 _SURVEY_SECONDS: Final = 10
@@ -97,8 +97,20 @@ class Upstreams:
             return sorted(self._models)
         configuration = self._application.configuration
         names = {configuration.model: None} | dict.fromkeys(configuration.aliases)
+        return list(names | dict.fromkeys(map(str, await self._survey_all())))
+
+    async def list_models(self) -> list[ModelDescriptor]:
+        """Returns what is known of the models that clients may use."""
+        if self._models:
+            accessed = [await self.access(name) for name in sorted(self._models)]
+            return [upstream.model.descriptor for upstream in accessed]
+        default = (await self.access("")).model.descriptor
+        surveyed = {str(model): model for model in await self._survey_all()}
+        return list(({str(default): default} | surveyed).values())
+
+    async def _survey_all(self) -> list[ModelDescriptor]:
         surveys = await asyncio.gather(*map(self._survey, await self._select_ready()))
-        return list(names | dict.fromkeys(name for survey in surveys for name in survey))
+        return [model for survey in surveys for model in survey]
 
     async def _select_ready(self) -> list[str]:
         """Returns the providers that lack nothing."""
@@ -113,13 +125,12 @@ class Upstreams:
             if lacking.error is None and not any(need.prevents for need in lacking.needs)
         ]
 
-    async def _survey(self, provider: str) -> list[str]:
+    async def _survey(self, provider: str) -> Sequence[ModelDescriptor]:
         try:
             async with asyncio.timeout(_SURVEY_SECONDS):
-                models = await self._application.survey_models(provider)
+                return await self._application.survey_models(provider)
         except (ConverseError, TimeoutError):  # the others can be listed nevertheless
-            return []
-        return [str(model.attributes.address) for model in models]
+            return ()
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -37,7 +37,7 @@ async def _count(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
         record,
         FACE,
         path="/models/{model}:countTokens",
-        field="totalTokens",
+        write=lambda counted: {"totalTokens": counted.tokens},
         read=partial(_read, call, False),
     )
 

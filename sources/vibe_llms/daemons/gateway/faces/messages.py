@@ -16,7 +16,10 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Returns the paths of this protocol."""
     produce = partial(Route, method="POST", write_error=FACE.write_error)
     count = partial(
-        gateway.count, face=FACE, path="/v1/messages/count_tokens", field="input_tokens"
+        gateway.count,
+        face=FACE,
+        path="/v1/messages/count_tokens",
+        write=lambda counted: {"input_tokens": counted.tokens},
     )
     return (
         produce(pattern="/v1/messages", handler=partial(gateway.answer, face=FACE)),

@@ -1,0 +1,58 @@
+"""Our own protocol, by which another vibe-llms asks (the provider ``remote``)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.gateway.asked import Asked, Face
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Route, encode
+from vibe_llms.dialects import converse
+
+FACE = Face(name="converse", dialect=converse, is_ours=True)
+
+
+class _Inner(msgspec.Struct):
+    model: str = ""
+
+
+class _Head(msgspec.Struct):
+    request: _Inner
+    stream: bool = False
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
+
+def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
+    """Returns the paths of this protocol."""
+    produce = partial(Route, write_error=FACE.write_error)
+    answer = partial(gateway.answer, face=FACE, read=read_asked)
+    count = partial(
+        gateway.count, face=FACE, path="", write=converse.nativize_count, read=read_asked
+    )
+    return (
+        produce(method="POST", pattern="/v1/converse", handler=answer),
+        produce(method="POST", pattern="/v1/converse/count", handler=count),
+        produce(method="GET", pattern="/v1/converse/models", handler=partial(_list, gateway)),
+    )
+
+
+async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
+    models = await gateway.list_models(call, record)
+    body: Any = converse.nativize_models(models)
+    await call.answer(200, encode(body), {})
+
+
+def read_asked(face: Face, body: bytes) -> Asked:
+    """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
+    try:
+        head = _HEAD.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise refuse_body(f"The body is no request: {error}.") from None
+    return Asked(body=body, model=head.request.model, streaming=head.stream, is_named_in_body=False)
