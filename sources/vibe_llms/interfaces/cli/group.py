@@ -80,6 +80,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "verify": ("proving:verify", "Prove every line and every content hash."),
         "gc": ("proving:gc", "Remove content that no conversation needs."),
     },
+    "Serve": {
+        "serve": ("serve.group:serve", "Serve others over HTTP: models, to clients of any kind."),
+    },
     "Set-up": {
         "providers": ("providers:providers", "List providers and where they come from."),
         "models": ("models:models", "List, explain and fetch models."),
