@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ContentStore
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
+_read_content = operator.attrgetter("content")
 
 
 def hydrate(
@@ -60,7 +61,7 @@ def find_required(canisters: Iterable[AnyCanister]) -> frozenset[str]:
 def needs_content_store(canisters: Iterable[AnyCanister]) -> bool:
     """Tells whether any media among the canisters name content."""
     canisters = tuple(canisters)
-    contents = itertools.chain.from_iterable(map(operator.attrgetter("content"), canisters))
+    contents = itertools.chain.from_iterable(map(_read_content, canisters))
     if {*map(type, contents)}.isdisjoint(MEDIA_CLASSES):  # as of most, which may be long
         return False
     return any(content.content_id is not None for content in media_of(canisters))

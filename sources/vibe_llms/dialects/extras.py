@@ -13,6 +13,7 @@ import msgspec
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import Native
+from vibe_llms.messages.trusting import trust
 
 MARK: Final = "$"
 """What the names begin with under which extras note what no field of the vendor's says."""
@@ -83,4 +84,4 @@ def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
 
 def make_native(protocol: str, fields: Mapping[str, Any]) -> Native:
     """Returns fields, perhaps none, as a native: it also says whose a signature is."""
-    return Native(protocol=protocol, data=write_json(fields))
+    return trust(Native, protocol=protocol, data=write_json(fields))

@@ -150,7 +150,7 @@ def renew(value: _T, **changes: Any) -> _T:
     long.
     """
     made: _T = object.__new__(value.__class__)
-    made.__dict__.update(value.__dict__, **changes)
+    object.__setattr__(made, "__dict__", value.__dict__ | changes)
     return made
 
 

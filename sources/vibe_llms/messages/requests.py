@@ -215,7 +215,7 @@ def _ensure_origins(given: Iterable[Origin]) -> tuple[Origin, ...]:
     return ensure_members(given, (Origin,), "summaries")
 
 
-@frozen(kw_only=True, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class ResponseMetadata:
     """How a response came to be.
 
@@ -256,7 +256,7 @@ UNANSWERED: Final = frozenset(
 """Why a model stops without having answered."""
 
 
-@frozen(kw_only=True, field_transformer=conform_fields)
+@frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Response:
     """What came of a request: the canisters to append, how, and what was lost on the way.
 

@@ -19,28 +19,22 @@ def trust(kind: type[_T], /, **fields: Any) -> _T:
     """Makes a value of attrs as it is told, without checking or converting anything.
 
     Args:
+        kind: Its class, which has no slots.
         fields: As the value will hold them. What is left out has its default; where that is made
             anew each time (an id, a moment), it must be given.
     """
     made: _T = object.__new__(kind)
-    defaults, has_dictionary = _survey(kind)  # type: ignore[arg-type]  # classes are hashable
-    if has_dictionary:
-        values = made.__dict__
-        values.update(defaults)  # these stand in the order in which a value is written down
-        values.update(fields)
-    else:
-        for name, value in {**defaults, **fields}.items():
-            _write(made, name, value)
+    # The defaults stand in the order in which a value is written down.
+    _write(made, "__dict__", _survey(kind) | fields)  # type: ignore[arg-type]  # classes are hashable
     return made
 
 
 @functools.cache
-def _survey(kind: type[Any]) -> tuple[dict[str, Any], bool]:
-    """Returns the defaults in the order of the fields, and whether values have a dictionary."""
-    defaults = {
+def _survey(kind: type[Any]) -> dict[str, Any]:
+    """Returns the defaults in the order of the fields."""
+    return {
         field.name: None
         if field.default is attrs.NOTHING or isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]
         else field.default
         for field in attrs.fields(kind)
     }
-    return defaults, kind.__dictoffset__ != 0  # slots leave none

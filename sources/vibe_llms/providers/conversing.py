@@ -104,20 +104,16 @@ class ModelBase(abc.ABC, Generic[_Native]):
     ) -> Response:
         """Answers a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
         streaming = stream and self._can_stream
-        if reactors is None:
-            return await self._receive(request, streaming=streaming)
-        return await self._answer(request, reactors, streaming=streaming).receive_whole()
+        if reactors is not None:
+            return await self._answer(request, reactors, streaming=streaming).receive_whole()
+        assembler = self._produce_assembler()
+        open_source = partial(self._open_fitting, request, assembler, streaming=streaming)
+        return await receive_whole(request, assembler, open_source)
 
     @property
     def _can_stream(self) -> bool:
         told = self._descriptor.attributes.access_capability("supports_streaming")
         return told is not Capability.NO
-
-    async def _receive(self, request: Request, *, streaming: bool) -> Response:
-        """Answers a request that nobody follows."""
-        assembler = self._produce_assembler()
-        open_source = partial(self._open_fitting, request, assembler, streaming=streaming)
-        return await receive_whole(request, assembler, open_source)
 
     def translate(self, request: Request, *, streaming: bool) -> Translation[_Native]:
         """Translates a request, and holds it to being strict.

@@ -54,17 +54,16 @@ class OpenAIService(Vendor):
     def compose_headers(self, key: Secret | None, native: JsonObject) -> Mapping[str, str | Secret]:
         """Returns the key, and on whose behalf it is used."""
         headers = dict(super().compose_headers(key, native))
-        for name, variable in _BEHALVES.items():
+        for name, variable in _BEHALVES.items() if self._is_itself() else ():
             behalf = str(self.settings.values.get(name) or os.environ.get(variable, "")).strip()
-            if behalf and self._is_itself():
+            if behalf:
                 headers[f"openai-{name}"] = behalf
         return headers
 
     def _is_itself(self) -> bool:
         """Whether the account is one at OpenAI itself, of which the environment may say more."""
-        return self.settings.base_url == self.base_url or any(
-            name in self.settings.values for name in _BEHALVES
-        )
+        settings = self.settings
+        return settings.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(settings.values)
 
     def survey_needs(self) -> tuple[Need, ...]:
         """Says what is missing before anything can be asked."""
