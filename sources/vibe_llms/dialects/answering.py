@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import attrs
 
@@ -168,7 +168,7 @@ class StreamWriter(abc.ABC):
         losses: What could not be said in this protocol, so far.
     """
 
-    content_type: ClassVar[str] = "text/event-stream"
+    content_type: str = "text/event-stream"
 
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None

@@ -26,7 +26,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
     UsageEvent,
 )
-from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.canisters import Owner, Usage
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Response
 
@@ -147,6 +147,8 @@ class SequentialWriter(StreamWriter):
         start = self._starts[index]
         if start.kind != "invocation" or start.form != "json":
             return start.kind in _LEAVABLE
+        if start.owner is not Owner.OURS:
+            return False
         try:
             msgspec.json.decode("".join(self._arguments.get(index, ())))
         except (msgspec.DecodeError, RecursionError):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         produce_processors,
     )
     from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
+    from vibe_llms.dialects.generate_content.serving.errors import nativize_error
     from vibe_llms.dialects.generate_content.serving.invocations import (
         normalize_invocables,
         normalize_schema,
@@ -35,13 +36,16 @@ if TYPE_CHECKING:
         normalize_request,
     )
     from vibe_llms.dialects.generate_content.serving.responses import nativize_response
+    from vibe_llms.dialects.generate_content.serving.streams import StreamWriter
 
 __all__ = [
     "PROTOCOL",
     "Decoder",
     "Quirks",
+    "StreamWriter",
     "nativize_canisters",
     "nativize_controls",
+    "nativize_error",
     "nativize_invocables",
     "nativize_request",
     "nativize_response",

@@ -256,7 +256,9 @@ class Decoder(ResponseDecoder):
     def _add_content(self, content: AnyContent, part: Mapping[str, Any]) -> None:
         """Adds a content that came whole."""
         index = self._take_index()
-        self._events.append(ContentStartedEvent(index=index, kind=content.type))
+        spoken = content.type in ("text", "reasoning")
+        native = keep_native(PROTOCOL, without(part, "text", "thought")) if spoken else None
+        self._events.append(ContentStartedEvent(index=index, kind=content.type, native=native))
         if content.type == "text":
             self._texts[index] = [content.text]
             self._natives[index] = keep_native(PROTOCOL, read_extras(part))

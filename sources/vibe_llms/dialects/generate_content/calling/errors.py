@@ -58,10 +58,15 @@ FAULTS_BY_REASON: Final = {
     "LOCATION_POLICY_VIOLATED": ProviderFault.PERMISSION,
     "RATE_LIMIT_EXCEEDED": ProviderFault.RATE_LIMITED,
     "RESOURCE_QUOTA_EXCEEDED": ProviderFault.QUOTA,
+    "SAFETY": ProviderFault.BLOCKED,
     "SERVICE_DISABLED": ProviderFault.PERMISSION,
     "USER_PROJECT_DENIED": ProviderFault.PERMISSION,
 }
-"""From the reason of an ``ErrorInfo`` (``google.api.ErrorReason``)."""
+"""From the reason of an ``ErrorInfo`` (``google.api.ErrorReason``). ``SAFETY`` is why an answer may
+end: a gateway has no other word for what another vendor has blocked."""
+
+UNSPECIFIED: Final = "ERROR_REASON_UNSPECIFIED"
+"""The reason of an error of which nobody knows what it means."""
 
 _MESSAGES: Final = (
     ("FAILED_PRECONDITION", re.compile(r"billing", re.IGNORECASE), ProviderFault.QUOTA),
@@ -117,6 +122,8 @@ def _find_fault(
     message: str,
     status: int | None,
 ) -> ProviderFault:
+    if reason == UNSPECIFIED:
+        return ProviderFault.UNKNOWN
     if reason in FAULTS_BY_REASON:
         return FAULTS_BY_REASON[reason]
     for kind, pattern, fault in _MESSAGES:

@@ -90,12 +90,23 @@ class _AnswerPartsWriter(PartsWriter):
         return {"thought": True, **self.tell_thought(content, path)}
 
 
+def write_parts(canister: AnyCanister, path: str, ledger: Ledger) -> list[dict[str, Any]]:
+    """Returns the parts of one canister of an answer."""
+    writer = _produce_writer(ledger)
+    writer.write(Placed(canister, path))
+    return [part for content in writer.contents for part in content.parts]
+
+
 def _write_parts(response: Response, ledger: Ledger) -> list[dict[str, Any]]:
-    parts = _AnswerPartsWriter(attributes=None, quirks=Quirks(), ledger=ledger)
-    writer = ContentsWriter(parts=parts)
+    writer = _produce_writer(ledger)
     for index, canister in enumerate(response.canisters):
         writer.write(Placed(canister, f"canisters[{index}]"))
     return [part for content in writer.contents for part in content.parts]
+
+
+def _produce_writer(ledger: Ledger) -> ContentsWriter:
+    parts = _AnswerPartsWriter(attributes=None, quirks=Quirks(), ledger=ledger)
+    return ContentsWriter(parts=parts)
 
 
 def _find_texts(response: Response) -> list[tuple[int, TextualContent]]:

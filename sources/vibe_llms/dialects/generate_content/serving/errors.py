@@ -1,0 +1,103 @@
+"""An error as Google would answer it.
+
+The status makes the vendor's libraries raise the right class; the word beside it, and the reason
+in the details, say the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from vibe_llms.dialects.answering import (
+    ErrorAnswer,
+    classify,
+    compose_error_headers,
+    compose_error_message,
+)
+from vibe_llms.dialects.generate_content.calling.errors import (
+    FAULTS_BY_STATUS_WORD,
+    UNSPECIFIED,
+    produce_error,
+)
+from vibe_llms.exceptions import (
+    ContextOverflowError,
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+)
+from vibe_llms.plain import JsonObject, JsonValue
+
+_WORDS: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
+    ProviderFault.AUTHENTICATION: ("UNAUTHENTICATED", None),
+    ProviderFault.PERMISSION: ("PERMISSION_DENIED", None),
+    ProviderFault.QUOTA: ("RESOURCE_EXHAUSTED", "RESOURCE_QUOTA_EXCEEDED"),
+    ProviderFault.NOT_FOUND: ("NOT_FOUND", None),
+    ProviderFault.INVALID_REQUEST: ("INVALID_ARGUMENT", None),
+    ProviderFault.BLOCKED: ("INVALID_ARGUMENT", "SAFETY"),
+    ProviderFault.RATE_LIMITED: ("RESOURCE_EXHAUSTED", None),
+    ProviderFault.OVERLOADED: ("UNAVAILABLE", None),
+    ProviderFault.SERVER: ("INTERNAL", None),
+    ProviderFault.TIMEOUT: ("DEADLINE_EXCEEDED", None),
+    ProviderFault.UNKNOWN: ("UNKNOWN", UNSPECIFIED),
+}
+"""From a fault to the vendor's word, and a reason where that alone does not say it."""
+
+_CERTAIN: Final[Mapping[ProviderFault, tuple[str, str | None]]] = {
+    ProviderFault.INVALID_REQUEST: ("OUT_OF_RANGE", None),
+    ProviderFault.RATE_LIMITED: ("RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED"),
+}
+"""Words that count whatever the message says."""
+
+_TYPES: Final = "type.googleapis.com/google.rpc."
+
+
+def nativize_error(error: ConverseError) -> ErrorAnswer:
+    """Returns the status, the headers and the body with which a client is told of an error."""
+    body = compose_error(error)
+    return ErrorAnswer(classify(error)[1], body, compose_error_headers(error))
+
+
+def compose_error(error: ConverseError) -> JsonObject:
+    """Returns the body of an error, which is also a chunk of a stream."""
+    fault, _ = classify(error)
+    tried: list[tuple[str, str | None]] = [_WORDS[fault], _CERTAIN.get(fault, _WORDS[fault])]
+    if isinstance(error, ProviderError) and error.vendor_type in FAULTS_BY_STATUS_WORD:
+        code = error.vendor_code or ""
+        tried.insert(0, (error.vendor_type, None if code.isdecimal() else code or None))
+    bodies = [_compose(error, *words) for words in tried]
+    return next((each for each in bodies if _reads_as(each, error)), bodies[-1])
+
+
+def _compose(error: ConverseError, word: str, reason: str | None) -> JsonObject:
+    message = compose_error_message(error)
+    if isinstance(error, ContextOverflowError):
+        message = _tell_overflow(error)
+    body: dict[str, JsonValue] = {"code": classify(error)[1], "message": message, "status": word}
+    if details := list(_list_details(error, reason)):
+        body["details"] = details
+    return {"error": body}
+
+
+def _list_details(error: ConverseError, reason: str | None) -> Iterator[JsonObject]:
+    if reason is not None:
+        yield {"@type": f"{_TYPES}ErrorInfo", "reason": reason, "domain": "googleapis.com"}
+    waited = compose_error_headers(error).get("retry-after")
+    if waited is not None:
+        yield {"@type": f"{_TYPES}RetryInfo", "retryDelay": f"{waited}s"}
+
+
+def _tell_overflow(error: ContextOverflowError) -> str:
+    """Returns the vendor's sentence, in which clients seek the numbers."""
+    tokens = f" ({error.tokens})" if error.tokens else ""
+    limit = f" ({error.limit})" if error.limit else ""
+    count = f"The input token count{tokens}"
+    return f"{count} exceeds the maximum number of tokens allowed{limit}."
+
+
+def _reads_as(body: JsonObject, error: ConverseError) -> bool:
+    """Tells whether a client takes it for what it is."""
+    read = produce_error(body, provider="", status=classify(error)[1])
+    if isinstance(read, ContextOverflowError) or isinstance(error, ContextOverflowError):
+        return type(read) is type(error)
+    return classify(read)[0] is classify(error)[0]

@@ -1,0 +1,183 @@
+"""An answer piece by piece, as the vendor streams it: chunks that look like small answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.extras import merge, read_native
+from vibe_llms.dialects.generate_content.quirks import PROTOCOL
+from vibe_llms.dialects.generate_content.serving.errors import compose_error
+from vibe_llms.dialects.generate_content.serving.responses import nativize_response, write_parts
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.sequences import SequentialWriter
+from vibe_llms.events.stream import (
+    ContentCitedEvent,
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    FinishedItem,
+    StreamEvent,
+)
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+)
+from vibe_llms.messages.requests import Response
+
+_encode: Final = msgspec.json.Encoder().encode
+_PIECE: Final = "piece"
+"""Stands in a chunk for the text that it will bring."""
+
+_SPOKEN: Final = ("text", "summary")
+_TEXTS: Final = ("text", "refusal", "reasoning")
+
+
+class StreamWriter(SequentialWriter):
+    """Writes events as chunks: each piece of a text or a thought, and of all else whole parts.
+
+    Args:
+        array: Whether the chunks are the elements of one JSON array, as the vendor answers whoever
+            does not ask for events (``alt=sse``).
+    """
+
+    def __init__(
+        self,
+        native: Mapping[str, Any],
+        *,
+        model: str,
+        response_id: str | None = None,
+        array: bool = False,
+    ) -> None:
+        super().__init__(native, model=model, response_id=response_id)
+        if array:
+            self.content_type = "application/json"
+        self._array = array
+        self._count = 0
+        self._ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
+        self._start: ContentStartedEvent | None = None
+        self._own: dict[str, Any] = {}
+        self._held: list[str] = []
+        self._channel = ""
+        """Of the live content, that whose further pieces go between ``_head`` and ``_tail``."""
+        self._head = self._tail = b""
+
+    def write(self, event: StreamEvent) -> bytes:
+        """Returns the frames that an event comes to; see :class:`.StreamWriter`."""
+        if (
+            event.__class__ is ContentDeltaEvent
+            and event.index == self._live
+            and event.channel == self._channel
+        ):
+            return self._head + _encode(event.text) + self._tail
+        return super().write(event)
+
+    def fail(self, error: ConverseError) -> bytes:
+        """Returns the chunk that tells of an error."""
+        return self._frame(compose_error(error)) + (b"\r\n]" if self._array else b"")
+
+    def _write_beginning(self) -> bytes:
+        return b""
+
+    def _begin(self, start: ContentStartedEvent) -> bytes:
+        self._start, self._channel, self._held = start, "", []
+        native = start.native
+        is_own = native is not None and native.protocol == PROTOCOL
+        self._own = read_native(native, "content") if native is not None and is_own else {}
+        return b""
+
+    def _continue(self, event: ContentDeltaEvent | ContentCitedEvent) -> bytes:
+        start = self._start
+        assert start is not None
+        if isinstance(event, ContentCitedEvent) or not event.text:
+            return b""
+        if self._channel:  # what waited comes this way; of two texts the first one goes
+            is_same = event.channel == self._channel
+            return self._head + _encode(event.text) + self._tail if is_same else b""
+        if start.kind not in _TEXTS or event.channel not in _SPOKEN:
+            return b""
+        if self._own:  # a part that says more than its text comes whole
+            self._held.append(event.text)
+            return b""
+        self._channel = event.channel
+        thought = {"thought": True} if start.kind == "reasoning" else {}
+        first = self._write_parts([{"text": event.text, **thought}])
+        chunk = self._compose([{"text": _PIECE, **thought}])
+        head, self._tail = _cut(self._frame(chunk), _encode(_PIECE))
+        self._head = head
+        return first
+
+    def _end(self, event: ContentFinishedEvent) -> bytes:
+        if self._channel:
+            self._channel = ""
+            return b""
+        item = event.item or self._find_left(event.index)
+        if item is not None:
+            canister = _place(item)
+            return self._write_parts(
+                write_parts(canister, f"contents[{event.index}]", self._ledger)
+            )
+        if self._held:
+            return self._write_parts([merge({"text": "".join(self._held)}, self._own)])
+        return b""
+
+    def _find_left(self, index: int) -> FinishedItem:
+        """Returns a call whose end was not waited for, with its arguments."""
+        start = self._start
+        assert start is not None
+        if start.kind != "invocation":
+            return None
+        return InvocationCanister(
+            invocation_id=start.invocation_id or "",
+            name=start.name or "",
+            arguments="".join(self._arguments.get(index, ())),
+            native=start.native,
+        )
+
+    def _write_parts(self, parts: list[dict[str, Any]]) -> bytes:
+        return self._frame(self._compose(parts)) if parts else b""
+
+    def _compose(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        content = {"parts": parts, "role": "model"}
+        return {"candidates": [{"content": content, "index": 0}], **self._name()}
+
+    def _name(self) -> dict[str, Any]:
+        """Returns what each chunk says of the response."""
+        named = {"responseId": self._response_id} if self._response_id else {}
+        return {"modelVersion": self._model, **named}
+
+    def _frame(self, chunk: Mapping[str, Any]) -> bytes:
+        data = _encode(chunk)
+        if not self._array:
+            return b"data: %b\r\n\r\n" % data
+        begin = b",\r\n" if self._count else b"["
+        self._count += 1
+        return begin + data
+
+    def _finish(self, response: Response) -> bytes:
+        translation = nativize_response(response)
+        self.losses[:] = [*translation.losses, *self._divided]
+        body = {**translation.value, **self._name()}
+        if "candidates" in body:
+            first, *others = body["candidates"]
+            # The vendor, too, says why it ended with a text that is empty.
+            content = {**first["content"], "parts": [{"text": ""}]}
+            body["candidates"] = [{**first, "content": content, "index": 0}, *others]
+        return self._frame(body) + (b"\r\n]" if self._array else b"")
+
+
+def _place(item: Any) -> AnyCanister:
+    """Returns an item as a canister."""
+    if isinstance(item, InvocationCanister | ResultCanister):
+        return item
+    return AssistantCanister((item,))  # what is native to this protocol came with it
+
+
+def _cut(data: bytes, mark: bytes) -> tuple[bytes, bytes]:
+    head, _, tail = data.partition(mark)
+    return head, tail

@@ -1,0 +1,131 @@
+"""Chunks are as the vendor sends them, and its official library reads them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import httpx2
+import pytest
+from google import genai
+from google.genai.errors import APIError
+from google.genai.types import GenerateContentResponse, HttpOptions
+from hypothesis import given
+
+from fidelity.answers import CLOSING, WORK
+from fidelity.meanings import distil
+from fidelity.parties import PARTIES, Party
+from strategies.messages import errors
+from streamed_answers import complete, get_response, split, write_stream
+from vibe_llms.dialects import generate_content
+from vibe_llms.dialects.answering import classify
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentStartedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+)
+from vibe_llms.exceptions import ConverseError
+
+mean = functools.partial(distil, "generate_content")
+
+PAIRS = [(party, answer) for party in PARTIES for answer in (WORK, CLOSING)]
+
+
+def read_answer(party: Party, body: Any) -> list[StreamEvent]:
+    """Returns the events of a whole answer."""
+    decoder = party.dialect.Decoder(provider=party.name, model=party.model)
+    return complete(decoder.decode_response(body), party.protocol)
+
+
+def stream_with_sdk(data: bytes) -> list[GenerateContentResponse]:
+    """Returns what the official library makes of a stream that comes in pieces."""
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        headers = {"content-type": "text/event-stream"}
+        return httpx2.Response(200, headers=headers, content=iter(split(data, 0)))
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    client = genai.Client(api_key="k", http_options=HttpOptions(httpx_client=http))
+    return list(client.models.generate_content_stream(model="m", contents="?"))
+
+
+def join(chunks: list[GenerateContentResponse]) -> dict[str, Any]:
+    """Returns what chunks say together."""
+    whole: dict[str, Any] = {}
+    parts: list[Any] = []
+    for chunk in chunks:
+        said = chunk.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude={"sdk_http_response"}
+        )
+        found = said["candidates"][0]["content"].pop("parts", [])
+        parts += [part for part in found if part != {"text": ""}]
+        whole |= said
+    whole["candidates"][0]["content"]["parts"] = parts
+    return whole
+
+
+@pytest.mark.parametrize(("party", "answer"), PAIRS)
+def test_the_official_library_reads_the_whole(party: Party, answer: dict[str, Any]) -> None:
+    """Of every kind of part that it knows, why it ended, and the account."""
+    events = read_answer(party, answer[party.name])
+    whole = generate_content.nativize_response(get_response(events)).value
+    data, _ = write_stream(generate_content, events)
+
+    # The library leaves out parts that it does not know, and checks what is whole more strictly.
+    parts = whole["candidates"][0]["content"]["parts"]
+    parts[:] = [part for part in parts if "novelty" not in part]
+    chunks = stream_with_sdk(data)
+
+    assert mean(join(chunks)) == mean(join([GenerateContentResponse.model_validate(whole)]))
+
+
+@pytest.mark.parametrize(("party", "answer"), PAIRS)
+def test_who_asks_for_no_events_gets_one_array(party: Party, answer: dict[str, Any]) -> None:
+    """Of the same chunks, which are written as they come."""
+    events = read_answer(party, answer[party.name])
+
+    data, writer = write_stream(generate_content, events, array=True)
+    others, _ = write_stream(generate_content, events)
+
+    frames = [frame.removeprefix(b"data: ") for frame in others.split(b"\r\n\r\n") if frame]
+    assert json.loads(data) == [json.loads(frame) for frame in frames]
+    assert writer.content_type == "application/json"
+
+
+def test_pieces_go_out_as_they_come() -> None:
+    """Each in a chunk of its own, of the vendor's form."""
+    writer = generate_content.StreamWriter({}, model="gemini", response_id="r")
+    events = [
+        ResponseStartedEvent(response_id="chatcmpl-1", model="gpt"),
+        ContentStartedEvent(index=0, kind="reasoning"),
+        ContentDeltaEvent(0, "Hm"),
+        ContentDeltaEvent(0, "m"),
+        ContentStartedEvent(index=1, kind="text"),
+        ContentDeltaEvent(1, 'l"o'),
+    ]
+
+    written = [writer.write(event) for event in events]
+
+    named = b'"role":"model"},"index":0}],"modelVersion":"gemini","responseId":"r"}\r\n\r\n'
+    begin = b'data: {"candidates":[{"content":{"parts":[{"text":'
+    assert written == [
+        b"",
+        b"",
+        begin + b'"Hm","thought":true}],' + named,
+        begin + b'"m","thought":true}],' + named,
+        b"",
+        begin + b'"l\\"o"}],' + named,
+    ]
+
+
+@given(errors)
+def test_the_official_library_raises_an_error_in_the_middle(error: ConverseError) -> None:
+    """With the status that it has."""
+    writer = generate_content.StreamWriter({}, model="gemini")
+
+    with pytest.raises(APIError) as caught:
+        stream_with_sdk(writer.fail(error))
+
+    assert caught.value.code == classify(error)[1]

@@ -1,0 +1,150 @@
+"""What is written piece by piece is what would be written whole, in every protocol."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fidelity.meanings import distil
+from messages_exchanges import NO_RECORDINGS, RECORDINGS
+from strategies.messages import errors
+from streamed_answers import (
+    answers,
+    complete,
+    get_response,
+    read_pieces,
+    split,
+    survey_recorded,
+    write_stream,
+)
+from vibe_llms.dialects import generate_content, messages
+from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.extras import without
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+)
+from vibe_llms.exceptions import ConverseError, StreamTruncatedError
+from vibe_llms.messages.canisters import StopReason
+from vibe_llms.messages.requests import Response
+
+each_dialect = pytest.mark.parametrize(
+    "dialect", [messages, generate_content], ids=lambda dialect: dialect.PROTOCOL
+)
+sequential = pytest.mark.parametrize(
+    "dialect", [messages, generate_content], ids=lambda dialect: dialect.PROTOCOL
+)
+
+
+def check(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
+    """Reads what was written of events, cut anywhere: it says what the whole says."""
+    response = get_response(events)
+    whole = dialect.nativize_response(response)
+    data, writer = write_stream(dialect, events)
+
+    again = dialect.nativize_response(get_response(read_pieces(dialect, split(data, seed))))
+
+    assert weigh(dialect, again.value, response) == weigh(dialect, whole.value, response)
+    assert tuple(writer.losses) == whole.losses
+
+
+def weigh(dialect: ModuleType, body: Any, response: Response) -> Any:
+    """Returns what a body means, without an id that was made up."""
+    body = distil(dialect.PROTOCOL, body)
+    return body if response.metadata.origin.response_id else without(body, "id")
+
+
+@pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
+@each_dialect
+def test_recorded_answers_of_all_vendors_are_streamed_as_they_are_written_whole(
+    dialect: ModuleType,
+) -> None:
+    """Whoever said it, and in whatever pieces it came."""
+    recorded = list(survey_recorded())
+    for seed, (_, events) in enumerate(recorded):
+        check(dialect, events, seed)
+    assert recorded
+
+
+@each_dialect
+@given(answers(), st.integers(0, 99))
+def test_any_answer_is_streamed_as_it_is_written_whole(
+    dialect: ModuleType, events: list[StreamEvent], seed: int
+) -> None:
+    """Whatever it holds, in whatever order its contents end."""
+    check(dialect, events, seed)
+
+
+@each_dialect
+@given(answers(), st.integers(0, 99))
+def test_a_stream_that_somebody_left_can_be_read_as_far_as_it_came(
+    dialect: ModuleType, events: list[StreamEvent], seed: int
+) -> None:
+    """Nothing in it makes no sense, and nothing looks like its end."""
+    data, _ = write_stream(dialect, events[: seed % len(events)])
+
+    with pytest.raises(StreamTruncatedError):
+        read_pieces(dialect, split(data, seed))
+
+
+@each_dialect
+@given(errors)
+def test_an_error_in_the_middle_is_read_as_what_it_is(
+    dialect: ModuleType, error: ConverseError
+) -> None:
+    """It is the last that is written."""
+    writer = dialect.StreamWriter({}, model="claude")
+    data = writer.write(ResponseStartedEvent()) + writer.fail(error)
+
+    with pytest.raises(ConverseError) as caught:
+        read_pieces(dialect, [data])
+
+    assert classify(caught.value)[0] is classify(error)[0]
+
+
+@each_dialect
+def test_a_call_is_not_left_before_its_arguments_are_whole(dialect: ModuleType) -> None:
+    """What another call brings meanwhile comes in its place."""
+    starts = [
+        ContentStartedEvent(index=place, kind="invocation", invocation_id=f"c{place}", name="add")
+        for place in range(2)
+    ]
+    pieces = [(0, '{"a":'), (1, '{"b":'), (0, "1}"), (1, "2}")]
+    deltas = [ContentDeltaEvent(place, text, "arguments") for place, text in pieces]
+    ends = [ContentFinishedEvent(index=place) for place in range(2)]
+    last = ResponseFinishedEvent(stop_reason=StopReason.INVOCATION)
+
+    check(dialect, complete([ResponseStartedEvent(), *starts, *deltas, *ends, last], None), 0)
+
+
+@sequential
+def test_a_text_that_goes_on_behind_another_content_is_divided_and_told(
+    dialect: ModuleType,
+) -> None:
+    """What has gone out is not taken back; the reader gets all, in the order in which it came."""
+    deltas = [(0, "It "), (1, "Hm"), (0, "rains.")]
+    events = complete(
+        [
+            ResponseStartedEvent(response_id="m"),
+            ContentStartedEvent(index=0, kind="text"),
+            ContentStartedEvent(index=1, kind="reasoning"),
+            *(ContentDeltaEvent(place, text) for place, text in deltas),
+            *(ContentFinishedEvent(index=place) for place in range(2)),
+            ResponseFinishedEvent(stop_reason=StopReason.ANSWERED),
+        ],
+        None,
+    )
+
+    data, writer = write_stream(dialect, events)
+
+    (canister,) = get_response(read_pieces(dialect, [data])).canisters
+    assert [getattr(each, "text", "") for each in canister.content] == ["It ", "Hm", "rains."]
+    assert [loss.path for loss in writer.losses] == ["contents[0]"]
