@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -20,6 +21,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.plugins.manager import PluginManager
 from vibe_llms.providers.interfaces import ConverserModel, ModelDescriptor
 from vibe_llms.testing.clocks import HurriedClock
+from vibe_llms.testing.contracts.worlds import World
 
 
 @attrs.define
@@ -32,6 +34,7 @@ class FarSide:
         url: Where it is, once it runs.
         asked: Every request as it arrived, with its body.
         ended: How each streamed answer ended: ``whole``, ``failed`` or ``left``.
+        application: While it runs.
         adapt: Replaces a model by another, where a test wants to play one.
     """
 
@@ -41,7 +44,7 @@ class FarSide:
     asked: list[tuple[str, Any]] = attrs.field(factory=list)
     ended: list[str] = attrs.field(factory=list)
     adapt: Callable[[ConverserModel], ConverserModel] = lambda model: model
-    _application: Any = None
+    application: Any = None
 
     @contextlib.asynccontextmanager
     async def run(self) -> AsyncIterator[FarSide]:
@@ -52,7 +55,7 @@ class FarSide:
         application.plugins = PluginManager(
             configuration=application.configuration, clock=HurriedClock()
         )
-        self._application = application
+        self.application = application
         server = web.Application(client_max_size=2**28)
         server.router.add_post("/v1/converse", self._guard(self._converse))
         server.router.add_post("/v1/converse/count", self._guard(self._count))
@@ -66,7 +69,7 @@ class FarSide:
             yield self
         finally:
             await runner.cleanup()
-            await self._application.close()
+            await self.application.close()
 
     @contextlib.contextmanager
     def run_in_thread(self) -> Iterator[FarSide]:
@@ -102,7 +105,7 @@ class FarSide:
         native = await asked.json()
         self.asked.append((asked.path, native))
         request = converse.normalize_request(native).value
-        model = await self._application.access_model(request.model)
+        model = await self.application.access_model(request.model)
         return native, request, self.adapt(model)
 
     async def _count(self, asked: web.Request) -> web.Response:
@@ -114,11 +117,11 @@ class FarSide:
         self.asked.append((asked.path_qs, None))
         found: list[ModelDescriptor] = []
         if "model" in asked.query:
-            model = await self._application.access_model(asked.query["model"])
+            model = await self.application.access_model(asked.query["model"])
             found.append(model.descriptor)
         else:
             for name in self.listed:
-                found += await self._application.survey_models(name)
+                found += await self.application.survey_models(name)
         return web.json_response(converse.nativize_models(found))
 
     async def _converse(self, asked: web.Request) -> web.StreamResponse:
@@ -160,3 +163,21 @@ class FarSide:
 
 def _refuse(answer: ErrorAnswer) -> web.Response:
     return web.json_response(answer.body, status=answer.status, headers=answer.headers)
+
+
+@contextlib.asynccontextmanager
+async def ask_far(
+    directory: Path, far: FarSide, model: str = "scripted:echo", **settings: Any
+) -> AsyncIterator[World]:
+    """Opens a world whose provider ``remote`` asks a far side."""
+    async with (
+        far.run(),
+        World(
+            module="vibe_llms.providers.gateway",
+            name="remote",
+            model_name=model,
+            settings={"base_url": far.url, **settings},
+            directory=directory / "near",
+        ) as world,
+    ):
+        yield world

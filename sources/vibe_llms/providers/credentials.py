@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vibe_llms.concealment import remember_key
 from vibe_llms.exceptions import (
+    AccessError,
     ConfigurationError,
     ConverseError,
     ProviderError,
@@ -70,7 +71,7 @@ def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...
     Args:
         variables: The vendor's usual environment variables; none where it takes no key.
     """
-    if not isinstance(error, ProviderError) or error.remedy:
+    if not isinstance(error, ProviderError | AccessError) or error.remedy:
         return
     if error.fault is ProviderFault.AUTHENTICATION:
         places = (*variables[:1], f"[providers.{provider}]")

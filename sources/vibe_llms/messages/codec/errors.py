@@ -77,7 +77,8 @@ def decode_error(data: bytes | str) -> ConverseError:
     return _produce_error(read_json(data, _Envelope))
 
 
-def _read_error(tree: object) -> ConverseError:
+def read_error(tree: object) -> ConverseError:
+    """Reads an error from plain data, such as JSON became; otherwise like :func:`decode_error`."""
     return _produce_error(read_tree(tree, _Envelope))
 
 
@@ -85,7 +86,7 @@ def _is_error(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, ConverseError)
 
 
-register_mirror(_is_error, Mirror(dict[str, Any], _read_error))
+register_mirror(_is_error, Mirror(dict[str, Any], read_error))
 
 
 def _produce_error(envelope: _Envelope) -> ConverseError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+import typing
+from typing import Any, Final, NoReturn, cast
 
 import attrs
 import msgspec
@@ -12,6 +13,7 @@ from vibe_llms.dialects.converse.calling.errors import produce_error
 from vibe_llms.dialects.converse.tables import Answer, Ending
 from vibe_llms.dialects.converse.versions import ensure_answered
 from vibe_llms.dialects.decoding import ResponseDecoder
+from vibe_llms.events.codec import AnyEvent, decode_event
 from vibe_llms.events.stream import (
     Channel,
     ContentDeltaEvent,
@@ -120,14 +122,16 @@ class Decoder(ResponseDecoder):
             case "response.failed":
                 self._fail(msgspec.json.decode(data))
             case _:
-                self._take(read_json(data, StreamEvent))
+                self._take(decode_event(data))
 
-    def _take(self, event: StreamEvent) -> None:
+    def _take(self, event: AnyEvent) -> None:
+        if not isinstance(event, typing.get_args(StreamEvent)):
+            raise ValueError(f"{event.type} is no event of a response")
         if isinstance(event, LossEvent):
             self._told_losses.append(event.loss)
         elif isinstance(event, RetryEvent):
             self._told_retries += 1
-        self._events.append(event)
+        self._events.append(cast(StreamEvent, event))
 
     def _complete(self, last: ResponseFinishedEvent, ending: Ending) -> None:
         """Takes the end in, and tells what of it no event has told."""

@@ -7,21 +7,19 @@ from typing import Any, Final
 
 from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault
 from vibe_llms.exceptions import CodecError, ConverseError, ProviderFault
-from vibe_llms.messages.codec.reading import read_tree
+from vibe_llms.messages.codec.errors import read_error
 
 _REMEDY: Final = "Look whether the address leads to the gateway of another vibe-llms."
 
 
-def read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
+def find_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
     """Reads an error of the other side; whatever else answered has none in this form."""
     told: Any = body.get("error") if isinstance(body, Mapping) else None
     if isinstance(told, Mapping) and "stage" in told:
         try:
-            error: ConverseError = read_tree(told, ConverseError)
+            return read_error(told)
         except CodecError:
             pass  # of a side so much newer that its errors have another form
-        else:
-            return error
     fault = find_fault(status)
     is_elsewhere = fault in (ProviderFault.NOT_FOUND, ProviderFault.INVALID_REQUEST)
     return Complaint(
@@ -32,7 +30,7 @@ def read_error(body: object, status: int | None, model: str) -> Complaint | Conv
     )
 
 
-produce_error: Final = ErrorProducer(read_error)
+produce_error: Final = ErrorProducer(find_error)
 
 
 def _find_message(body: object, told: object, status: int | None) -> str:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from vibe_llms.application import Application
     from vibe_llms.configuration.classes import Configuration
     from vibe_llms.configuration.explanations import Explanation as Setting
-    from vibe_llms.models.attributes import Explanation
+    from vibe_llms.models.addresses import ModelAddress
+    from vibe_llms.models.attributes import Explanation, ModelAttributes
     from vibe_llms.plain import JsonValue
     from vibe_llms.providers.surveys import Survey
 
@@ -136,8 +137,9 @@ def _survey(application: Application, provider: str) -> list[tuple[str, Survey |
 
 @models.command("show", cls=Command)
 @click.argument("address", type=MODEL, required=False)
+@click.option("--refresh", is_flag=True, help="Ask the provider what it says of the model, too.")
 @json_option
-def show(address: str | None, as_json: bool) -> None:
+def show(address: str | None, refresh: bool, as_json: bool) -> None:
     """Explain what is known about a model, each value with its source.
 
     Without ADDRESS, about the configured model.
@@ -145,9 +147,14 @@ def show(address: str | None, as_json: bool) -> None:
     application = load_application()
     resolved = application.resolve_address(address or "")
     require_provider(application.configuration, resolved.provider)
-    if not resolved.name:
-        resolved = application.catalogue.resolve_address(resolved.provider)
-    rows = application.catalogue.access_attributes(resolved).explain()
+    if refresh:
+        attributes = _acquire_attributes(application, resolved)
+        resolved = attributes.address
+    else:
+        if not resolved.name:
+            resolved = application.catalogue.resolve_address(resolved.provider)
+        attributes = application.catalogue.access_attributes(resolved)
+    rows = attributes.explain()
     settings = _survey_settings(application.configuration, resolved.provider)
     if as_json:
         write_json(
@@ -167,6 +174,19 @@ def show(address: str | None, as_json: bool) -> None:
             *((each.name, _format(each.value), each.source) for each in settings),
         ]
     )
+
+
+def _acquire_attributes(application: Application, address: ModelAddress) -> ModelAttributes:
+    """Returns what is known of a model, with what its provider says when it is asked."""
+    from vibe_llms.interfaces.cli.interrupts import run
+
+    async def perform() -> ModelAttributes:
+        try:
+            return (await application.access_model(str(address))).descriptor.attributes
+        finally:
+            await application.close()
+
+    return run(perform())
 
 
 def _survey_settings(configuration: Configuration, provider: str) -> list[Setting]:
