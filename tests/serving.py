@@ -50,8 +50,6 @@ async def say(send: Send, body: bytes, *, more: bool = False) -> None:
 
 async def echo(scope: Message, receive: Receive, send: Send) -> None:
     """Tells what was asked."""
-    if scope["type"] != "http":
-        raise ValueError("nothing but HTTP")
     body = await read_body(receive)
     told = {
         "method": scope["method"],
@@ -143,8 +141,14 @@ class Served:
 
 @asynccontextmanager
 async def serving(application: Application, **settings: Any) -> AsyncIterator[Served]:
-    """Serves an application on a port of its own."""
-    async with Server(application, ServerSettings(**{"port": 0, **settings})) as server:
+    """Serves an application that knows no lifespan on a port of its own."""
+
+    async def requested(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            raise ValueError("there is none")
+        await application(scope, receive, send)
+
+    async with Server(requested, ServerSettings(**{"port": 0, **settings})) as server:
         served = Served(server, int(server.urls[0].rpartition(":")[2]))
         try:
             yield served

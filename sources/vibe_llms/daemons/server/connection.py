@@ -263,6 +263,12 @@ class Connection(asyncio.Protocol):
             if incoming is not None:
                 self._input_due = now + self._body_seconds
 
+    @property
+    def buffered(self) -> int:
+        """How much of requests waits to be taken."""
+        exchanges = [self._current, *(exchange for exchange, _ in self._queue)]
+        return sum(exchange.buffered for exchange in exchanges if exchange is not None)
+
     async def wait_until_taken(self, exchange: Exchange) -> None:
         """Waits as long as the client does not take what is sent. Raises ClientGone."""
         taker = self.service.loop.create_future()

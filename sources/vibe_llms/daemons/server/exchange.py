@@ -194,18 +194,15 @@ class Exchange:
             raise ClientGone
         kind = message["type"]
         if kind == _BODY and not self.is_complete:
-            head = self._head
             body = message.get("body", b"")
             has_more = message.get("more_body", False)
-            if head is not None:
-                data = self._begin(head, len(body), has_more)
-            elif self.is_begun:
-                data = b""
+            if not self.is_begun:
+                data = self._begin(len(body), has_more) + self._frame(body, has_more)
+                self.is_begun = True
+            elif self._is_chunked and body and has_more:
+                data = b"%x\r\n%b\r\n" % (len(body), body)
             else:
-                raise RuntimeError(f"{_START} comes before {_BODY}")
-            data += self._frame(body, has_more)
-            self._head = None
-            self.is_begun = True
+                data = self._frame(body, has_more)
             connection = self._connection
             if data:
                 connection.transport.write(data)
@@ -215,13 +212,16 @@ class Exchange:
                 connection.conclude(self)
             elif connection.is_writing_paused:
                 await connection.wait_until_taken(self)
-        elif kind == _START and self._head is None and not self.is_begun:
+        elif kind == _START and self._head is None:
             self._head = message  # ASGI: nothing is sent before the first of the body is there
         else:
             raise RuntimeError(f"{kind} is not what comes next of an answer")
 
-    def _begin(self, message: Message, size: int, has_more: bool) -> bytes:
+    def _begin(self, size: int, has_more: bool) -> bytes:
         """Returns the head of the answer."""
+        message = self._head
+        if message is None:
+            raise RuntimeError(f"{_START} comes before {_BODY}")
         service = self._connection.service
         status = message["status"]
         try:

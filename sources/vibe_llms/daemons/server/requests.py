@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import httptools
-
-from vibe_llms.values import define
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -17,8 +15,7 @@ NOT_IMPLEMENTED: Final = 501
 VERSION_NOT_SUPPORTED: Final = 505
 
 
-@define
-class Head:
+class Head(NamedTuple):
     """What a request says before its body.
 
     Attributes:
@@ -84,8 +81,10 @@ class RequestReader:
         "_headers",
         "_is_in_body",
         "_is_last",
+        "_is_missed",
         "_is_upgraded",
         "_limit",
+        "_missed",
         "_parser",
         "_size",
         "_slack",
@@ -108,6 +107,9 @@ class RequestReader:
         self._is_in_body = False
         self._is_last = False
         self._is_upgraded = False
+        # What the parser is told, and whether it is reading that.
+        self._missed = b""
+        self._is_missed = False
         self._parser = httptools.HttpRequestParser(self)
         # What comes after the last request is no fault; it is not looked at.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -128,7 +130,12 @@ class RequestReader:
                 data = data[upgrade.args[0] :]
                 if self._is_upgraded:
                     return data
-                if data:  # another protocol was asked for, and is not taken up: HTTP goes on
+                # Another protocol was asked for, and is not taken up: HTTP goes on. The parser takes
+                # no body from such a request, and is told to by a head that nobody else sees.
+                head, self._missed = self._missed, b""
+                self._is_missed = bool(head)
+                if head or data:
+                    data = head + data
                     continue
             except httptools.HttpParserError as error:
                 refused = error.__context__
@@ -143,7 +150,7 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         """Is told of the first byte of a request."""
-        if self._is_last:
+        if self._is_last and not self._is_missed:
             raise _Refused(0)  # nobody looks at what follows the last request
         self.is_between = False
 
@@ -158,6 +165,10 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         """Is told that the head is there."""
+        if self._is_missed:
+            self._is_missed = False
+            self._target = b""
+            return
         headers, self._headers = self._headers, []
         target, self._target = self._target, b""
         if self._fruitless > self._limit and _measure(target, headers) > self._limit:
@@ -171,6 +182,7 @@ class RequestReader:
         expects_continue = _check(method, version, headers)
         if is_upgrade:
             is_upgrade = _is_websocket(method, version, headers)
+            self._missed = b"" if is_upgrade else _write_framing(headers)
         self._is_upgraded = is_upgrade
         self._is_in_body = True
         self._fruitless = self._slack = 0
@@ -186,10 +198,22 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         """Is told that all of a request has come."""
+        if self._missed:
+            return
         self._is_in_body = False
         self.is_between = True
         self._fruitless = self._slack = self._size
         self.sink.finish()
+
+
+def _write_framing(headers: Headers) -> bytes:
+    """Returns a head that says no more than how long a body is; nothing where there is none."""
+    lines = [
+        b"%b: %b\r\n" % (name, value)
+        for name, value in headers
+        if name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
+    ]
+    return b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(lines) if lines else b""
 
 
 def _measure(target: bytes, headers: Headers) -> int:

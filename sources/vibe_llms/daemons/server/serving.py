@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from vibe_llms.asynchrony import Closing
 from vibe_llms.daemons.server.binding import open_sockets
+from vibe_llms.daemons.server.connection import Connection
 from vibe_llms.daemons.server.lifespan import Lifespan
 from vibe_llms.daemons.server.listening import Listener
 from vibe_llms.daemons.server.service import Service
@@ -84,6 +85,11 @@ class Server(Closing):
         self._listener = Listener(self._service, self._sockets, self._access_tls)
         self._listener.begin()
         self._look()
+
+    @property
+    def connections(self) -> Collection[Connection]:
+        """Those that are open."""
+        return () if self._service is None else self._service.connections
 
     def _access_tls(self) -> ssl.SSLContext | None:
         return None if self._tls is None else self._tls.context

@@ -1,0 +1,198 @@
+"""What a client may take of our server, in bytes and time, and what becomes of those who want more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from serving import Message, Receive, Send, begin, compose, echo, read_body, say, serving
+
+
+async def test_a_long_head_is_refused() -> None:
+    """431, whether it comes at once, in pieces or never to its end."""
+    async with serving(echo, header_bytes=2_048) as served:
+        for pieces in (1, 50):
+            client = await served.connect()
+            request = compose(headers=f"X: {'x' * 3_000}\r\n")
+            with contextlib.suppress(ConnectionError):
+                for at in range(0, len(request), len(request) // pieces):
+                    await client.write(request[at : at + len(request) // pieces])
+                    await asyncio.sleep(0)
+            assert (await client.read()).status == 431
+            assert await client.read_all() == b""
+        client = await served.connect()
+        await client.write(b"GET / HTTP/1.1\r\nX: " + b"x" * 3_000)
+        assert (await client.read()).status == 431
+
+
+async def test_endless_descriptions_of_chunks_are_refused() -> None:
+    """What is no body has a bound, too."""
+    async with serving(echo, header_bytes=2_048) as served:
+        client = await served.connect()
+        await client.write(compose("POST", headers="Transfer-Encoding: chunked\r\n") + b"3;x=")
+        for _ in range(30):
+            with contextlib.suppress(ConnectionError):
+                await client.write(b"x" * 100)
+            await asyncio.sleep(0.001)
+
+        assert (await client.read()).status == 400
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET / HT", 408),
+        (compose("POST", headers="Content-Length: 5\r\n") + b"hel", 408),
+        (b"", None),
+        (compose(), 200),
+    ],
+    ids=["head", "body", "nothing", "rest"],
+)
+async def test_who_dawdles_is_sent_away(sent: bytes, status: int | None) -> None:
+    """In the head and in the body with a word, before and after a request without one."""
+    async with serving(echo, head_seconds=0.2, body_seconds=0.2, idle_seconds=0.2) as served:
+        client = await served.connect()
+        await client.write(sent)
+
+        answer = await asyncio.wait_for(client.read_all(), 10)
+
+        assert answer.startswith(b"HTTP/1.1 %d " % status if status else b"")
+        assert answer.count(b"HTTP/1.1") == (1 if status else 0)
+
+
+async def test_bytes_one_by_one_win_no_time() -> None:
+    """The time of a head is that of the whole head."""
+    async with serving(echo, head_seconds=0.3) as served:
+        client = await served.connect()
+
+        async def drip() -> None:
+            with contextlib.suppress(ConnectionError):
+                for byte in compose(headers="X: y\r\n" * 100):
+                    await client.write(bytes([byte]))
+                    await asyncio.sleep(0.02)
+
+        dripping = asyncio.create_task(drip())
+        answer = await asyncio.wait_for(client.read_all(), 10)
+        dripping.cancel()
+
+        assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_an_answer_that_takes_too_long_is_refused_or_cut() -> None:
+    """And the application is ended."""
+    ended = []
+
+    async def dawdle(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/begun":
+            await begin(send)
+            await say(send, b"one", more=True)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(scope["path"])
+
+    async with serving(dawdle, total_seconds=0.2) as served:
+        for path, found in (("/", b"HTTP/1.1 503 "), ("/begun", b"\r\n3\r\none\r\n")):
+            client = await served.connect()
+            await client.write(compose(path=path))
+            answer = await asyncio.wait_for(client.read_all(), 10)
+            assert found in answer
+            assert b"0\r\n\r\n" not in answer
+        assert ended == ["/", "/begun"]
+
+
+async def test_who_does_not_take_an_answer_is_cut_off() -> None:
+    """The application is held back meanwhile, and is told in the end."""
+    sent = 0
+    over = asyncio.Event()
+
+    async def flood(scope: Message, receive: Receive, send: Send) -> None:
+        nonlocal sent
+        await begin(send)
+        try:
+            while True:
+                await say(send, b"x" * 65_536, more=True)
+                sent += 1
+        except ConnectionError:
+            over.set()
+
+    async with serving(flood, idle_seconds=0.3) as served:
+        client = await served.connect(limit=1_024)
+        await client.write(compose())
+
+        await asyncio.wait_for(over.wait(), 10)
+
+        assert sent < 400  # what the system's buffers hold
+
+
+async def test_a_body_that_nobody_takes_is_not_read() -> None:
+    """The client is held back until the application takes it, and loses no time by that."""
+    go = asyncio.Event()
+
+    async def wait(scope: Message, receive: Receive, send: Send) -> None:
+        await go.wait()
+        body = await read_body(receive)
+        await begin(send)
+        await say(send, b"%d" % len(body))
+
+    size = 30_000_000
+    async with serving(wait, body_seconds=1.0) as served:
+        client = await served.connect()
+        client.writer.write(compose("POST", headers=f"Content-Length: {size}\r\n"))
+        client.writer.write(bytes(size))
+        await asyncio.sleep(1.5)  # longer than a body may take
+        (connection,) = served.server.connections
+        assert connection.buffered < 1_000_000
+        go.set()
+
+        assert (await client.read()).body == b"%d" % size
+
+
+async def test_connections_above_the_bound_are_told() -> None:
+    """503; and as soon as one goes, another is served."""
+    async with serving(echo, connections=2) as served:
+        first, second = [await served.connect() for _ in range(2)]
+        assert [(await each.ask(compose())).status for each in (first, second)] == [200, 200]
+
+        third = await served.connect()
+        answer = await third.ask(compose())
+        assert (answer.status, answer.headers["connection"]) == (503, "close")
+        assert await third.read_all() == b""
+        third.leave()
+        first.leave()
+        while len(served.server.connections) > 1:
+            await asyncio.sleep(0.01)
+
+        assert (await (await served.connect()).ask(compose())).status == 200
+
+
+async def test_a_client_that_expects_is_invited() -> None:
+    """The body comes when the application wants it; another expectation is refused."""
+    async with serving(echo) as served:
+        client = await served.connect()
+        await client.write(compose("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n"))
+        assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert b'"hi"' in (await client.ask(b"hi")).body
+
+        assert (await client.ask(compose(headers="Expect: miracles\r\n"))).status == 417
+
+
+async def test_who_is_answered_before_the_body_has_come_is_still_heard_out() -> None:
+    """The answer reaches the client though it goes on sending; then the connection is closed."""
+
+    async def refuse(scope: Message, receive: Receive, send: Send) -> None:
+        await begin(send, status=413)
+        await say(send, b"too much")
+
+    async with serving(refuse) as served:
+        client = await served.connect()
+        await client.write(compose("POST", headers="Content-Length: 9000000\r\n"))
+        answer = await client.read()
+        with contextlib.suppress(ConnectionError):
+            for _ in range(90):
+                await client.write(bytes(100_000))
+
+        assert (answer.status, answer.body) == (413, b"too much")
+        assert answer.headers["connection"] == "close"
