@@ -52,12 +52,15 @@ class ResponseStartedEvent:
         response_id: The vendor's name for the response, where it said one.
         model: The model that answers, in the vendor's words.
         request_id: The vendor's name for the exchange, for its support.
+        native: What it said of the response beyond the common words as it began, likewise for
+            whoever passes the stream on.
     """
 
     type: Literal["response.started"] = attrs.field(default="response.started", init=False)
     response_id: str | None = None
     model: str | None = None
     request_id: str | None = None
+    native: Native | None = None
 
 
 @frozen(kw_only=True, slots=False)

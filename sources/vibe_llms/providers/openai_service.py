@@ -63,7 +63,9 @@ class OpenAIService(Vendor):
     def _is_itself(self) -> bool:
         """Whether the account is one at OpenAI itself, of which the environment may say more."""
         settings = self.settings
-        return settings.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(settings.values)
+        return settings.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(
+            settings.values
+        )
 
     def survey_needs(self) -> tuple[Need, ...]:
         """Says what is missing before anything can be asked."""

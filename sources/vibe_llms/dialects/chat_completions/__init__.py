@@ -36,11 +36,13 @@ if TYPE_CHECKING:
         normalize_request,
     )
     from vibe_llms.dialects.chat_completions.serving.responses import nativize_response
+    from vibe_llms.dialects.chat_completions.serving.streams import StreamWriter
 
 __all__ = [
     "PROTOCOL",
     "Decoder",
     "Quirks",
+    "StreamWriter",
     "nativize_canisters",
     "nativize_controls",
     "nativize_error",

@@ -233,7 +233,8 @@ class MessageReader:
     def _think(self, pieces: list[tuple[int, str, str]]) -> None:
         for thought in self._thinking.thoughts:
             if thought.index not in self._kinds:
-                self._start("reasoning", thought.index)
+                native = make_native(PROTOCOL, self._thinking.open(thought))
+                self._start("reasoning", thought.index, native=native)
         for index, text, channel in pieces:
             self._events.append(ContentDeltaEvent(index, text, channel))  # type: ignore[arg-type]
 
@@ -266,10 +267,12 @@ class MessageReader:
         # Neighbours in a stream are pieces of one text, in a whole answer a part each.
         if whole or rest:
             self.text_index = None
-        self._add("text", part["text"])
-        if rest and self.text_index is not None:
-            self._natives[self.text_index] = rest
-            self.text_index = None
+        if rest:
+            index = self._last_text = self._start("text", native=make_native(PROTOCOL, rest))
+            self._natives[index] = rest
+            self._events.append(ContentDeltaEvent(index, part["text"]))
+        else:
+            self._add("text", part["text"])
         return not rest
 
     def _read_images(self, parts: Sequence[Any]) -> None:
@@ -342,7 +345,11 @@ class MessageReader:
 
     def _begin_call(self, call: StreamedToolCall) -> None:
         call.index = self._start(
-            "invocation", invocation_id=call.invocation_id, name=call.name, form=call.form
+            "invocation",
+            invocation_id=call.invocation_id,
+            name=call.name,
+            form=call.form,
+            native=keep_native(PROTOCOL, call.kept),
         )
         self._natives[call.index] = call.kept
         for arguments in call.pieces:

@@ -72,6 +72,9 @@ class _Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     usage: None = None
 
 
+_EARLY: Final = frozenset({"created", "provider", "service_tier", "system_fingerprint"})
+"""What vendors say of a response in each of its chunks."""
+
 _decode_usual: Final = msgspec.json.Decoder(_Chunk).decode
 
 
@@ -187,7 +190,10 @@ class Decoder(ResponseDecoder):
             # As a text for us, and as it came for who wants to see it.
             self._leftover["id"], response_id = response_id, str(response_id)
         self._answer.response_id = response_id or ""
-        self._events.append(ResponseStartedEvent(response_id=response_id, model=model))
+        known = {name: value for name, value in leave(chunk, *TOP_READ).items() if name in _EARLY}
+        native = keep_native(PROTOCOL, known)
+        start = ResponseStartedEvent(response_id=response_id, model=model, native=native)
+        self._events.append(start)
 
     def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
         delta, message = choice.get("delta"), choice.get("message")

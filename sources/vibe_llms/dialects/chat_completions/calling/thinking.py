@@ -96,6 +96,11 @@ class Thinking:
         """Says that the next part of reasoning does not go on with the last."""
         self._part = None
 
+    def open(self, thought: Thought) -> dict[str, Any]:
+        """Returns what there is of a content that begins, with where else it is said at once."""
+        echoed = {"fields": list(self._echoes)} if "detail" in thought.kept and self._echoes else {}
+        return thought.kept | echoed
+
     def finish(self) -> Sequence[Thought]:
         """Returns the contents, each with all that has no common word."""
         if self._details:

@@ -1,0 +1,386 @@
+"""What is written as a stream is read as the whole answer is, in any pieces and by anybody."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+import attrs
+import httpx2
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fidelity.conversations import CLOSING, WORK
+from fidelity.meanings import distil
+from fidelity.parties import BY_NAME
+from messages_exchanges import NO_RECORDINGS, RECORDINGS
+from strategies.streams import PROTOCOL as ANOTHER
+from strategies.streams import events as drawn_events
+from streamed_answers import complete, get_response, read_pieces, split, survey_recorded
+from vibe_llms.dialects import chat_completions
+from vibe_llms.dialects.chat_completions import PROTOCOL, Decoder, StreamWriter, nativize_response
+from vibe_llms.dialects.extras import make_native
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    ResponseFailedEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+)
+from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
+from vibe_llms.messages.canisters import StopReason
+from vibe_llms.messages.contents import NativeContent
+from vibe_llms.messages.requests import Response
+
+ASKED = {"stream": True, "stream_options": {"include_usage": True}}
+needs_recordings = pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
+
+
+def mean(response: Response) -> Any:
+    """Returns what a response means, whatever it is called and wherever its texts were cut."""
+    body = distil(PROTOCOL, nativize_response(response).value)
+    body.pop("created", None)
+    if response.metadata.origin.protocol != PROTOCOL or body["id"].startswith("chatcmpl-"):
+        body.pop("id")  # which was made up
+    for choice in body["choices"]:
+        choice.pop("delta", None)  # in which some repeat what the message says
+        message = choice.get("message", {})
+        if "content" in message:
+            message["content"] = join_texts(message["content"])
+    return body
+
+
+def join_texts(parts: list[Any]) -> list[Any]:
+    """Joins neighbours that are texts and nothing else."""
+    joined: list[Any] = []
+    for is_text, group in itertools.groupby(parts, lambda part: part.keys() == {"type", "text"}):
+        same = list(group)
+        text = "".join(part.get("text", "") for part in same)
+        joined += [{"type": "text", "text": text}] if is_text else same
+    return joined
+
+
+def count_kinds(response: Response) -> Counter[str]:
+    """Counts what there is in the canisters, but for texts, between which a stream may be cut."""
+    contents = [content for canister in response.canisters for content in canister.content]
+    kinds = [content.type for content in contents if content.type != "text"]
+    return Counter([*kinds, *(one.role for one in response.canisters if one.role != "assistant")])
+
+
+def write(events: Sequence[StreamEvent]) -> tuple[bytes, StreamWriter]:
+    """Writes all events of a response."""
+    writer = StreamWriter(ASKED, model=get_response(events).metadata.origin.model)
+    return b"".join(map(writer.write, events)), writer
+
+
+def decode_whole(dialect: ModuleType, body: Any) -> list[StreamEvent]:
+    """Returns the events of a whole answer."""
+    decoder = dialect.Decoder(provider="vendor", model="asked")
+    return complete(decoder.decode_response(json.dumps(body).encode()), dialect.PROTOCOL)
+
+
+def read(pieces: Iterable[bytes]) -> Response:
+    """Reads a stream."""
+    return get_response(read_pieces(chat_completions, pieces))
+
+
+def read_whole(response: Response) -> Response:
+    """Reads what a response is written as, whole."""
+    return get_response(decode_whole(chat_completions, nativize_response(response).value))
+
+
+def check(events: Sequence[StreamEvent], seed: int = 0) -> None:
+    """Compares what was read of a stream with what is read of the whole answer."""
+    body, writer = write(events)
+    response = get_response(events)
+
+    again = read(split(body, seed))
+
+    whole = read_whole(response)
+    assert mean(again) == mean(whole)
+    assert count_kinds(again) == count_kinds(whole)
+    assert again.metadata.usage == whole.metadata.usage
+    assert again.metadata.origin.stop_reason is whole.metadata.origin.stop_reason
+    assert tuple(writer.losses) == nativize_response(response).losses
+
+
+@needs_recordings
+def test_recorded_answers_of_all_vendors_are_streamed() -> None:
+    """A stream, cut anywhere, is read as the whole answer is; nothing more is lost."""
+    for seed, (_, events) in enumerate(survey_recorded()):
+        check(events, seed)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("answers", [WORK, CLOSING], ids=["work", "closing"])
+def test_everything_that_a_vendor_says_is_streamed(name: str, answers: dict[str, Any]) -> None:
+    """Citations, pictures, sound, calls of every kind, and what only the vendor understands."""
+    party = BY_NAME[name]
+    check(decode_whole(party.dialect, answers[name]))
+
+
+@given(drawn_events(), st.integers(0, 99))
+def test_any_events_are_streamed(events: list[StreamEvent], seed: int) -> None:
+    """Whatever their order, as far as a whole answer can say it."""
+    check(complete(events, ANOTHER), seed)
+
+
+@given(drawn_events(), st.data())
+def test_a_stream_that_is_left_is_readable_as_far_as_it_went(
+    events: list[StreamEvent], data: st.DataObject
+) -> None:
+    """Each event leaves whole frames behind."""
+    fed = complete(events, ANOTHER)
+    writer = StreamWriter(ASKED, model="m")
+    body = b"".join(map(writer.write, fed[: data.draw(st.integers(0, len(fed) - 1))]))
+
+    decoder = Decoder(provider="vendor")
+    for block in body.split(b"\n\n")[:-1]:
+        decoder.decode(block.removeprefix(b"data: "))
+
+    assert body.endswith(b"\n\n") or not body
+
+
+def read_as_sdk(body: bytes) -> Any:
+    """Returns what the streaming helper of the official library makes of a stream."""
+
+    def answer_request(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=body, headers={"content-type": "text/event-stream"})
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer_request))
+    client = openai.OpenAI(
+        api_key="k", base_url="http://vendor.test/v1", http_client=http, max_retries=0
+    )
+    with client.chat.completions.stream(
+        model="m", messages=[{"role": "user", "content": "Hi"}]
+    ) as stream:
+        for _ in stream:
+            pass
+        return json.loads(stream.current_completion_snapshot.model_dump_json())
+
+
+def simplify(message: Any, *names: str) -> Any:
+    """Returns the fields of a message that say something."""
+    calls = [
+        {name: call.get(name) for name in ("id", "type", "function")}
+        for call in message.get("tool_calls") or ()
+        if call["type"] == "function"
+    ]
+    for call in calls:
+        call["function"] = {name: call["function"][name] for name in ("name", "arguments")}
+    return {name: message[name] for name in names if message.get(name)} | {"tool_calls": calls}
+
+
+@needs_recordings
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+def test_the_official_library_reads_a_stream() -> None:
+    """Its helper puts together the same message, finish reason and usage."""
+    names = ("content", "refusal", "reasoning_content", "reasoning", "annotations", "audio")
+    for place, events in survey_recorded():
+        whole: Any = nativize_response(get_response(events)).value
+        (told, *_) = whole["choices"]
+        if isinstance(told["message"].get("content"), list):
+            continue  # it knows no parts in an answer
+
+        theirs = read_as_sdk(write(events)[0])
+
+        (choice, *_) = theirs["choices"]
+        said = simplify(choice["message"], *names)
+        assert said == simplify(told["message"], *names), place
+        assert choice["finish_reason"] == told["finish_reason"]
+        usage = theirs["usage"] or {}
+        assert usage.get("total_tokens") == (whole.get("usage") or {}).get("total_tokens")
+        assert theirs["model"] == whole["model"]
+
+
+def tell(*texts: str, native: Any = None) -> list[StreamEvent]:
+    """Returns the events of an answer of one text."""
+    return complete(
+        [
+            ResponseStartedEvent(response_id="r-1", model="m"),
+            ContentStartedEvent(index=0, kind="text"),
+            *(ContentDeltaEvent(0, text) for text in texts),
+            ContentFinishedEvent(index=0),
+            ResponseFinishedEvent(
+                stop_reason=StopReason.ANSWERED, native_stop_reason="stop", native=native
+            ),
+        ],
+        PROTOCOL,
+    )
+
+
+def test_a_stream_looks_like_openais() -> None:
+    """A role first, an ending by itself, the same head everywhere, and the mark last."""
+    writer = StreamWriter({"stream": True}, model="alias")
+
+    frames = [writer.write(event) for event in tell("It ", "rains.")]
+    *chunks, done = b"".join(frames).split(b"\n\n")[:-1]
+
+    assert done == b"data: [DONE]"
+    decoded = [json.loads(chunk.removeprefix(b"data: ")) for chunk in chunks]
+    assert [chunk["choices"][0]["delta"] for chunk in decoded] == [
+        {"role": "assistant", "content": "", "refusal": None},
+        {"content": "It "},
+        {"content": "rains."},
+        {},
+    ]
+    endings = [chunk["choices"][0]["finish_reason"] for chunk in decoded]
+    assert endings == [None, None, None, "stop"]
+    heads = [
+        {name: chunk[name] for name in ("id", "created", "model", "object")} for chunk in decoded
+    ]
+    assert heads == [heads[0]] * 4
+    assert heads[0] == {**heads[0], "id": "r-1", "model": "alias"}
+    assert all("usage" not in chunk for chunk in decoded)
+    assert [bool(frame) for frame in frames] == [False, True, True, True, False, True]
+
+
+def test_usage_comes_to_those_who_ask() -> None:
+    """In a chunk of its own, behind the ending; before it every chunk says that there is none."""
+    events = decode_whole(chat_completions, WORK["openai"])
+
+    chunks = [
+        json.loads(block.removeprefix(b"data: "))
+        for block in write(events)[0].split(b"\n\n")
+        if block.startswith(b"data: {")
+    ]
+
+    *others, last = chunks
+    assert last["choices"] == []
+    assert last["usage"]["total_tokens"] == 30
+    assert all(chunk["usage"] is None for chunk in others)
+
+
+def test_what_a_vendor_says_in_each_chunk_is_said_in_each() -> None:
+    """As soon as it is known; where the whole answer says more, it is in the ending."""
+    early = make_native(PROTOCOL, {"created": 7, "system_fingerprint": "fp"})
+    late = make_native(PROTOCOL, {"created": 7, "system_fingerprint": "fp", "kept": [1]})
+    events = tell("Hi", native=late)
+    events[0] = attrs.evolve(events[0], native=early)  # type: ignore[call-arg]
+
+    body, _ = write(events)
+
+    chunks = [json.loads(block[6:]) for block in body.split(b"\n\n")[:-2]]
+    assert {(chunk["created"], chunk["system_fingerprint"]) for chunk in chunks} == {(7, "fp")}
+    assert [chunk.get("kept") for chunk in chunks] == [None, None, [1]]
+
+
+@pytest.mark.parametrize("fault", ProviderFault)
+def test_an_error_in_the_middle_ends_the_stream(fault: ProviderFault) -> None:
+    """The official library raises it, a client of ours reads its fault, and no mark follows."""
+    error = ProviderError(fault=fault, detail="No more.", vendor_type="novel")
+    events = [*tell("It ")[:3], ResponseFailedEvent(error=error)]
+    writer = StreamWriter(ASKED, model="m")
+
+    body = b"".join(map(writer.write, events))
+
+    assert b"[DONE]" not in body
+    with pytest.raises(openai.APIError, match="No more"):
+        read_as_sdk(body)
+    with pytest.raises(ConverseError) as caught:
+        read([body])
+    assert isinstance(caught.value, ProviderError)
+    assert caught.value.fault is fault
+
+
+def test_a_text_waits_for_a_part_that_stands_before_it() -> None:
+    """Which comes whole, at its end: what is said keeps its order."""
+    part = {"type": "reference", "ids": [1]}
+    item = NativeContent(kind="reference", native=make_native(PROTOCOL, part))
+    events = complete(
+        [
+            ResponseStartedEvent(response_id="r-1", model="m"),
+            ContentStartedEvent(index=0, kind="text"),
+            ContentDeltaEvent(0, "It rains"),
+            ContentStartedEvent(index=1, kind="native"),
+            ContentStartedEvent(index=2, kind="text"),
+            ContentDeltaEvent(2, "."),
+            ContentFinishedEvent(index=0),
+            ContentFinishedEvent(index=1, item=item),
+            ContentFinishedEvent(index=2),
+            ResponseFinishedEvent(stop_reason=StopReason.ANSWERED),
+        ],
+        PROTOCOL,
+    )
+
+    check(events)
+    again = read([write(events)[0]])
+
+    assert [content.type for content in again.canisters[0].content] == ["text", "native", "text"]
+
+
+SEALED = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
+
+
+def test_reasoning_is_streamed_where_its_vendor_has_put_it() -> None:
+    """In details, whose signature comes in pieces, and once more in a field."""
+    deltas: list[dict[str, Any]] = [
+        {"reasoning": "Two ", "reasoning_details": [{**SEALED, "text": "Two "}]},
+        {"reasoning": "places.", "reasoning_details": [{**SEALED, "text": "places."}]},
+        {"reasoning_details": [{**SEALED, "signature": "RXF1"}]},
+        {"reasoning_details": [{**SEALED, "signature": "YWw="}]},
+        {"content": "It rains."},
+    ]
+    chunks = [{"id": "r", "model": "m", "choices": [{"delta": delta}]} for delta in deltas]
+    chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    lines = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks]
+    events = read_pieces(chat_completions, lines)
+
+    body, _ = write(events)
+
+    check(events)
+    written = [json.loads(block[6:]) for block in body.split(b"\n\n")[:-2]]
+    assert [chunk["choices"][0]["delta"] for chunk in written[1:-1]] == deltas
+
+
+@pytest.mark.parametrize(
+    ("groups", "text"),
+    [
+        ({"a": 0, "b": 0}, "ab"),
+        ({"a": 0, "b": 1}, "a\n\nb"),
+        ({"a": 0, "": 1, "b": 1}, "a\n\nb"),
+        ({"": 0, "b": 1}, "b"),
+        ({"a": 0, "b": 1, "c": 1}, "a\n\nbc"),
+    ],
+)
+def test_texts_are_parted_as_in_a_whole_answer(groups: dict[str, int], text: str) -> None:
+    """By an empty line where another message begins."""
+    contents: list[list[StreamEvent]] = [
+        [
+            ContentStartedEvent(index=index, kind="text", group=group),
+            ContentDeltaEvent(index, said),
+            ContentFinishedEvent(index=index),
+        ]
+        for index, (said, group) in enumerate(groups.items())
+    ]
+    ending = ResponseFinishedEvent(stop_reason=StopReason.ANSWERED)
+    events = complete([ResponseStartedEvent(), *itertools.chain(*contents), ending], ANOTHER)
+
+    again = read([write(events)[0]])
+
+    assert again.text == read_whole(get_response(events)).text == text
+
+
+def test_what_was_streamed_otherwise_is_told() -> None:
+    """A final copy that differs comes too late: what has gone out stays."""
+    events = tell("It rains")
+    changed = json.loads(json.dumps({"content": "It snows."}))
+    response = get_response(events)
+    canister = attrs.evolve(response.canisters[0], content=changed["content"])
+    events[-1] = attrs.evolve(
+        events[-1],  # type: ignore[call-arg]
+        response=attrs.evolve(response, canisters=(canister,)),
+    )
+
+    body, writer = write(events)
+
+    assert [str(loss.path) for loss in writer.losses] == ["message.content"]
+    assert read([body]).text == "It rains"
