@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 
 from vibe_llms.exceptions import LimitError, Stage
+from vibe_llms.tables.annotations import Amount, Count, Seconds
 from vibe_llms.values import frozen
 
 
@@ -21,11 +22,11 @@ class ServiceLimits:
         total_seconds: How long one request may take, its answer included.
     """
 
-    request_bytes: int = 67_108_864
-    requests: int = 4096
-    waiting_requests: int = 4096
-    waiting_seconds: float = 60
-    total_seconds: float = 7_200
+    request_bytes: Count = 67_108_864
+    requests: Count = 4096
+    waiting_requests: Amount = 4096
+    waiting_seconds: Seconds = 60.0
+    total_seconds: Seconds = 7_200.0
 
 
 class Admission:
@@ -39,6 +40,13 @@ class Admission:
     @property
     def waiting_count(self) -> int:
         return len(self._waiting)
+
+    def adopt(self, limits: ServiceLimits) -> None:
+        """Lets other limits hold from now on; who has a place keeps it."""
+        self._limits = limits
+        while self._waiting and self.busy_count < limits.requests:
+            self.busy_count += 1
+            self.leave()
 
     def enter(self) -> bool:
         """Takes a place, if one is free and nobody waits for it."""

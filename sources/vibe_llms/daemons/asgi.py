@@ -18,6 +18,7 @@ from vibe_llms.daemons.server.words import (
 from vibe_llms.exceptions import LimitError, RequestError, Stage
 
 JSON: Final = "application/json"
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 class HttpCall:
@@ -30,6 +31,7 @@ class HttpCall:
         status: Of the answer, once it has begun; 0 before.
         names: What the path names, by the pattern of its route.
         is_gone: Whether the client has left before its answer was whole.
+        added: Headers that go with whatever is answered, be it an error.
     """
 
     __slots__ = (
@@ -37,6 +39,7 @@ class HttpCall:
         "_receive",
         "_send",
         "_watcher",
+        "added",
         "headers",
         "is_gone",
         "method",
@@ -60,6 +63,7 @@ class HttpCall:
         self.status = 0
         self.is_gone = False
         self.names: Mapping[str, str] = {}
+        self.added: Mapping[str, str] = _NOTHING
         self._receive, self._send = receive, send
         self._limit = limit
         self._watcher: asyncio.Task[None] | None = None
@@ -74,6 +78,14 @@ class HttpCall:
         """The address that the request came from; empty where it is not known."""
         client = self.scope.get("client")
         return str(client[0]) if client else ""
+
+    def divert(self, send: Send) -> HttpCall:
+        """Returns the same request, whose body has been read, answered to somebody else."""
+        call = HttpCall(
+            self.scope, self._receive, send, request_id=self.request_id, limit=self._limit
+        )
+        call.names = self.names
+        return call
 
     async def read_body(self) -> bytes:
         """Returns the body of the request.
@@ -154,6 +166,8 @@ class HttpCall:
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Begins an answer; :meth:`send` goes on, :meth:`finish` ends it."""
+        if self.added:
+            headers = {**headers, **self.added}
         encoded = [
             (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
         ]

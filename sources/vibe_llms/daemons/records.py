@@ -8,7 +8,32 @@ from typing import TypeAlias
 
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss
-from vibe_llms.values import define
+from vibe_llms.values import define, frozen
+
+
+@frozen(kw_only=True)
+class Attempt:
+    """One time that an upstream was asked, or passed over, where a table has several.
+
+    Attributes:
+        address: Of the model, as ``provider:name``.
+        error: The stable word of what went wrong; empty if nothing did.
+        detail: The same in one line.
+        seconds: Until that was known.
+        may_be_billed: It failed after the request was sent, so the vendor may charge for it.
+    """
+
+    address: str
+    error: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+    may_be_billed: bool = False
+
+    def __str__(self) -> str:
+        if not self.error:
+            return self.address
+        billed = " (may be billed)" if self.may_be_billed else ""
+        return f"{self.address}: {self.detail}{billed}"
 
 
 @define(kw_only=True)
@@ -37,6 +62,8 @@ class CallRecord:
         usage: What it has used, as far as that is known.
         cents: What that cost, in US cents, as far as that is known.
         losses: Of the translation.
+        attempts: Who was asked, one after the other, where a table says who else may be.
+        cache: ``hit`` or ``miss``, where a table has one; else empty.
     """
 
     request_id: str
@@ -61,6 +88,8 @@ class CallRecord:
     usage: Usage | None = None
     cents: Decimal | None = None
     losses: tuple[Loss, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    cache: str = ""
 
 
 Listener: TypeAlias = Callable[[CallRecord], None]

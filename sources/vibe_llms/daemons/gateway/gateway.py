@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Protocol
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.asgi import HttpCall, read_credential
@@ -31,6 +32,21 @@ _BYTES_A_TOKEN = 2
 """An estimate from above: no language that is written has fewer bytes a token for long."""
 
 
+class Router(Protocol):
+    """Answers where a file says who is asked, and who else may be."""
+
+    async def answer(
+        self,
+        gateway: Gateway,
+        call: HttpCall,
+        record: CallRecord,
+        face: Face,
+        asked: Asked,
+        grant: Grant | None,
+    ) -> None:
+        """Answers a request to a model. Raises ConverseError."""
+
+
 class Gateway:
     """Answers for models.
 
@@ -38,12 +54,19 @@ class Gateway:
         upstreams: Say who is asked.
         limits: Of what upstreams answer.
         authorizer: Says who may ask; by default everybody may.
+        router: Answers where a file says who else may be asked; by default one upstream does.
     """
 
     def __init__(
-        self, upstreams: Upstreams, *, limits: Limits, authorizer: Authorizer | None = None
+        self,
+        upstreams: Upstreams,
+        *,
+        limits: Limits,
+        authorizer: Authorizer | None = None,
+        router: Router | None = None,
     ) -> None:
         self.upstreams = upstreams
+        self.router = router
         self.limits = limits
         self._authorizer = authorizer
 
@@ -76,17 +99,36 @@ class Gateway:
         call.watch_client()
         asked = read(face, body)
         record.model, record.streamed = asked.model, asked.streaming
-        upstream = await self.upstreams.access(asked.model)
-        record.address = upstream.address
-        if grant is None:
-            await self._send(call, record, face, asked, upstream)
+        if self.router is not None:
+            await self.router.answer(self, call, record, face, asked, grant)
             return
+        upstream = await self.upstreams.access(asked.model)
         _ensure_admitted(grant, asked, upstream)
-        reservation = await grant.reserve(_estimate(asked, upstream))
-        try:
-            await self._send(call, record, face, asked, upstream)
-        finally:
-            await finish(_settle(reservation, record, upstream))
+        await self.attempt(call, record, face, asked, upstream, grant)
+
+    async def attempt(
+        self,
+        call: HttpCall,
+        record: CallRecord,
+        face: Face,
+        asked: Asked,
+        upstream: Upstream,
+        grant: Grant | None = None,
+    ) -> None:
+        """Answers with what one upstream says, which is accounted for. Raises ConverseError."""
+        record.address = upstream.address
+        if grant is not None:
+            reservation = await grant.reserve(_estimate(asked, upstream))
+            try:
+                await self.attempt(call, record, face, asked, upstream)
+            finally:
+                await finish(_settle(reservation, record, upstream))
+            return
+        model = upstream.model
+        if is_carrying(model, face.dialect.PROTOCOL):
+            await carry(call, record, face, asked, model, name=upstream.name, limits=self.limits)
+        else:
+            await translate(call, record, face, asked, upstream)
 
     async def count(
         self,
@@ -142,15 +184,6 @@ class Gateway:
         models = await self.upstreams.list_models()
         return [model for model in models if grant is None or grant.admits(str(model))]
 
-    async def _send(
-        self, call: HttpCall, record: CallRecord, face: Face, asked: Asked, upstream: Upstream
-    ) -> None:
-        model = upstream.model
-        if is_carrying(model, face.dialect.PROTOCOL):
-            await carry(call, record, face, asked, model, name=upstream.name, limits=self.limits)
-        else:
-            await translate(call, record, face, asked, upstream)
-
     async def close(self) -> None:
         """Frees what is held."""
         await self.upstreams.close()
@@ -159,7 +192,12 @@ class Gateway:
 
 
 def _ensure_admitted(grant: Grant | None, asked: Asked, upstream: Upstream) -> None:
-    name = asked.model or upstream.address
+    if grant is not None:
+        ensure_admitted(grant, asked.model or upstream.address)
+
+
+def ensure_admitted(grant: Grant | None, name: str) -> None:
+    """Refuses a client that may not ask a model, by the name that it uses. Raises AccessError."""
     if grant is not None and not grant.admits(name):
         raise AccessError(
             fault=ProviderFault.PERMISSION,

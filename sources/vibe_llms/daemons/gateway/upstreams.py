@@ -66,11 +66,14 @@ class Upstreams:
         application: Has the providers.
         models: The names that clients may use, and what they stand for; where there are none, any
             name that the configuration understands.
+
+    Attributes:
+        models: The same; may be replaced at any time.
     """
 
     def __init__(self, application: Application, models: Mapping[str, str] | None = None) -> None:
         self._application = application
-        self._models = dict(models or {})
+        self.models = dict(models or {})
 
     async def access(self, name: str) -> Upstream:
         """Returns who is asked.
@@ -83,26 +86,30 @@ class Upstreams:
             ConverseError: The provider cannot be loaded.
         """
         address = name
-        if self._models:
-            if name not in self._models:
+        if self.models:
+            if name not in self.models:
                 raise UnknownNameError(
-                    kind="model", name=name, known=tuple(self._models), remedy="GET /v1/models."
+                    kind="model", name=name, known=tuple(self.models), remedy="GET /v1/models."
                 )
-            address = self._models[name]
+            address = self.models[name]
         return Upstream(await self._application.access_model(address))
+
+    async def reach(self, address: str, *, strict: bool = False) -> Upstream:
+        """Returns a model as an upstream, whether or not clients may name it. Raises likewise."""
+        return Upstream(await self._application.access_model(address), strict)
 
     async def list_names(self) -> list[str]:
         """Returns the names that clients may use, as far as they are known."""
-        if self._models:
-            return sorted(self._models)
+        if self.models:
+            return sorted(self.models)
         configuration = self._application.configuration
         names = {configuration.model: None} | dict.fromkeys(configuration.aliases)
         return list(names | dict.fromkeys(map(str, await self._survey_all())))
 
     async def list_models(self) -> list[ModelDescriptor]:
         """Returns what is known of the models that clients may use."""
-        if self._models:
-            accessed = [await self.access(name) for name in sorted(self._models)]
+        if self.models:
+            accessed = [await self.access(name) for name in sorted(self.models)]
             return [upstream.model.descriptor for upstream in accessed]
         default = (await self.access("")).model.descriptor
         surveyed = {str(model): model for model in await self._survey_all()}
