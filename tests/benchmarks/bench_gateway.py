@@ -1,0 +1,143 @@
+"""The gateway against the limit, a bare passthrough on uvicorn and aiohttp, in the same run.
+
+Load comes from outside the process: ``wrk`` (Debian package wrk) for whole answers, 32 at once, and
+a generator of streams. What is measured is the processor time of the process between. With a raw
+gateway's path in ``RAW_GATEWAY`` that is measured besides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+from gateway_parts import find_port
+
+PARTS = Path(__file__).with_name("gateway_parts.py")
+CHAT = "/v1/chat/completions"
+SECONDS = int(os.environ.get("SECONDS_EACH", "4"))
+AT_ONCE = 32
+_CONFIGURATION = """
+[limits]
+attempts = 1
+[providers.openai_conversations]
+base_url = "http://127.0.0.1:{port}/v1"
+api_key = "sk-x"
+[providers.anthropic]
+base_url = "http://127.0.0.1:{port}"
+api_key = "sk-x"
+"""
+
+
+@contextmanager
+def running(*command: str, port: int, home: Path) -> Iterator[psutil.Process]:
+    """Runs a server until it has been measured."""
+    environment = {**os.environ, "HOME": str(home), "VIBE_LLMS_CONFIG": str(home / "vibe.toml")}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5)
+                break
+            except urllib.error.HTTPError:
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield psutil.Process(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def measure_requests(
+    process: psutil.Process, port: int, model: str, folder: Path
+) -> tuple[float, float]:
+    """Returns milliseconds of processor time a request, and requests a second."""
+    body = {"model": model, "messages": [{"role": "user", "content": "Name a sea, please."}]}
+    script = folder / "post.lua"
+    script.write_text(
+        f"wrk.method='POST'\nwrk.body='{json.dumps(body)}'\n"
+        "wrk.headers['content-type']='application/json'\n"
+        "done=function(s,l,r) io.write(string.format('DONE %d %d\\n', s.requests, "
+        "s.errors.status+s.errors.read+s.errors.connect)) end\n"
+    )
+    command = ["wrk", "-t1", f"-c{AT_ONCE}", "-s", str(script), f"http://127.0.0.1:{port}{CHAT}"]
+    subprocess.run([*command, "-d1s"], capture_output=True, check=True)
+    before, started = sum(process.cpu_times()[:2]), time.perf_counter()
+    told = subprocess.run([*command, f"-d{SECONDS}s"], capture_output=True, text=True, check=True)
+    seconds = time.perf_counter() - started
+    spent = sum(process.cpu_times()[:2]) - before
+    count, errors = map(int, told.stdout.partition("DONE ")[2].split()[:2])
+    assert not errors, f"{errors} of {count} failed"
+    return spent / count * 1_000, count / seconds
+
+
+def measure_chunks(
+    process: psutil.Process, port: int, model: str, paced: bool
+) -> tuple[float, float]:
+    """Returns microseconds of processor time a chunk, and the time to the first one at p99."""
+    body = json.dumps(
+        {
+            "model": model,
+            "stream": True,
+            "messages": [{"role": "user", "content": "paced" if paced else "at once"}],
+        },
+        separators=(",", ":"),
+    )
+    command = [sys.executable, str(PARTS), "load", str(port), CHAT, body, str(AT_ONCE)]
+    subprocess.run([*command, "1"], check=True, capture_output=True)
+    before = sum(process.cpu_times()[:2])
+    rounds = "3" if paced else "12"
+    told = subprocess.run([*command, rounds], check=True, capture_output=True, text=True)
+    spent = sum(process.cpu_times()[:2]) - before
+    figures = json.loads(told.stdout)
+    return spent / figures["events"] * 1e6, figures["p99"] * 1_000
+
+
+def main() -> None:
+    """Measures all of them, and prints the table."""
+    if shutil.which("wrk") is None:
+        raise SystemExit("This wants wrk: apt-get install wrk")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        upstream = find_port()
+        (folder / "vibe.toml").write_text(_CONFIGURATION.format(port=upstream))
+        parts = (sys.executable, str(PARTS))
+        stack.enter_context(running(*parts, "upstream", str(upstream), port=upstream, home=folder))
+        gateway = (sys.executable, "-m", "vibe_llms", "serve", "gateway", "--port")
+        ways = {
+            "limit": ((*parts, "limit"), "m", True),
+            "limit, decoding": ((*parts, "limit-translating"), "m", True),
+            "carry": (gateway, "openai_conversations:m", False),
+            "translate": (gateway, "anthropic:m", False),
+        }
+        if raw := os.environ.get("RAW_GATEWAY"):
+            command = (sys.executable, raw, "--upstream", f"127.0.0.1:{upstream}", "--port")
+            ways["raw"] = (command, "m", False)
+        print(f"{'':16} ms/request requests/s us/chunk  paced p99 first ms   MB")
+        for name, (command, model, names_upstream) in ways.items():
+            port = find_port()
+            rest = (str(upstream),) if names_upstream else ()
+            with running(*command, str(port), *rest, port=port, home=folder) as process:
+                cpu, rate = measure_requests(process, port, model, folder)
+                chunk, first = measure_chunks(process, port, model, paced=False)
+                slow, first = measure_chunks(process, port, model, paced=True)
+                megabytes = process.memory_info().rss / 1e6
+            print(
+                f"{name:16} {cpu:10.3f} {rate:10.0f} {chunk:8.1f} {slow:6.1f} {first:12.1f} "
+                f"{megabytes:4.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""What the benchmark of the gateway runs in processes of their own: upstream, limit, floor, load.
+
+The *upstream* is asyncio protocols that answer at once. The *limit* is a bare passthrough of
+uvicorn and aiohttp's client (decoding and encoding each body, where it translates), which does
+nothing that makes a gateway one. ``python gateway_parts.py ROLE PORT UPSTREAM_PORT``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from typing import Any
+
+import httptools
+
+TEXT = "The North Sea is cold. " * 4
+CHUNKS = 200
+
+
+def write_chat(text: str) -> dict[str, Any]:
+    """Returns a small whole answer of Chat Completions."""
+    message = {"role": "assistant", "content": text}
+    return {
+        "id": "chatcmpl-123456789",
+        "object": "chat.completion",
+        "created": 1_790_000_000,
+        "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": 20, "total_tokens": 32},
+    }
+
+
+def write_messages(text: str) -> dict[str, Any]:
+    """Returns a small whole answer of Messages."""
+    return {
+        "id": "msg_123456789",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 12, "output_tokens": 20},
+    }
+
+
+def write_chat_chunks() -> list[bytes]:
+    """Returns the frames of a streamed answer of Chat Completions."""
+    chunk = {
+        "id": "chatcmpl-123456789",
+        "object": "chat.completion.chunk",
+        "created": 1_790_000_000,
+        "model": "m",
+    }
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": f" word{number}"} for number in range(CHUNKS)]
+    choices = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in deltas]
+    choices.append([{"index": 0, "delta": {}, "finish_reason": "stop"}])
+    frames = [f"data: {json.dumps({**chunk, 'choices': each})}\n\n".encode() for each in choices]
+    return [*frames, b"data: [DONE]\n\n"]
+
+
+def write_message_chunks() -> list[bytes]:
+    """Returns the frames of a streamed answer of Messages."""
+    start = {**write_messages(""), "content": [], "stop_reason": None}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": start},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "text", "text": ""},
+        },
+    ]
+    for number in range(CHUNKS):
+        delta = {"type": "text_delta", "text": f" word{number}"}
+        events.append({"type": "content_block_delta", "index": 0, "delta": delta})
+    events += [
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+            "usage": {"output_tokens": 20},
+        },
+        {"type": "message_stop"},
+    ]
+    return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
+
+
+def _whole(body: dict[str, Any]) -> bytes:
+    data = json.dumps(body).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    return head % len(data) + data
+
+
+WHOLE = {b"chat": _whole(write_chat(TEXT)), b"messages": _whole(write_messages(TEXT))}
+STREAMED = {b"chat": write_chat_chunks(), b"messages": write_message_chunks()}
+
+
+class Upstream(asyncio.Protocol):
+    """Answers at once, in the protocol that the path names."""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.parser = httptools.HttpRequestParser(self)
+        self.body, self.url = b"", b""
+
+    def data_received(self, data: bytes) -> None:
+        self.parser.feed_data(data)
+
+    def on_url(self, url: bytes) -> None:
+        self.url = url
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        body, self.body = self.body, b""
+        kind = b"messages" if b"messages" in self.url else b"chat"
+        if b'"stream":true' not in body.replace(b" ", b""):
+            self.transport.write(WHOLE[kind])
+            return
+        pace = 0.002 if b"paced" in body else 0.0
+        asyncio.get_running_loop().create_task(self.stream(STREAMED[kind], pace))
+
+    async def stream(self, chunks: list[bytes], pace: float) -> None:
+        self.transport.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+            b"transfer-encoding: chunked\r\n\r\n"
+        )
+        for chunk in chunks:
+            self.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            await asyncio.sleep(pace)
+        self.transport.write(b"0\r\n\r\n")
+
+
+async def serve_upstream(port: int) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Upstream, "127.0.0.1", port, backlog=4096)
+    await server.serve_forever()
+
+
+def serve_limit(port: int, upstream: int, translates: bool) -> None:
+    """Serves the bare passthrough."""
+    import aiohttp
+    import msgspec
+    import uvicorn
+
+    session: Any = None
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal session
+        if scope["type"] != "http":
+            return
+        if session is None:
+            connector = aiohttp.TCPConnector(limit=0)
+            session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        if translates:
+            body = msgspec.json.encode(msgspec.json.decode(body))
+        url = f"http://127.0.0.1:{upstream}{scope['path']}"
+        async with session.post(
+            url, data=body, headers={"content-type": "application/json"}
+        ) as told:
+            kind = told.headers["content-type"]
+            headers = [(b"content-type", kind.encode())]
+            if kind.startswith("application/json"):
+                answer = await told.read()
+                if translates:
+                    answer = msgspec.json.encode(msgspec.json.decode(answer))
+                headers.append((b"content-length", str(len(answer)).encode()))
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await send({"type": "http.response.body", "body": answer})
+                return
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            rest = b""
+            async for data in told.content.iter_any():
+                if translates:
+                    *events, rest = (rest + data).split(b"\n\n")
+                    data = b"".join(_recode(event) for event in events)
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+    def _recode(event: bytes) -> bytes:
+        if event == b"data: [DONE]":
+            return event + b"\n\n"
+        return b"data: %b\n\n" % msgspec.json.encode(msgspec.json.decode(event.split(b"data: ")[1]))
+
+    uvicorn.run(
+        application, port=port, log_level="error", access_log=False, lifespan="off", loop="uvloop"
+    )
+
+
+async def load_streams(port: int, path: str, body: bytes, streams: int, rounds: int) -> None:
+    """Reads streams, so many at once; prints their chunks and the times to the first of them."""
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    ).encode()
+    firsts: list[float] = []
+    total = 0
+
+    async def read_one() -> None:
+        nonlocal total
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(rounds):
+            started = time.perf_counter()
+            writer.write(head + body)
+            is_first = True
+            tail = b""
+            while not tail.endswith(b"0\r\n\r\n"):
+                data = await reader.read(65536)
+                if not data:
+                    raise SystemExit("the stream was cut")
+                if is_first and b"data:" in data:
+                    firsts.append(time.perf_counter() - started)
+                    is_first = False
+                total += data.count(b"data: ")
+                tail = (tail + data)[-5:]
+        writer.close()
+
+    await asyncio.gather(*(read_one() for _ in range(streams)))
+    firsts.sort()
+    print(json.dumps({"events": total, "p99": firsts[int(len(firsts) * 0.99) - 1]}))
+
+
+def find_port() -> int:
+    """Returns a port that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    role, *arguments = sys.argv[1:]
+    if role == "upstream":
+        import uvloop
+
+        uvloop.run(serve_upstream(int(arguments[0])))
+    elif role in ("limit", "limit-translating"):
+        serve_limit(int(arguments[0]), int(arguments[1]), role == "limit-translating")
+    elif role == "load":
+        port, path, body, streams, rounds = arguments
+        asyncio.run(load_streams(int(port), path, body.encode(), int(streams), int(rounds)))
