@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -66,3 +67,10 @@ async def serve_gateway(
     listeners = () if records is None else (records.append,)
     async with serve(produce_service(application, listeners=listeners, **options)) as address:
         yield address
+
+
+async def become(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Waits until a condition holds. Raises TimeoutError where it does not become so."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110  # whatever it looks at tells nobody
+            await asyncio.sleep(0.002)

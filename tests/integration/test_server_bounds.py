@@ -1,4 +1,4 @@
-"""What a client may take of our server, in bytes and time, and what becomes of those who want more."""
+"""What a client may take of our server, in bytes and time, and who wants more."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def test_connections_above_the_bound_are_told() -> None:
         assert await third.read_all() == b""
         third.leave()
         first.leave()
-        while len(served.server.connections) > 1:
+        while len(served.server.connections) > 1:  # noqa: ASYNC110  # nobody is told
             await asyncio.sleep(0.01)
 
         assert (await (await served.connect()).ask(compose())).status == 200
