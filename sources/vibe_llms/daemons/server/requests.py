@@ -130,8 +130,8 @@ class RequestReader:
                 data = data[upgrade.args[0] :]
                 if self._is_upgraded:
                     return data
-                # Another protocol was asked for, and is not taken up: HTTP goes on. The parser takes
-                # no body from such a request, and is told to by a head that nobody else sees.
+                # Another protocol was asked for, and is not taken up: HTTP goes on. The parser
+                # takes no body from such a request, and is told to by a head that nobody else sees.
                 head, self._missed = self._missed, b""
                 self._is_missed = bool(head)
                 if head or data:
