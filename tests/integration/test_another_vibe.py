@@ -1,0 +1,103 @@
+"""One vibe-llms asks another over a socket: from the command line, and for the embedded model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from command_line import VIBE, produce_environment
+from far_sides import FarSide, ask_far
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.requests import Request
+
+
+@pytest.fixture(scope="module")
+def far() -> Iterator[FarSide]:
+    """A far side with scripts for models."""
+    with FarSide({"model": "scripted:echo"}, ["scripted"]).run_in_thread() as running:
+        yield running
+
+
+def run_vibe(home: Path, far: FarSide, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Performs ``vibe`` as somebody who has configured the far side."""
+    file = home / "config.toml"
+    file.write_text(f'[providers.remote]\nbase_url = "{far.url}"\n', encoding="utf-8")
+    return subprocess.run(
+        [*VIBE, *arguments],
+        env=produce_environment(home, VIBE_LLMS_CONFIG=str(file)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("arguments", [(), ("--no-stream",)])
+@pytest.mark.parametrize("address", ["remote", "remote:scripted:echo"])
+def test_a_model_of_the_far_side_answers(
+    tmp_path: Path, far: FarSide, address: str, arguments: tuple[str, ...]
+) -> None:
+    """By its address there, or as the far side's default."""
+    outcome = run_vibe(tmp_path, far, "ask", "-m", address, *arguments, "Hello over there.")
+
+    assert (outcome.returncode, outcome.stdout) == (0, "Hello over there.\n"), outcome.stderr
+
+
+def test_it_is_among_the_providers_and_its_models_are_listed(tmp_path: Path, far: FarSide) -> None:
+    """As those of any vendor that tells of its models."""
+    providers = run_vibe(tmp_path, far, "providers")
+    listed = run_vibe(tmp_path, far, "models", "list", "--provider", "remote", "--refresh")
+
+    (row,) = [line for line in providers.stdout.splitlines() if line.startswith("remote")]
+    assert "ready" in row
+    assert "remote:scripted:demo" in listed.stdout, listed.stderr
+
+
+def test_what_is_known_of_a_model_says_where_from(tmp_path: Path, far: FarSide) -> None:
+    """When the far side is asked; nobody asks it unbidden."""
+    asked = len(far.asked)
+    silent = run_vibe(tmp_path, far, "models", "show", "remote:scripted:echo", "--json")
+    assert len(far.asked) == asked
+    shown = run_vibe(tmp_path, far, "models", "show", "remote:scripted:echo", "--refresh", "--json")
+
+    assert silent.returncode == 0, silent.stderr
+    rows = {row["key"]: row for row in json.loads(shown.stdout)["attributes"]}
+    assert rows["supports_images"]["value"] == "yes"
+    assert rows["supports_images"]["source"] == "the scripted provider of this package"
+    assert rows["supports_images"]["layer"] == "vendor (remote: default)"
+    assert rows["temperature"]["value"] == {"kind": "interval", "minimum": 0, "maximum": 2}
+
+
+def test_a_mistake_costs_one_line_and_the_same_exit_code(tmp_path: Path, far: FarSide) -> None:
+    """As it would if it had been made here."""
+    outcome = run_vibe(tmp_path, far, "ask", "-m", "remote:scripted:nope", "Hi.")
+    here = run_vibe(tmp_path, far, "ask", "-m", "scripted:nope", "Hi.")
+
+    assert outcome.stderr == here.stderr
+    assert outcome.returncode == here.returncode != 0
+
+
+@pytest.mark.weights
+async def test_the_embedded_model_answers_as_it_does_here(weights: Path, tmp_path: Path) -> None:
+    """The same words, streamed and whole, with what it used; and the same count beforehand."""
+    far = FarSide({"providers": {"local": {"path": str(weights)}}})
+    request = Request(
+        canisters=[UserCanister("Name a colour.")], controls={"temperature": 0, "max_tokens": 12}
+    )
+    async with ask_far(tmp_path, far, model="local:smollm2") as world:
+        streamed = await world.ask(request)
+        whole = await world.ask(request, stream=False)
+        count = await world.model.tokenizer.count_request(request, world.model.descriptor)
+        model = await far.application.access_model("local:smollm2")
+        there = await model.converse(request)
+
+    assert streamed.text == whole.text == there.text
+    for response in (streamed, whole):
+        assert response.metadata.origin.provider == "local"
+        assert response.usage is not None
+        assert response.usage.total_input_tokens == count.tokens
+    assert count.error_tokens == 0
