@@ -177,7 +177,7 @@ class TestRemote(ProviderContract):
     @contextlib.contextmanager
     def prepare(self, directory: Path) -> Iterator[World]:
         """Starts the other side, and configures the provider to ask there."""
-        with FarSide({"model": "scripted:echo"}, ["scripted"]).run_in_thread() as far:
+        with FarSide({"model": "scripted:echo"}).run_in_thread() as far:
             settings = {"base_url": far.url, "api_key": CANARY}
             yield World(
                 module=self.module, name=self.name, settings=settings, directory=directory / "world"
@@ -198,7 +198,7 @@ class TestRemoteVendor(SimulatedContract):
         """Starts both, one behind the other."""
         with super().prepare(directory) as world:
             settings = {**world.settings, "api_key": "theirs"}
-            far = FarSide({"providers": {"anthropic": settings}}, ["anthropic"])
+            far = FarSide({"providers": {"anthropic": settings}})
             with far.run_in_thread():
                 ours = {**world.settings, "base_url": far.url}
                 yield attrs.evolve(world, settings=ours)

@@ -18,7 +18,7 @@ from vibe_llms.messages.requests import Request
 @pytest.fixture(scope="module")
 def far() -> Iterator[FarSide]:
     """A far side with scripts for models."""
-    with FarSide({"model": "scripted:echo"}, ["scripted"]).run_in_thread() as running:
+    with FarSide({"model": "scripted:echo"}).run_in_thread() as running:
         yield running
 
 
@@ -59,9 +59,9 @@ def test_it_is_among_the_providers_and_its_models_are_listed(tmp_path: Path, far
 
 def test_what_is_known_of_a_model_says_where_from(tmp_path: Path, far: FarSide) -> None:
     """When the far side is asked; nobody asks it unbidden."""
-    asked = len(far.asked)
+    asked = len(far.records)
     silent = run_vibe(tmp_path, far, "models", "show", "remote:scripted:echo", "--json")
-    assert len(far.asked) == asked
+    assert len(far.records) == asked
     shown = run_vibe(tmp_path, far, "models", "show", "remote:scripted:echo", "--refresh", "--json")
 
     assert silent.returncode == 0, silent.stderr

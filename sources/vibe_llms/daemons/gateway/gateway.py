@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.asgi import HttpCall, read_credential
 from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
 from vibe_llms.daemons.gateway.translating import translate
-from vibe_llms.daemons.gateway.upstreams import Upstream, Upstreams, is_carrying
+from vibe_llms.daemons.gateway.upstreams import (
+    CarryingModel,
+    Upstream,
+    Upstreams,
+    is_carrying,
+)
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import encode
 from vibe_llms.exceptions import AccessError, ProviderFault
@@ -27,6 +32,9 @@ from vibe_llms.plugins.specification.daemons import (
     Reservation,
 )
 from vibe_llms.telemetry.prices import Price, price_usage
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.interfaces import ConverserModel
 
 _BYTES_A_TOKEN = 2
 """An estimate from above: no language that is written has fewer bytes a token for long."""
@@ -125,7 +133,7 @@ class Gateway:
                 await finish(_settle(reservation, record, upstream))
             return
         model = upstream.model
-        if is_carrying(model, face.dialect.PROTOCOL):
+        if _carries(model, face):
             await carry(call, record, face, asked, model, name=upstream.name, limits=self.limits)
         else:
             await translate(call, record, face, asked, upstream)
@@ -155,7 +163,7 @@ class Gateway:
         record.address = upstream.address
         _ensure_admitted(grant, asked, upstream)
         model = upstream.model
-        if is_carrying(model, face.dialect.PROTOCOL):
+        if _carries(model, face):
             name = upstream.name
             await carry(
                 call,
@@ -178,17 +186,38 @@ class Gateway:
         names = await self.upstreams.list_names()
         return [name for name in names if grant is None or grant.admits(name)]
 
-    async def list_models(self, call: HttpCall, record: CallRecord) -> list[ModelDescriptor]:
-        """Returns all that is known of the models that whoever asks may use. Raises AccessError."""
+    async def list_models(
+        self, call: HttpCall, record: CallRecord, name: str | None = None
+    ) -> dict[str, ModelDescriptor]:
+        """Returns all that is known of the models that whoever asks may use, by their names.
+
+        Args:
+            name: Of the only one that is wanted; empty for the configured one.
+
+        Raises:
+            AccessError: Nobody knows who asks.
+            UnknownNameError: There is no such model.
+        """
         grant = await self.authorize(call, record)
-        models = await self.upstreams.list_models()
-        return [model for model in models if grant is None or grant.admits(str(model))]
+        if name is None:
+            models = await self.upstreams.list_models()
+        else:
+            upstream = await self.upstreams.access(name)
+            models = {name or upstream.address: upstream.model.descriptor}
+        return {
+            each: model for each, model in models.items() if grant is None or grant.admits(each)
+        }
 
     async def close(self) -> None:
         """Frees what is held."""
         await self.upstreams.close()
         if self._authorizer is not None:
             await self._authorizer.close()
+
+
+def _carries(model: ConverserModel, face: Face) -> TypeGuard[CarryingModel]:
+    # In our own protocol nothing is lost, and what the next one is asked for is another model.
+    return not face.is_ours and is_carrying(model, face.dialect.PROTOCOL)
 
 
 def _ensure_admitted(grant: Grant | None, asked: Asked, upstream: Upstream) -> None:

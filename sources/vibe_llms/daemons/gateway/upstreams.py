@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
@@ -106,14 +107,17 @@ class Upstreams:
         names = {configuration.model: None} | dict.fromkeys(configuration.aliases)
         return list(names | dict.fromkeys(map(str, await self._survey_all())))
 
-    async def list_models(self) -> list[ModelDescriptor]:
-        """Returns what is known of the models that clients may use."""
+    async def list_models(self) -> dict[str, ModelDescriptor]:
+        """Returns what is known of the models, by the names that clients may use."""
         if self.models:
-            accessed = [await self.access(name) for name in sorted(self.models)]
-            return [upstream.model.descriptor for upstream in accessed]
-        default = (await self.access("")).model.descriptor
-        surveyed = {str(model): model for model in await self._survey_all()}
-        return list(({str(default): default} | surveyed).values())
+            return {
+                name: (await self.access(name)).model.descriptor for name in sorted(self.models)
+            }
+        models = {str(model): model for model in await self._survey_all()}
+        with contextlib.suppress(ConverseError):  # as where its weights are not here
+            default = (await self.access("")).model.descriptor
+            models = {str(default): default} | models
+        return models
 
     async def _survey_all(self) -> list[ModelDescriptor]:
         surveys = await asyncio.gather(*map(self._survey, await self._select_ready()))

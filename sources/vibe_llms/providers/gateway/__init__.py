@@ -10,7 +10,7 @@ from __future__ import annotations
 from vibe_llms.providers.offering import offer_attributes, offer_provider
 
 survey_providers, produce_provider = offer_provider(
-    "asks another vibe-llms through its gateway, by default the one on this machine",
+    "asks another vibe-llms through its gateway",
     "vibe_llms.providers.gateway.client:GatewayProvider",
     "vibe_llms.providers.gateway.client:GatewayVendor",
 )

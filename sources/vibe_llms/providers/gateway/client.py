@@ -35,7 +35,7 @@ class GatewayVendor(Vendor):
 
     dialect = converse
     quirks = None
-    base_url = "http://127.0.0.1:8000"
+    base_url = "{VIBE_GATEWAY_URL}"  # a gateway that asked the usual port would ask itself
     key_variables = ("VIBE_GATEWAY_KEY",)
     needs_key = False
     server_command = "vibe serve gateway"
@@ -100,9 +100,9 @@ class GatewayClient(RemoteClient):
         if not told:
             name = name or self.describe("").name
             return GatewayModel(self.describe(name), self, name)
-        name, address = name or told[0].address, told[0].address
+        name = name or told[0].address
         self._told[name] = told[0]
-        return GatewayModel(self.describe(name), self, address)
+        return GatewayModel(self.describe(name), self, told[0].model or told[0].address)
 
     async def learn(self, name: str | None = None) -> Sequence[ToldModel]:
         """Asks the other side what it knows of a model; of all, where none is named.
@@ -134,7 +134,7 @@ class GatewayModel(RemoteModel):
     """A model of the other side, which fits requests to it by itself.
 
     Args:
-        address: Of the model there.
+        address: Who that is there, as far as it is known.
     """
 
     def __init__(self, descriptor: ModelDescriptor, client: GatewayClient, address: str) -> None:

@@ -184,10 +184,10 @@ def test_models_are_told_with_where_each_fact_is_from() -> None:
     attributes = integrator.integrate("claude-sonnet-4-6")
     model = ModelDescriptor(provider="anthropic", name="claude-sonnet-4-6", attributes=attributes)
 
-    body = json.loads(msgspec.json.encode(converse.nativize_models([model])))
+    body = json.loads(msgspec.json.encode(converse.nativize_models({"sonnet": model})))
     (told,) = converse.normalize_models(body, "remote")
 
-    assert told.address == "anthropic:claude-sonnet-4-6"
+    assert (told.address, told.model) == ("sonnet", "anthropic:claude-sonnet-4-6")
     assert [each.key for each in told.values] == [each.key for each in attributes.traced]
     window = next(each for each in told.values if each.key == "context_window_tokens")
     provenance = attributes.access_provenance("context_window_tokens")

@@ -91,22 +91,23 @@ async def test_what_the_user_says_here_holds_before_what_is_told(tmp_path: Path)
     attributes = model.descriptor.attributes
     assert attributes.access_value("title") == "Ours"
     assert attributes.control_defaults == {"temperature": 0.5, "top_k": 40}
-    assert far.asked[-1][1]["request"]["controls"] == {"temperature": 0.5}
+    assert far.asked[-1]["request"]["controls"] == {"temperature": 0.5}
 
 
 async def test_the_models_are_listed_as_the_far_side_lists_them(tmp_path: Path) -> None:
     """With what is known of them; and when it is gone, as it did last."""
-    far = FarSide({}, ["scripted"])
+    far = FarSide({})
     async with ask_far(tmp_path, far) as world:
         listed = await world.client.survey_models(refresh=True)
-        titles = {each.attributes.access_value("title") for each in listed}
+        titles = {each.name: each.attributes.access_value("title") for each in listed}
     async with attrs.evolve(world, model_name="scripted:echo") as again:
         kept = await again.client.survey_models(refresh=True)
 
     assert "remote:scripted:demo" in map(str, listed)
-    assert titles == {"Answers from a script"}
+    assert titles["scripted:demo"] == "Answers from a script"
     assert [str(each) for each in kept] == [str(each) for each in listed]
-    assert kept[0].attributes.access_capability("supports_audio") is Capability.YES
+    demo = next(each for each in kept if each.name == "scripted:demo")
+    assert demo.attributes.access_capability("supports_audio") is Capability.YES
 
 
 async def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ async def test_wishes_are_granted_where_the_model_is(tmp_path: Path) -> None:
         await world.ask(long)
 
     assert [loss.path for loss in told.losses] == ["controls.no_such"]
-    asked = far.asked[-1][1]["request"]
+    asked = far.asked[-1]["request"]
     assert (asked["window"], len(asked["canisters"])) == ("drop", 4)
 
 

@@ -44,7 +44,7 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
 
 
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
-    models = await gateway.list_models(call, record)
+    models = await gateway.list_models(call, record, call.query.get("model"))
     body: Any = converse.nativize_models(models)
     await call.answer(200, encode(body), {})
 

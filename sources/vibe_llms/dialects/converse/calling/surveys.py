@@ -44,10 +44,12 @@ class ToldModel:
 
     Attributes:
         address: By which it is asked there, such as ``anthropic:claude-opus-5``.
+        model: Which model that is there; the same but for an alias.
         values: What is known of it there.
     """
 
     address: str
+    model: str = ""
     values: tuple[ToldValue, ...] = ()
 
 

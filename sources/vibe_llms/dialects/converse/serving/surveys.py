@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import msgspec
 
@@ -20,16 +20,23 @@ def nativize_count(count: TokenCount) -> JsonObject:
     return {"version": VERSION, **msgspec.to_builtins(count)}
 
 
-def nativize_models(models: Iterable[ModelDescriptor]) -> JsonObject:
+def nativize_models(models: Mapping[str, ModelDescriptor]) -> JsonObject:
     """Returns models with all that is known of them, and where each fact comes from.
 
     Not told are the files in which that stands here: they are of no use elsewhere.
+
+    Args:
+        models: By the addresses by which they are asked here, which may be aliases.
     """
     return {
         "version": VERSION,
         "models": [
-            {"address": str(model), "values": [_write(each) for each in model.attributes.traced]}
-            for model in models
+            {
+                "address": address,
+                "model": str(model),
+                "values": [_write(each) for each in model.attributes.traced],
+            }
+            for address, model in models.items()
         ],
     }
 
