@@ -32,7 +32,7 @@ def leave(fields: Mapping[str, Any], *known: str) -> dict[str, Any]:
     return {
         MARK + name if name.startswith(MARK) else name: value
         for name, value in fields.items()
-        if name not in known and value is not None
+        if value is not None and name not in known
     }
 
 

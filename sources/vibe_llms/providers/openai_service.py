@@ -62,10 +62,8 @@ class OpenAIService(Vendor):
 
     def _is_itself(self) -> bool:
         """Whether the account is one at OpenAI itself, of which the environment may say more."""
-        settings = self.settings
-        return settings.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(
-            settings.values
-        )
+        given = self.settings
+        return given.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(given.values)
 
     def survey_needs(self) -> tuple[Need, ...]:
         """Says what is missing before anything can be asked."""

@@ -56,6 +56,11 @@ _READ: Final = frozenset(
 )
 """What is read of a message; any other field is kept, and returned to its vendor."""
 
+_PLAIN: Final = frozenset({"content", "refusal", "role"})
+"""What a message holds that is words alone."""
+
+_THOUGHTS: Final = (*FIELDS, DETAILS)
+
 _TOLD: Final = frozenset(
     {"citations", "context", "executed_tools", "reasoning_steps", "search_results"}
 )
@@ -101,13 +106,18 @@ class MessageReader:
     def read(self, message: Mapping[str, Any], *, whole: bool) -> None:
         """Reads a message or a delta, in the order in which a model thinks, speaks and calls."""
         self.has_spoken = self.has_spoken or any(value is not None for value in message.values())
-        for name in (*FIELDS, DETAILS):
-            if message.get(name):
-                self._begin_calls()
-                # Which reads all of these fields at once.
-                self._think(self._thinking.read(message, len(self._kinds)))
-                break
-        content = message.get("content")
+        is_plain = _PLAIN.issuperset(message)  # as most pieces are
+        if not is_plain and any(map(message.get, _THOUGHTS)):
+            self._begin_calls()
+            self._think(self._thinking.read(message, len(self._kinds)))
+        self._read_content(message.get("content"), whole=whole)
+        if refusal := message.get("refusal"):
+            self.has_refused = True
+            self._add("refusal", refusal)
+        if not is_plain:
+            self._read_rest(message, whole=whole)
+
+    def _read_content(self, content: Any, *, whole: bool) -> None:
         if isinstance(content, str):
             if content:
                 self._add("text", content)
@@ -115,9 +125,9 @@ class MessageReader:
             self._read_parts(content, whole=whole)
         elif content:
             self._kept["content"] = content
-        if refusal := message.get("refusal"):
-            self.has_refused = True
-            self._add("refusal", refusal)
+
+    def _read_rest(self, message: Mapping[str, Any], *, whole: bool) -> None:
+        """Reads what stands beside the words: sound, pictures, sources, calls, and what is new."""
         if (audio := message.get("audio")) and not is_blank(audio):
             self._read_audio(audio)
         if images := message.get("images"):
