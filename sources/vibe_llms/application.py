@@ -16,8 +16,6 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
-from vibe_llms.configuration.locating import locating
-from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.representation import represent
 from vibe_llms.values import define
@@ -89,6 +87,8 @@ class Application:
         Raises:
             ConfigurationError: With all mistakes at once.
         """
+        from vibe_llms.configuration.sources import load_configuration
+
         configuration = load_configuration(command_line=command_line or {})
         return cls(configuration, consent=consent, progress=progress)
 
@@ -308,6 +308,8 @@ class Application:
             await self._forget_dead_loops()
             loaded = await asyncio.to_thread(self.plugins.load_provider, provider)
             if (provider, loop) not in self._clients:  # somebody else may have been quicker
+                from vibe_llms.configuration.locating import locating
+
                 with locating(self.configuration):
                     self._clients[provider, loop] = _Shared(loaded.produce_client())
                 await self._close_at_end(loop)

@@ -167,7 +167,7 @@ atexit.register(lambda: print(len(made), file=sys.stderr))
 @pytest.mark.parametrize(
     ("program", "most"),
     [
-        ("from vibe_llms import Model", 52),
+        ("from vibe_llms import Model", 30),
         ("from vibe_llms.interfaces.cli.entry import main; main()", 133),
         ("import vibe_llms", 0),
     ],

@@ -25,7 +25,6 @@ import attrs
 from vibe_llms.application import Application, access_application
 from vibe_llms.asynchrony import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
-from vibe_llms.events.reactors import ConversationReactors, join_reactors
 from vibe_llms.exceptions import RequestError
 from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters
 from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_options, compose_fields
@@ -43,6 +42,7 @@ from vibe_llms.representation import represent
 from vibe_llms.synchrony import SyncFace, blocking, constructed_like, direct, entering
 
 if TYPE_CHECKING:
+    from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
     from vibe_llms.instruments.parsers.parsers import Parser
     from vibe_llms.instruments.parsers.sessions import Following, SyncFollowing
@@ -342,6 +342,10 @@ class Model(Closing):
     ) -> ConversationReactors | None:
         """Returns all who hear of an answer: the model's own, those given, and plugins'."""
         plugged = await self.application.produce_reactors()
+        if self._reactors is None and reactors is None and not plugged:
+            return None
+        from vibe_llms.events.reactors import join_reactors  # with all events that there are
+
         return join_reactors(self._reactors, reactors, *plugged)
 
     async def hydrate(self, request: Request) -> Request:
