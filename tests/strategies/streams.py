@@ -63,6 +63,8 @@ def events(draw: st.DrawFn) -> list[StreamEvent]:
             UsageEvent(usage=Usage(input_tokens=draw(st.integers(0, 99)), output_tokens=7))
         )
     reason = draw(st.sampled_from(StopReason))
+    if len(found) <= 2:  # nothing was said, which is no answer that was interrupted
+        reason = StopReason.ANSWERED
     found.append(ResponseFinishedEvent(stop_reason=reason, native_stop_reason="word"))
     return found
 

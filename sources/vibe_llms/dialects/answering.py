@@ -22,6 +22,7 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
     RequestError,
+    Stage,
     StreamTruncatedError,
     TranslationLossError,
     TransportError,
@@ -115,8 +116,8 @@ def compose_error_message(error: ConverseError) -> str:
     match error:
         case ProviderError():
             text = error.detail or "It gave no reason."
-        case ContextOverflowError():  # the remedy is of our own settings
-            text = error.describe()
+        case ContextOverflowError() | RequestError(stage=Stage.PROVIDER):
+            text = error.describe()  # what the vendor said; the remedy is for our own users
         case UnknownNameError():
             known = error.known if error.kind == "model" else ()
             text = UnknownNameError(kind=error.kind, name=error.name, known=known).describe()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.ollama_chat.calling.messages import nativize_canisters
     from vibe_llms.dialects.ollama_chat.calling.requests import nativize_request, produce_processors
     from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
+    from vibe_llms.dialects.ollama_chat.serving.errors import nativize_error
     from vibe_llms.dialects.ollama_chat.serving.invocations import (
         normalize_invocables,
         normalize_schema,
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
         normalize_request,
     )
     from vibe_llms.dialects.ollama_chat.serving.responses import nativize_response
+    from vibe_llms.dialects.ollama_chat.serving.streams import StreamWriter
 
 __all__ = [
     "PROTOCOL",
     "Decoder",
     "Quirks",
+    "StreamWriter",
     "nativize_canisters",
     "nativize_controls",
+    "nativize_error",
     "nativize_invocables",
     "nativize_request",
     "nativize_response",

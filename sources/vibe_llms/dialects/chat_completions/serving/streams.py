@@ -15,11 +15,17 @@ import msgspec
 
 from vibe_llms.dialects import answering
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.chat_completions.serving.forms import begin_call, find_form
-from vibe_llms.dialects.chat_completions.serving.gaps import Gaps
+from vibe_llms.dialects.chat_completions.serving.forms import (
+    Form,
+    begin_call,
+    find_form,
+    is_plain,
+    is_told,
+)
 from vibe_llms.dialects.chat_completions.serving.remainders import Run, Streamed, find_rest
 from vibe_llms.dialects.chat_completions.serving.responses import nativize_response
 from vibe_llms.dialects.extras import read_native, without
+from vibe_llms.dialects.gaps import Gaps, GrowingContent
 from vibe_llms.dialects.openai_serving import compose_openai_error
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -42,6 +48,7 @@ from vibe_llms.messages.contents import (
 )
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.values import define
 
 _encode: Final = msgspec.json.Encoder().encode
 _HOLE: Final = uuid.uuid4().hex
@@ -50,6 +57,21 @@ _DONE: Final = b"data: [DONE]\n\n"
 _AROUND: Final = frozenset({"choices", "created", "id", "model", "object", "usage"})
 _REPEATED: Final = ("service_tier", "system_fingerprint")
 """What each chunk says of the response, as soon as it is known."""
+
+
+@define(eq=False)
+class _Content(GrowingContent):
+    """A content on its way.
+
+    Attributes:
+        kept: What it has of its vendor, where that spoke this protocol.
+        place: Of an invocation, among the calls of the message.
+        seal: What has gone out of its signature.
+    """
+
+    kept: dict[str, Any]
+    place: int
+    seal: str = ""
 
 
 class StreamWriter(answering.StreamWriter):
@@ -65,7 +87,9 @@ class StreamWriter(answering.StreamWriter):
         self._started = ResponseStartedEvent()
         self._streamed = Streamed()
         self._gaps = Gaps()
+        self._contents: dict[int, _Content] = {}
         self._calls = 0
+        self._is_listed = False  # whether the content is a list: its parts are apart by themselves
         # Parts of which only their end tells what they are, and what stands behind such.
         self._ahead: list[int] = []
         self._held: list[ContentDeltaEvent] = []
@@ -125,7 +149,8 @@ class StreamWriter(answering.StreamWriter):
     def _begin(self, event: ContentStartedEvent) -> bytes:
         is_call = event.kind == "invocation" and event.owner is Owner.OURS
         kept = _open_native(event.native)
-        content = self._gaps.add(event, kept, self._calls)
+        content = self._contents[event.index] = _Content(event, kept, self._calls)
+        self._gaps.add(content)
         written = self._open(calls=is_call)
         if event.kind == "native":
             self._ahead.append(event.index)
@@ -143,7 +168,7 @@ class StreamWriter(answering.StreamWriter):
 
     def _go_on(self, event: ContentDeltaEvent) -> bytes:
         """Writes a piece of another content than the one before it, or of another channel."""
-        content = self._gaps.contents.get(event.index)
+        content = self._contents.get(event.index)
         if content is None or content.start.owner is not Owner.OURS:
             return b""
         channel, text = event.channel, event.text
@@ -156,7 +181,7 @@ class StreamWriter(answering.StreamWriter):
             return b""
         if channel == "signature":  # which comes whole each time
             text, content.seal = text.removeprefix(content.seal), text
-        gap = self._gaps.find(content, channel, form)
+        gap = self._find_gap(content, channel, form)
         content.spoken = channel
         run = Run(form, [gap + text])
         self._streamed.runs.append(run)
@@ -165,9 +190,18 @@ class StreamWriter(answering.StreamWriter):
         self._index, self._channel = (-1 if channel == "signature" else event.index), channel
         return _encode(gap + text).join(self._seams)
 
+    def _find_gap(self, content: _Content, channel: str, form: Form) -> str:
+        if is_told(form):
+            return self._gaps.find_before_thought(content, channel)
+        if content.start.kind != "text":
+            return ""
+        self._is_listed = self._is_listed or not is_plain(form)
+        gap = self._gaps.find_before_text(content)
+        return "" if self._is_listed else gap
+
     def _finish(self, event: ContentFinishedEvent) -> bytes:
         """Writes what a content says that came without any delta, and what waited for it."""
-        content, item = self._gaps.contents[event.index], event.item
+        content, item = self._contents[event.index], event.item
         if event.index in self._ahead:
             return self._pass(event.index, item)
         if content.spoken or any(each.index == event.index for each in self._held):
@@ -190,7 +224,7 @@ class StreamWriter(answering.StreamWriter):
         self._ahead.remove(index)
         frames = []
         if isinstance(item, NativeContent) and item.native.protocol == PROTOCOL:
-            self._gaps.is_listed = True
+            self._is_listed = True
             frames.append(self._send({"content": [_open_native(item.native)]}))
         held, self._held = self._held, []
         return b"".join(frames + [self.write(each) for each in held])

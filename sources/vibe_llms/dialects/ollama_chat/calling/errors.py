@@ -48,6 +48,10 @@ FAULTS_BY_SENTENCE: Final = tuple(
             ProviderFault.AUTHENTICATION,
             "Sign in by 'ollama signin', or set OLLAMA_API_KEY.",
         ),
+        (r"content policy", ProviderFault.BLOCKED, ""),
+        (r"^forbidden", ProviderFault.PERMISSION, ""),
+        (r"^not found", ProviderFault.NOT_FOUND, ""),
+        (r"^unknown error", ProviderFault.UNKNOWN, ""),
         (r"timed out|deadline exceeded", ProviderFault.TIMEOUT, "Ask again."),
         (
             r"invalid options?|invalid format|option .* must be of type|think value|"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
@@ -41,7 +42,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     message = _write_message(response, ledger)
     body: dict[str, Any] = {
         "model": origin.model,
-        "created_at": _tell_moment(response),
+        "created_at": _date(response),
         "message": message,
         "done": True,
         **_nativize_reason(origin, ledger, calls=bool(message.get("tool_calls"))),
@@ -59,10 +60,14 @@ def _write_message(response: Response, ledger: Ledger) -> JsonObject:
     return messages[0] if messages else {"role": "assistant", "content": ""}
 
 
-def _tell_moment(response: Response) -> str:
+def _date(response: Response) -> str:
     """Returns when the response came, as its first canister tells."""
     first = next(iter(response.canisters), None)
-    moment = first.timestamp if first else response.request.canisters[-1].timestamp
+    return tell_moment(first.timestamp if first else response.request.canisters[-1].timestamp)
+
+
+def tell_moment(moment: datetime) -> str:
+    """Returns a moment as servers write it."""
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

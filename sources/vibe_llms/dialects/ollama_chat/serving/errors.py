@@ -1,0 +1,60 @@
+"""An error as a server of Ollama's would answer it: a status and a sentence, and no codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vibe_llms.dialects.answering import (
+    ErrorAnswer,
+    classify,
+    compose_error_headers,
+    compose_error_message,
+)
+from vibe_llms.dialects.ollama_chat.calling.errors import produce_error
+from vibe_llms.exceptions import (
+    ContextOverflowError,
+    ConverseError,
+    ProviderFault,
+    UnknownNameError,
+)
+
+_SENTENCES: Final[Mapping[ProviderFault, str]] = {
+    ProviderFault.AUTHENTICATION: "unauthorized",
+    ProviderFault.PERMISSION: "forbidden",
+    ProviderFault.QUOTA: "usage limit reached",
+    ProviderFault.NOT_FOUND: "not found",
+    ProviderFault.INVALID_REQUEST: "invalid options",
+    ProviderFault.BLOCKED: "blocked by the content policy",
+    ProviderFault.RATE_LIMITED: "too many requests",
+    ProviderFault.OVERLOADED: "server busy, please try again",
+    ProviderFault.SERVER: "bad gateway",
+    ProviderFault.TIMEOUT: "timed out",
+    ProviderFault.UNKNOWN: "unknown error",
+}
+"""From a fault to what a server says of it; by these alone clients tell faults apart."""
+
+
+def nativize_error(error: ConverseError) -> ErrorAnswer:
+    """Returns the status, the headers and the body with which a client is told of an error."""
+    _, status = classify(error)
+    body = {"error": compose_sentence(error, status)}
+    return ErrorAnswer(status, body, compose_error_headers(error))
+
+
+def compose_sentence(error: ConverseError, status: int | None) -> str:
+    """Returns what a server says of an error: the first that is read as what the error means.
+
+    Args:
+        status: With which it goes; none where it comes in the middle of a stream.
+    """
+    said, (fault, _) = compose_error_message(error).rstrip("."), classify(error)
+    if isinstance(error, UnknownNameError) and error.kind == "model":
+        said = f"model {error.name!r} not found"
+    is_overflow = isinstance(error, ContextOverflowError)
+    sentence = "prompt is too long" if is_overflow else _SENTENCES[fault]
+    for text in (said, f"{sentence}: {said}"):
+        again = produce_error({"error": text}, provider="", status=status)
+        if classify(again)[0] is fault and isinstance(again, ContextOverflowError) is is_overflow:
+            return text
+    return sentence
