@@ -138,6 +138,12 @@ class Served:
         self.clients.append(client)
         return client
 
+    async def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Waits until something holds; not for ever."""
+        async with asyncio.timeout(10):
+            while not holds():  # noqa: ASYNC110  # nothing tells of it
+                await asyncio.sleep(0.01)
+
 
 @asynccontextmanager
 async def serving(application: Application, **settings: Any) -> AsyncIterator[Served]:

@@ -1,4 +1,4 @@
-"""What a client may take of our server, in bytes and time, and who wants more."""
+"""What a client may take of our server, in bytes and in time."""
 
 from __future__ import annotations
 
@@ -162,8 +162,7 @@ async def test_connections_above_the_bound_are_told() -> None:
         assert await third.read_all() == b""
         third.leave()
         first.leave()
-        while len(served.server.connections) > 1:  # noqa: ASYNC110  # nobody is told
-            await asyncio.sleep(0.01)
+        await served.wait_until(lambda: len(served.server.connections) < 2)
 
         assert (await (await served.connect()).ask(compose())).status == 200
 

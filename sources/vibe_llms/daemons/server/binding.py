@@ -5,8 +5,12 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
+
+import attrs
 
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.exceptions import ConfigurationError
@@ -53,32 +57,33 @@ def is_loopback(host: str) -> bool:
     return all(ipaddress.ip_address(str(each[4][0])).is_loopback for each in found)
 
 
-def open_sockets(settings: ServerSettings) -> list[socket.socket]:
+def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[socket.socket]:
     """Returns sockets that listen wherever the host is; where the port is 0, all on the same.
+
+    Args:
+        is_shared: Others may listen there, too, if they say the same.
 
     Raises:
         ConfigurationError: The system does not allow it.
     """
-    host, port = settings.host, settings.port
+    port = settings.port
     try:
+        places = _find_places(settings.host)
         with ExitStack() as opened:
-            places = dict.fromkeys(
-                (family, str(address[0]))
-                for family, _, _, _, address in socket.getaddrinfo(
-                    host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-                )
-            )
             sockets: list[socket.socket] = []
             for family, address in places:
+                listening = _produce_socket(family, is_shared=is_shared)
+                opened.enter_context(listening)
                 try:
-                    listening = _open(family, address, port, settings.backlog)
+                    listening.bind((address, port))
                 except OSError as error:
                     # A name may have addresses of a family that this machine does not speak.
-                    if error.errno in _NOT_HERE and (sockets or len(places) > 1):
+                    if error.errno in _NOT_HERE and len(places) > 1:
                         continue
                     raise
-                sockets.append(opened.enter_context(listening))
+                listening.listen(settings.backlog)
                 port = listening.getsockname()[1]
+                sockets.append(listening)
             if not sockets:
                 raise OSError(errno.EADDRNOTAVAIL, "none of its addresses is this machine's")
             opened.pop_all()
@@ -86,23 +91,51 @@ def open_sockets(settings: ServerSettings) -> list[socket.socket]:
     except OSError as error:
         raise ConfigurationError.at(
             "server.port" if port else "server.host",
-            f"Nothing can listen on {host}, port {port}: {error.strerror or error}. Name another,"
-            " or end what listens there.",
+            f"Nothing can listen on {settings.host}, port {port}: {error.strerror or error}. Name"
+            " another, or end what listens there.",
         ) from error
 
 
-def _open(family: int, address: str, port: int, backlog: int) -> socket.socket:
-    # Only a socket that names its protocol sends at once what is written in pieces.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listening.bind((address, port))
-        listening.listen(backlog)
-        listening.setblocking(False)
-    except BaseException:
+def open_shares(settings: ServerSettings) -> list[list[socket.socket]]:
+    """Returns the sockets of each worker, all on the same port.
+
+    On Linux each has its own, and the system deals out evenly what comes. Elsewhere all have the
+    same, and who is first takes most.
+
+    Raises:
+        ConfigurationError: The system does not allow it.
+    """
+    first = open_sockets(settings)
+    if settings.workers == 1 or sys.platform != "linux":
+        return [first] * settings.workers
+    # Now that nobody else listens there: of those who share a port, none would be told.
+    settings = attrs.evolve(settings, port=first[0].getsockname()[1])
+    for listening in first:
         listening.close()
-        raise
-    return listening
+    return [open_sockets(settings, is_shared=True) for _ in range(settings.workers)]
+
+
+def _find_places(host: str) -> list[tuple[int, str]]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
+
+
+def _produce_socket(family: int, *, is_shared: bool) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # What is written in pieces is sent at once; what is taken here inherits it.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if is_shared:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if family == socket.AF_INET6:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return made
+
+
+def describe_sockets(settings: ServerSettings, sockets: Sequence[socket.socket]) -> tuple[str, ...]:
+    """Returns the URLs by which sockets are reached, without a path."""
+    scheme = "http" if settings.certificate is None else "https"
+    addresses = [listening.getsockname()[:2] for listening in sockets]
+    shown = [(f"[{host}]" if ":" in host else host, port) for host, port in addresses]
+    return tuple(f"{scheme}://{host}:{port}" for host, port in shown)

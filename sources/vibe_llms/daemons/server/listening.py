@@ -51,15 +51,25 @@ class Listener:
             self._service.loop.add_reader(listening, self._take, listening)
 
     def end(self) -> None:
-        """Takes no more, and closes the sockets; who is in the middle of a handshake is let go."""
+        """Takes no more, and closes the sockets."""
         if self._timer is not None:
             self._timer.cancel()
         sockets, self._sockets = self._sockets, ()
         for listening in sockets:
             self._service.loop.remove_reader(listening)
             listening.close()
-        for task in self._admitting:
-            task.cancel()
+
+    async def abandon(self) -> None:
+        """Lets go of those who are in the middle of a handshake."""
+        admitting = tuple(self._admitting)
+        if not admitting:
+            return
+        # Without TLS nothing is waited for but the event loop, and uvloop would lose what is
+        # cancelled there.
+        if self._access_tls() is not None:
+            for task in admitting:
+                task.cancel()
+        await asyncio.wait(admitting)
 
     def _take(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):
@@ -102,6 +112,5 @@ class Listener:
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else service.settings.head_seconds,
             )
-        except (OSError, asyncio.CancelledError) as error:  # of TLS, too
+        except OSError as error:  # of TLS, too
             _logger.debug("A connection did not come about: %r", error)
-            connected.close()

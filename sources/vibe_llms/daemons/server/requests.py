@@ -131,7 +131,7 @@ class RequestReader:
                 if self._is_upgraded:
                     return data
                 # Another protocol was asked for, and is not taken up: HTTP goes on. The parser
-                # takes no body from such a request, and is told to by a head that nobody else sees.
+                # takes no body from such a request but is told to, by a head of ours.
                 head, self._missed = self._missed, b""
                 self._is_missed = bool(head)
                 if head or data:

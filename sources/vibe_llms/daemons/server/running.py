@@ -8,12 +8,14 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Final, TypeAlias
 
-from vibe_llms.daemons.server.binding import check_binding
+from vibe_llms.daemons.server.binding import check_binding, describe_sockets, open_shares
 from vibe_llms.daemons.server.serving import Server
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.server.words import Application
+from vibe_llms.daemons.server.workers import Supervisor
 
 _logger = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ def run(
     *,
     is_guarded: bool,
     on_ready: Callable[[Sequence[str]], object] | None = None,
-    on_reload: Callable[[], object] | None = None,
+    on_reload: Callable[[Application], object] | None = None,
 ) -> None:
     """Serves an application until a signal ends it.
 
@@ -38,9 +40,11 @@ def run(
     once. SIGHUP reads the files of TLS again, and whatever ``on_reload`` does.
 
     Args:
+        produce: Is called in each worker process.
         is_guarded: Somebody stands before the application who asks who comes.
-        on_ready: Is told the URLs, as soon as requests are answered.
-        on_reload: Is called in the event loop.
+        on_ready: Is told the URLs, as soon as requests are answered; with several workers, in the
+            process that watches over them.
+        on_reload: Is called with the application, in the event loop that serves it.
 
     Raises:
         ConfigurationError: It would be open to others by oversight, or cannot listen there.
@@ -48,8 +52,34 @@ def run(
     """
     check_binding(settings, is_guarded=is_guarded)
     allow_connections(settings)
-    with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
-        runner.run(serve(produce(), settings, on_ready=on_ready, on_reload=on_reload))
+    shares = open_shares(settings)
+    urls = describe_sockets(settings, shares[0])
+
+    def live(sockets: Sequence[socket.socket], tell: Callable[[], object]) -> None:
+        with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
+            runner.run(
+                serve(
+                    produce(),
+                    settings,
+                    sockets=sockets,
+                    on_ready=lambda _: tell(),
+                    on_reload=on_reload,
+                )
+            )
+
+    def tell() -> None:
+        if on_ready is not None:
+            on_ready(urls)
+
+    try:
+        if len(shares) == 1:
+            live(shares[0], tell)
+        else:
+            seconds = settings.drain_seconds
+            Supervisor(shares, live, drain_seconds=seconds, on_ready=tell).run()
+    finally:
+        for listening in chain.from_iterable(shares):
+            listening.close()
 
 
 async def serve(
@@ -58,9 +88,9 @@ async def serve(
     *,
     sockets: Sequence[socket.socket] | None = None,
     on_ready: Callable[[Sequence[str]], object] | None = None,
-    on_reload: Callable[[], object] | None = None,
+    on_reload: Callable[[Application], object] | None = None,
 ) -> None:
-    """Does what :func:`run` does, in the event loop that is there."""
+    """Does what :func:`run` does in one process, in the event loop that is there."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     twice = asyncio.Event()
@@ -73,7 +103,7 @@ async def serve(
     def reload() -> None:
         server.reload()
         if on_reload is not None:
-            on_reload()
+            on_reload(application)
 
     handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
     for number, handle in handlers.items():

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from vibe_llms.asynchrony import Closing
-from vibe_llms.daemons.server.binding import open_sockets
+from vibe_llms.daemons.server.binding import describe_sockets, open_sockets
 from vibe_llms.daemons.server.connection import Connection
 from vibe_llms.daemons.server.lifespan import Lifespan
 from vibe_llms.daemons.server.listening import Listener
@@ -77,7 +77,7 @@ class Server(Closing):
         if settings.certificate is not None:
             self._tls = TlsFiles(settings)
         self._sockets = open_sockets(settings) if self._given is None else list(self._given)
-        self.urls = tuple(_write_url(each, self._tls is not None) for each in self._sockets)
+        self.urls = describe_sockets(settings, self._sockets)
         self._lifespan = Lifespan(self._application)
         await self._lifespan.begin()
         self._service = Service(loop, self._application, settings, self._lifespan)
@@ -126,6 +126,7 @@ class Server(Closing):
             self._timer.cancel()
         if self._listener is not None:
             self._listener.end()
+            await self._listener.abandon()
         for listening in self._sockets:  # which it had not come to
             listening.close()
         service, self._service = self._service, None
@@ -146,9 +147,3 @@ class Server(Closing):
                     await lifespan.end()
             except TimeoutError:
                 lifespan.cancel()
-
-
-def _write_url(listening: socket.socket, is_secure: bool) -> str:
-    host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if is_secure else 'http'}://{shown}:{port}"

@@ -75,6 +75,8 @@ def produce_context(settings: ServerSettings) -> ssl.SSLContext:
     place, file = "server.certificate", settings.certificate
     try:
         ensure_file(file)
+        # Whether there is a certificate in it at all; what else is wrong, the key does not fit.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cafile=file)
         if settings.key is not None:
             place, file = "server.key", settings.key
             ensure_file(file)

@@ -1,0 +1,177 @@
+"""TLS and mutual TLS of our server, and files that are replaced while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from serving import Client, Message, Receive, Send, begin, compose, echo, say, serving
+from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.exceptions import ConfigurationError
+
+
+def write(folder: Path, authority: trustme.CA, name: str, *, host: str = "127.0.0.1") -> Path:
+    """Writes a certificate and its key to one file, as a whole, in place of what was there."""
+    issued = authority.issue_cert(host)
+    path, draft = folder / name, folder / f"{name}.new"
+    issued.private_key_and_cert_chain_pem.write_to_path(draft)
+    draft.replace(path)
+    return path
+
+
+def trust(authority: trustme.CA) -> ssl.SSLContext:
+    """Makes the context of a client."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+async def test_what_goes_over_tls_is_said_to(tmp_path: Path) -> None:
+    """The scheme is https, and the version of TLS is told."""
+    authority = trustme.CA()
+    seen: list[Message] = []
+
+    async def see(scope: Message, receive: Receive, send: Send) -> None:
+        seen.append(scope)
+        await begin(send)
+        await say(send, b"x" * 1_000_000)
+
+    async with serving(see, certificate=write(tmp_path, authority, "one.pem")) as served:
+        assert served.server.urls[0].startswith("https://")
+        client = await served.connect(ssl=trust(authority))
+        for _ in range(2):
+            assert len((await client.ask(compose())).body) == 1_000_000
+
+    assert seen[0]["scheme"] == "https"
+    assert seen[0]["extensions"]["tls"]["tls_version"] == 0x0304
+    assert seen[0]["extensions"]["tls"]["client_cert_chain"] == []
+
+
+async def test_clients_need_a_certificate_where_their_authorities_are_named(tmp_path: Path) -> None:
+    """One of another authority, or none, does not come in; the subject of the right one is told."""
+    authority, stranger = trustme.CA(), trustme.CA()
+    authorities = tmp_path / "authorities.pem"
+    authority.cert_pem.write_to_path(authorities)
+    subjects: list[str] = []
+
+    async def see(scope: Message, receive: Receive, send: Send) -> None:
+        subjects.append(scope["extensions"]["tls"]["client_cert_name"])
+        await begin(send)
+        await say(send, b"in")
+
+    certificate = write(tmp_path, authority, "server.pem")
+    async with serving(see, certificate=certificate, client_authorities=authorities) as served:
+        for issuer, is_in in ((None, False), (stranger, False), (authority, True)):
+            context = trust(authority)
+            if issuer is not None:
+                issuer.issue_cert("me@h", common_name="Me, myself").configure_cert(context)
+            answer = b""
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                answer = (await (await served.connect(ssl=context)).ask(compose())).body
+            assert answer == (b"in" if is_in else b"")
+
+    assert len(subjects) == 1
+    assert "CN=Me\\, myself" in subjects[0]
+
+
+async def test_replaced_files_hold_for_the_connections_that_come_next(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that are open stay; files that are wrong change nothing and are logged."""
+    old, new = trustme.CA(), trustme.CA()
+    path = write(tmp_path, old, "server.pem")
+    async with serving(echo, certificate=path) as served:
+        before = await served.connect(ssl=trust(old))
+        assert (await before.ask(compose())).status == 200
+
+        write(tmp_path, new, "server.pem")
+        served.server.reload()
+        assert (await before.ask(compose())).status == 200
+        assert await _is_welcome(served.port, new)
+        assert not await _is_welcome(served.port, old)
+
+        path.write_text("no certificate")
+        with caplog.at_level(logging.ERROR):
+            served.server.reload()
+        assert "server.pem cannot be loaded" in caplog.text
+        assert await _is_welcome(served.port, new)
+
+
+async def test_replaced_files_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to say so."""
+    monkeypatch.setattr("vibe_llms.daemons.server.serving.LOOK_SECONDS", 0.01)
+    old, new = trustme.CA(), trustme.CA()
+    path = write(tmp_path, old, "server.pem")
+    async with serving(echo, certificate=path) as served:
+        assert await _is_welcome(served.port, old)
+        write(tmp_path, new, "server.pem")
+
+        async with asyncio.timeout(10):
+            while not await _is_welcome(served.port, new):
+                await asyncio.sleep(0.01)
+
+
+async def _is_welcome(port: int, authority: trustme.CA) -> bool:
+    try:
+        opened = await asyncio.open_connection("127.0.0.1", port, ssl=trust(authority))
+    except ssl.SSLError:
+        return False
+    client = Client(*opened)
+    answer = await client.ask(compose())
+    client.leave()
+    return answer.status == 200
+
+
+async def test_what_is_no_tls_is_sent_away(tmp_path: Path) -> None:
+    """Plain HTTP, noise, and nobody who says anything; others are served meanwhile."""
+    authority = trustme.CA()
+    path = write(tmp_path, authority, "server.pem")
+    async with serving(echo, certificate=path, head_seconds=0.3) as served:
+        for sent in (compose(), bytes(range(256)), b"\x16\x03\x01", b""):
+            client = await served.connect()
+            await client.write(sent)
+            answer = await asyncio.wait_for(client.read_all(), 10)
+            assert b"HTTP" not in answer
+        assert await _is_welcome(served.port, authority)
+
+
+async def test_a_client_that_goes_is_noticed_over_tls(tmp_path: Path) -> None:
+    """With and without a word of leave."""
+    authority = trustme.CA()
+    gone: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def wait(scope: Message, receive: Receive, send: Send) -> None:
+        await receive()
+        await begin(send)
+        await say(send, b"x", more=True)
+        gone.put_nowait(await receive())
+
+    async with serving(wait, certificate=write(tmp_path, authority, "one.pem")) as served:
+        for is_polite in (True, False):
+            client = await served.connect(ssl=trust(authority))
+            await client.write(compose())
+            await client.read_head()
+            if is_polite:
+                client.writer.close()
+            else:
+                client.leave()
+            assert (await asyncio.wait_for(gone.get(), 5))["type"] == "http.disconnect"
+
+
+@pytest.mark.parametrize("which", ["certificate", "key", "client_authorities"])
+async def test_files_that_are_wrong_are_named(tmp_path: Path, which: str) -> None:
+    """With the setting, and what they must be."""
+    good = write(tmp_path, trustme.CA(), "good.pem")
+    bad = tmp_path / "bad.pem"
+    bad.write_text("nothing")
+    files = {"certificate": good, "key": good, "client_authorities": good, which: bad}
+
+    with pytest.raises(ConfigurationError, match=f"server.{which}: .*bad.pem cannot be loaded"):
+        async with Server(echo, ServerSettings(port=0, **files)):  # type: ignore[arg-type]
+            pass
