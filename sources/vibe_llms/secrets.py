@@ -10,7 +10,7 @@ HIDDEN = "********"
 
 KEY_SHAPES = re.compile(
     rb"(?<![A-Za-z0-9_+/=-])(?:"  # not in the middle of a signature or of a picture
-    rb"(?:sk|pk|rk|gsk|xai|pplx|hf|ghp|gho|glpat)[-_][A-Za-z0-9_-]{16,}"
+    rb"(?:sk|pk|rk|vk|gsk|xai|pplx|hf|ghp|gho|glpat)[-_][A-Za-z0-9_-]{16,}"
     rb"|AIza[A-Za-z0-9_-]{20,}"
     rb"|ya29\.[A-Za-z0-9._-]{20,}"
     rb"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"

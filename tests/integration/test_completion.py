@@ -90,7 +90,7 @@ def complete(environment: dict[str, str], tmp_path: Path) -> Complete:
         ("vibe tools list -t io --allow write_", ["write_file"]),
         ("vibe ask -c tempe", ["temperature="]),
         ("vibe config set limits.att", ["limits.attachment_bytes", "limits.attempts"]),
-        ("vibe keys set openr", ["openrouter"]),
+        ("vibe credentials set openr", ["openrouter"]),
         ("vibe ask --approver ter", ["terminal"]),
         ("vibe ask --approver cl", ["clerk", "clumsy"]),
         ("vibe search --role su", ["supervisor"]),

@@ -29,7 +29,7 @@ def acquire_key(
 
     In this order: ``api_key``, ``api_key_file`` (the whole file, without white space around),
     the variable that ``api_key_variable`` names, else the vendor's usual ones, else what
-    ``vibe keys set`` has kept.
+    ``vibe credentials set`` has kept.
 
     Args:
         variables: The vendor's usual environment variables; none where it takes no key.
@@ -62,7 +62,9 @@ def advise_key(provider: str, variable: str = "") -> str:
         variable: The usual one of the environment; empty where there is none.
     """
     first = f"Set {variable}, or" if variable else "Set"
-    return f"{first} api_key_file in [providers.{provider}], or run: vibe keys set {provider}"
+    return (
+        f"{first} api_key_file in [providers.{provider}], or run: vibe credentials set {provider}"
+    )
 
 
 def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...]) -> None:

@@ -179,6 +179,16 @@ def survey_approvers(incomplete: str) -> Candidates:
     return _select({**brought, "terminal": "the person at the terminal"}, incomplete)
 
 
+def survey_given_keys(incomplete: str) -> Candidates:
+    """The keys of the gateway that are good, by name."""
+    from vibe_llms.daemons.keys.register import Register
+    from vibe_llms.interfaces.cli.access import load_configuration
+
+    register = Register(load_configuration().data_directory / "authorizers" / "keys")
+    given = register.load().items()
+    return _select({key.name: id_ for id_, key in given if key.revoked is None}, incomplete)
+
+
 def survey_exporters(incomplete: str) -> Candidates:
     """The forms in which conversations are written."""
     from vibe_llms.plugins.specification.conversations import ExporterSpecification

@@ -280,7 +280,7 @@ def test_providers_are_listed_with_their_state_and_source(vibe: Vibe) -> None:
         (("ask", "-m", "scripted:ecko", "Hi"), "'echo'"),
         (("models", "list", "--provider", "gemni"), "'gemini'"),
         (("models", "show", "mistrl"), "'mistral'"),
-        (("keys", "set", "grok"), "'groq'"),
+        (("credentials", "set", "grok"), "'groq'"),
         (("modles",), "'models'"),
         (("config", "shwo"), "'show'"),
         (("ask", "--modle", "x", "Hi"), "'--model'"),

@@ -1,4 +1,4 @@
-"""``vibe config set`` and ``unset`` change one value; ``vibe keys`` keeps what nobody may see."""
+"""``vibe config`` changes one value; ``vibe credentials`` keeps what nobody may see."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_one_value_changes_and_all_else_stays(
         (("set", "a b", "1"), "no name of a setting"),
         (("set", "x = 1\ny", "1"), "no name of a setting"),
         (("unset", "limits.attempt"), "did you mean 'limits.attempts'?"),
-        (("set", "providers.groq.api_key", "canary"), "vibe keys set groq"),
+        (("set", "providers.groq.api_key", "canary"), "vibe credentials set groq"),
         (("set", "providers.groq.headers.x", "canary"), "no secret belongs there"),
     ],
 )
@@ -208,11 +208,15 @@ def test_a_key_is_kept_used_listed_and_forgotten(
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     key = "canary-7c1e5b9f2a"
 
-    kept = vibe("keys", "set", "groq", stdin=key.encode() + b"\n")
-    listed = vibe("keys", "--help"), vibe("keys"), vibe("keys", "list", "--json")
+    kept = vibe("credentials", "set", "groq", stdin=key.encode() + b"\n")
+    listed = (
+        vibe("credentials", "--help"),
+        vibe("credentials"),
+        vibe("credentials", "list", "--json"),
+    )
     ready = {each["name"]: each["missing"] for each in vibe("providers", "--json").read_json()}
     found = find_holders(home, key)
-    gone = vibe("keys", "remove", "groq")
+    gone = vibe("credentials", "remove", "groq")
     missing = {each["name"]: each["missing"] for each in vibe("providers", "--json").read_json()}
 
     assert kept.code == gone.code == 0
@@ -223,7 +227,7 @@ def test_a_key_is_kept_used_listed_and_forgotten(
     assert key not in "".join(each.out + each.err for each in (kept, *listed, gone))
     wanted = {"file": ("key", 0o600), "keyring": ("ring.json", found[0][1])}
     assert found == [wanted[place]]
-    assert vibe("keys").out.strip() in ("", "provider  kept in")
+    assert vibe("credentials").out.strip() in ("", "provider  kept in")
     assert find_holders(home, key) == []
 
 
@@ -241,7 +245,7 @@ def test_what_is_no_key_is_refused(
     vibe: Vibe, arguments: tuple[str, ...], stdin: bytes, code: ExitCode, words: str
 ) -> None:
     """Nor can a key be an argument."""
-    outcome = vibe("keys", *arguments, stdin=stdin)
+    outcome = vibe("credentials", *arguments, stdin=stdin)
 
     assert outcome.code == code
     assert words in outcome.err
@@ -254,7 +258,7 @@ def test_a_variable_comes_before_what_is_kept(
     from vibe_llms.providers.credentials import acquire_key
 
     monkeypatch.setitem(sys.modules, "keyring", None)
-    vibe("keys", "set", "openai", stdin=b"kept")
+    vibe("credentials", "set", "openai", stdin=b"kept")
     directory = home / ".local" / "share" / "vibe-llms" / "providers" / "openai_responses"
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 

@@ -66,7 +66,7 @@ def test_a_provider_is_called_what_the_person_calls_it(
 
     assert "There is no key for openai." in outcome.err
     assert "[providers.openai]" in outcome.err
-    assert "vibe keys set openai" in outcome.err
+    assert "vibe credentials set openai" in outcome.err
     assert "openai_responses" not in outcome.err
     assert "no key for openai_responses." in vibe("ask", "-m", "openai_responses", "Hi").err
 
@@ -74,7 +74,7 @@ def test_a_provider_is_called_what_the_person_calls_it(
 @pytest.mark.parametrize(
     ("address", "missing", "remedy"),
     [
-        ("anthropic", "key for anthropic", "vibe keys set anthropic"),
+        ("anthropic", "key for anthropic", "vibe credentials set anthropic"),
         ("absent:some", "127.0.0.1:9", "Start it"),
         ("bedrock:some", "boto3", "pip install"),
         ("antropic", "antropic", "anthropic"),

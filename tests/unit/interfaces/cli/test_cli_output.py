@@ -100,7 +100,8 @@ def test_in_a_narrow_terminal_cells_follow_each_other(
 def test_what_is_to_be_done_is_never_cut(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """A remedy of which the end is missing is none."""
     remedy = (
-        "Set TOUCAN_API_KEY, or api_key_file in [providers.toucan], or run: vibe keys set toucan"
+        "Set TOUCAN_API_KEY, or api_key_file in [providers.toucan], "
+        "or run: vibe credentials set toucan"
     )
     screen = open_screen(monkeypatch, columns)
 

@@ -23,8 +23,10 @@ Vibe = Callable[..., Any]
 @pytest.mark.parametrize(
     ("words", "said", "advice"),
     [
-        (("keys",), "No key is kept", "vibe keys set"),
-        (("keys", "list"), "No key is kept", "vibe keys set"),
+        (("credentials",), "No key is kept", "vibe credentials set"),
+        (("credentials", "list"), "No key is kept", "vibe credentials set"),
+        (("keys",), "No key was given out", "vibe keys add"),
+        (("keys", "usage"), "No key has spent anything", "vibe keys list"),
         (("list",), "There is no conversation yet", "vibe chat"),
         (("search", "walnut"), "There is no conversation yet", "vibe chat"),
         (("plugins",), "No plugin was added", "vibe plugins add"),
@@ -41,7 +43,7 @@ def test_a_list_of_nothing_says_what_there_is_not_and_how_it_is_had(
     assert said in outcome.err
     assert advice in outcome.err
     assert len(outcome.err.splitlines()) == 1
-    is_group = words in (("keys",), ("plugins",))
+    is_group = words in (("credentials",), ("keys",), ("plugins",))
     plain = vibe(*words, *(["list"] if is_group else []), "--json")
     assert (plain.read_json(), plain.err) == ([], "")
 
@@ -71,8 +73,11 @@ def test_what_is_not_found_says_how_else_it_may_be_found(vibe: Vibe) -> None:
         (("config", "ls"), "'show'"),
         (("config", "rm", "model"), "'unset'"),
         (("config", "shaw"), "'show'"),
-        (("keys", "add", "openai"), "'set'"),
-        (("keys", "rm", "openai"), "'remove'"),
+        (("credentials", "add", "openai"), "'set'"),
+        (("credentials", "rm", "openai"), "'remove'"),
+        (("keys", "new", "ada"), "'add'"),
+        (("keys", "rm", "ada"), "'revoke'"),
+        (("keys", "costs"), "'usage'"),
         (("plugins", "install", "some"), "'add'"),
         (("plugins", "create", "some"), "'new'"),
         (("models", "get", "local"), "'show'"),
@@ -198,7 +203,7 @@ def test_names_that_are_known_come_in_one_order(vibe: Vibe) -> None:
         for words in (
             ("ask", "-m", "nothing", "Hi"),
             ("ask", "-m", "nothing:x", "Hi"),
-            ("keys", "set", "nothing"),
+            ("credentials", "set", "nothing"),
             ("models", "list", "--provider", "nothing"),
         )
     ]
@@ -220,7 +225,7 @@ def test_another_name_of_a_model_is_no_provider(vibe: Vibe, home: Path) -> None:
     aliases = '[aliases]\nfast = "quick"\nquick = "groq:m"\nmine = "groq"\n'
     (home / ".config" / "vibe-llms" / "config.toml").write_text(aliases)
 
-    told = vibe("keys", "set", "nothing").err
+    told = vibe("credentials", "set", "nothing").err
 
     assert "mine" in told
     assert "fast" not in told

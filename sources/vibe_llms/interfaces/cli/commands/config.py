@@ -93,7 +93,9 @@ def set_(name: str, value: str) -> None:
 
     path = read_name(name)
     if path[0] == "providers" and (path[-1] == "api_key" or "headers" in path):
-        advice = f"vibe keys set {path[1]}" if path[-1] == "api_key" else "write it into the file"
+        advice = (
+            f"vibe credentials set {path[1]}" if path[-1] == "api_key" else "write it into the file"
+        )
         raise click.UsageError(
             f"Others can read a command line, so no secret belongs there: {advice}"
         )

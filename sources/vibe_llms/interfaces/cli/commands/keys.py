@@ -1,93 +1,271 @@
-"""``vibe keys``."""
+"""``vibe keys``: keys that the gateway's owner gives out to its clients."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_configuration, require_provider
-from vibe_llms.interfaces.cli.options import PROVIDER, Command, Group, json_option
-from vibe_llms.interfaces.cli.output import note, write_json, write_table
+from vibe_llms.interfaces.cli.access import load_configuration
+from vibe_llms.interfaces.cli.options import GIVEN_KEY, Command, Group, json_option
+from vibe_llms.interfaces.cli.output import note, write, write_json, write_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
     from pathlib import Path
 
-    from vibe_llms.secrets import Secret
+    from vibe_llms.daemons.keys.charges import Spending
+    from vibe_llms.daemons.keys.ledger import Bin
+    from vibe_llms.daemons.keys.register import Key, Register
 
 
-@click.group("keys", cls=Group, default="list")
+class _Keys(Group):
+    """Says where the keys of providers are kept, which were here once."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in ("set", "remove"):
+            line = " ".join(("vibe credentials", *args[:2]))
+            ctx.fail(f"What a provider gave you is a credential; run: {line}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group("keys", cls=_Keys, default="list")
 def keys() -> None:
-    """Keep the keys of providers. By itself: list.
+    """Give out keys of your gateway, and see what they spend. By itself: list.
 
-    A key is kept in the system's keyring, where there is one and the package keyring is installed,
-    else in a file that only you can read. A variable, or api_key_file, comes before it.
+    The gateway asks for them where its settings say: authorizer = "keys". Of a key nothing is kept
+    but a digest. What a provider gave you is for `vibe credentials`.
     """
 
 
-@keys.command("set", cls=Command)
-@click.argument("provider", type=PROVIDER)
-def set_(provider: str) -> None:
-    """Keep the key of PROVIDER. It is asked for and not shown, or read from standard input.
+@keys.command("add", cls=Command)
+@click.argument("name")
+@click.option("--expires", metavar="WHEN", help="A date such as 2026-12-31 (UTC), or 12h, 30d, 8w.")
+@click.option(
+    "--model", "models", multiple=True, metavar="PATTERN", help="As gpt-*. May be repeated."
+)
+@click.option("--requests-per-minute", type=click.IntRange(1), metavar="N", help="At most so many.")
+@click.option(
+    "--tokens-per-minute", type=click.IntRange(1), metavar="N", help="Input and output together."
+)
+@click.option("--cents-per-day", type=click.IntRange(0), metavar="N", help="US cents, days in UTC.")
+@json_option
+def add(
+    name: str, expires: str | None, models: tuple[str, ...], as_json: bool, **bounds: Any
+) -> None:
+    """Make a key for NAME, and show it this once.
 
-    It is no argument: others can read a command line.
+    Without more it may ask every model, as often as it likes. What it may do can be changed later
+    in the file of keys, which `vibe keys list` names.
     """
-    from vibe_llms.providers.credentials import ensure_key
-    from vibe_llms.providers.keeping import keep_key
+    from datetime import UTC, datetime
 
-    name, directory = _find_directory(provider)
-    key = ensure_key(_read_key(name), f"the key of {name}")
-    note(f"Kept in {keep_key(name, directory, key)}.")
+    from vibe_llms.daemons.keys.register import Key
+    from vibe_llms.daemons.keys.texts import access_identity, compute_digest, make_text
+
+    if not name.strip() or not name.isprintable():
+        raise click.UsageError("NAME must have something to be read, in one line.")
+    now = datetime.now(UTC).replace(microsecond=0)
+    text = make_text()
+    key = Key(
+        name=name,
+        digest=compute_digest(text),
+        created=now,
+        expires=_read_moment(expires, now) if expires else None,
+        models=models,
+        **bounds,
+    )
+    _open_register().add(access_identity(text), key)
+    if as_json:
+        write_json({"key": text, **_describe(access_identity(text), key)})
+        return
+    write(text)
+    note(f"The key of {name} is shown this once. Whoever has it can ask in that name.")
 
 
 @keys.command("list", cls=Command)
 @json_option
 def list_(as_json: bool) -> None:
-    """List whose keys are kept, and where. No key is shown."""
-    from vibe_llms.providers.keeping import find_kept
+    """List the keys that were given out, and what each may do."""
+    register = _open_register()
+    given = [_describe(identity, key) for identity, key in register.load().items()]
+    if as_json:
+        write_json(given)
+    elif not given:
+        note("No key was given out; `vibe keys add NAME` makes one.")
+    else:
+        rows = [
+            (each["name"], each["id"], each["state"], _write_moment(each["expires"]), _sum_up(each))
+            for each in given
+        ]
+        headers = ("name", "id", "state", "expires", "may")
+        write_table(rows, headers=headers, styles=("cyan", "dim", "", "", ""))
+        note(f"They are in {register.path}, where you may change them.")
 
-    configuration = load_configuration()
+
+@keys.command("revoke", cls=Command)
+@click.argument("key", type=GIVEN_KEY)
+def revoke(key: str) -> None:
+    """Take a key back, by its name or id. The next request with it is refused."""
+    identity, taken = _open_register().revoke(key)
+    note(f"The key of {taken.name} ({identity}) is good for nothing any more.")
+
+
+@keys.command("usage", cls=Command)
+@click.option("--key", "word", type=GIVEN_KEY, metavar="KEY", help="Of one key, by name or id.")
+@click.option("--day", metavar="DATE", help="Of one day, as 2026-11-23 (UTC).")
+@json_option
+def usage(word: str | None, day: str | None, as_json: bool) -> None:
+    """Show what keys have spent, by key, model and day."""
+    from vibe_llms.daemons.keys.register import find_key
+
+    names = _open_register().load()
+    wanted = find_key(names, word) if word else None
     rows = [
-        (name, place)
-        for name in configuration.providers
-        if (place := find_kept(configuration.data_directory / "providers" / name))
+        _describe_spending(place, spending, names, is_over)
+        for is_over, table in zip((True, False), _survey(), strict=True)
+        for place, spending in table.items()
+        if wanted in (None, place.key) and day in (None, place.day)
     ]
     if as_json:
-        write_json([{"provider": name, "place": place} for name, place in rows])
+        write_json(rows)
     elif not rows:
-        note("No key is kept; `vibe keys set PROVIDER` keeps one. `vibe providers` lists them.")
+        note("No key has spent anything; `vibe keys list` shows which there are.")
     else:
-        write_table(rows, headers=("provider", "kept in"), styles=("cyan", ""))
+        _write_usage(rows)
 
 
-@keys.command("remove", cls=Command)
-@click.argument("provider", type=PROVIDER)
-def remove(provider: str) -> None:
-    """Forget the key of PROVIDER."""
-    from vibe_llms.exceptions import UnknownNameError
-    from vibe_llms.providers.keeping import forget_key
-
-    name, directory = _find_directory(provider)
-    if not forget_key(name, directory):
-        raise UnknownNameError(kind="kept key", name=name, detail=f"No key of {name} is kept.")
-    note(f"The key of {name} is forgotten.")
+def _find_directory() -> Path:
+    return load_configuration().data_directory / "authorizers" / "keys"
 
 
-def _find_directory(provider: str) -> tuple[str, Path]:
-    """Returns the provider's own name and directory. Raises UnknownNameError."""
-    configuration = load_configuration()
-    name = configuration.follow_aliases(provider)
-    require_provider(configuration, name)
-    return name, configuration.data_directory / "providers" / name
+def _open_register() -> Register:
+    from vibe_llms.daemons.keys.register import Register
+
+    return Register(_find_directory())
 
 
-def _read_key(provider: str) -> Secret:
-    import sys
+def _survey() -> tuple[Mapping[Bin, Spending], Mapping[Bin, Spending]]:
+    """Returns what was spent, and what is under way."""
+    import time
 
-    from vibe_llms.secrets import Secret
+    directory = _find_directory()
+    if not directory.exists():  # and need not be made to be looked at
+        return {}, {}
+    from contextlib import closing
 
-    if not sys.stdin.isatty():
-        return Secret(sys.stdin.readline())
-    question = f"The key of {provider}, which is not shown"
-    text: str = click.prompt(question, hide_input=True, err=True)
-    return Secret(text)
+    from vibe_llms.daemons.keys.ledger import Ledger
+
+    with closing(Ledger(directory, read_clock=time.monotonic, tell_time=time.time)) as ledger:
+        return ledger.survey()
+
+
+def _read_moment(text: str, now: datetime) -> datetime:
+    """Reads when a key expires. Raises UsageError."""
+    import re
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        if found := re.fullmatch(r"(\d{1,6})([hdw])", text.strip()):
+            hours = {"h": 1, "d": 24, "w": 168}[found[2]]
+            moment = now + timedelta(hours=hours * int(found[1]))
+        else:
+            moment = datetime.fromisoformat(text.strip())
+    except (ValueError, OverflowError):
+        raise click.UsageError(
+            f"--expires takes a date such as 2026-12-31, or 12h, 30d, 8w; not {text!r}."
+        ) from None
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment <= now:
+        raise click.UsageError(f"--expires must lie ahead, and {text} does not.")
+    return moment
+
+
+def _describe(identity: str, key: Key) -> dict[str, Any]:
+    """Returns what is known of a key, but for its digest."""
+    import time
+
+    state = "expired" if key.expires_at <= time.time() else "good"
+    return {
+        "name": key.name,
+        "id": identity,
+        "state": "revoked" if key.revoked else state,
+        "created": key.created,
+        "expires": key.expires,
+        "revoked": key.revoked,
+        "models": list(key.models),
+        "requests_per_minute": key.requests_per_minute,
+        "tokens_per_minute": key.tokens_per_minute,
+        "cents_per_day": key.cents_per_day,
+    }
+
+
+def _sum_up(described: dict[str, Any]) -> str:
+    """Says in a few words what a key may do."""
+    words = [", ".join(described["models"])] if described["models"] else []
+    for name in ("requests_per_minute", "tokens_per_minute", "cents_per_day"):
+        if described[name] is not None:
+            unit, _, span = name.split("_")
+            words.append(f"{described[name]} {unit}/{span}")
+    return "; ".join(words) or "everything"
+
+
+def _write_moment(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _describe_spending(
+    place: Bin, spending: Spending, names: Mapping[str, Key], is_over: bool
+) -> dict[str, Any]:
+    known = names.get(place.key)
+    return {
+        "day": place.day,
+        "name": known.name if known else "",
+        "id": place.key,
+        "model": place.model,
+        "is_under_way": not is_over,
+        **spending._asdict(),
+    }
+
+
+def _write_usage(rows: list[dict[str, Any]]) -> None:
+    over = [each for each in rows if not each["is_under_way"]]
+    write_table(
+        [
+            (
+                each["day"],
+                each["name"] or each["id"],
+                each["model"],
+                str(each["requests"]),
+                str(each["input_tokens"]),
+                str(each["output_tokens"]),
+                f"{each['cents']:f}",
+                _write_perhaps(each),
+            )
+            for each in over
+        ],
+        headers=("day", "key", "model", "requests", "input", "output", "cents", "perhaps"),
+        styles=("", "cyan", "", "", "", "", "", "yellow"),
+    )
+    _note_doubts(over, "perhaps billed, and nobody knows what they used")
+    _note_doubts([each for each in rows if each["is_under_way"]], "under way")
+    if unpriced := sum(each["unpriced"] for each in over):
+        note(f"{unpriced} of the requests have no known price, and are in no sum.")
+
+
+def _write_perhaps(row: dict[str, Any]) -> str:
+    if not (row["perhaps_requests"] or row["perhaps_cents"] or row["unpriced"]):
+        return ""
+    more = f"+{row['perhaps_requests']}, up to {row['perhaps_cents']:f} cents"
+    return more + (f", {row['unpriced']} without price" if row["unpriced"] else "")
+
+
+def _note_doubts(rows: list[dict[str, Any]], what: str) -> None:
+    count = sum(each["perhaps_requests"] for each in rows)
+    if not count:
+        return
+    cents = sum(each["perhaps_cents"] for each in rows)
+    note(f"{count} {'request is' if count == 1 else 'requests are'} {what}; up to {cents:f} cents.")

@@ -1,0 +1,259 @@
+"""The authorizer that a daemon is given: who asks, what they may, what they take."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from vibe_llms.daemons.keys.admitting import Gate
+from vibe_llms.daemons.keys.bounds import DAY_SECONDS
+from vibe_llms.daemons.keys.charges import Charge, Used, clean_model
+from vibe_llms.daemons.keys.journal import FOLDER, Journal
+from vibe_llms.daemons.keys.ledger import Ledger, Stake
+from vibe_llms.daemons.keys.register import Key, Register
+from vibe_llms.daemons.keys.texts import NOBODY, Compare, access_identity, find_slip, fits
+from vibe_llms.exceptions import AccessError, ConfigurationError, Finding, ProviderFault, StoreError
+from vibe_llms.logs.disk import Disk
+
+if TYPE_CHECKING:
+    from vibe_llms.messages.canisters import Usage
+    from vibe_llms.plugins.specification.daemons import Arrival, AuthorizerContext, Demand
+
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons.keys")
+
+_JOURNAL_BYTES: Final = 4_000_000
+"""Behind which a new journal is begun."""
+
+_FOLDING_SECONDS: Final = 1.0
+"""How long a line of a journal waits to be in the sums. Nothing depends on it but its length."""
+
+_ASK = "Ask whoever runs this gateway for a key: vibe keys add NAME"
+
+
+def produce_authorizer(context: AuthorizerContext) -> KeyAuthorizer:
+    """Makes the authorizer. Raises ConfigurationError, StoreError."""
+    if unknown := sorted(context.settings):
+        finding = Finding(
+            place=f"plugins.{context.name}.{unknown[0]}",
+            message="There is no such setting: what a key may do, the key itself says.",
+        )
+        raise ConfigurationError(findings=(finding,))
+    return KeyAuthorizer(context.data_directory, read_clock=context.clock.read)
+
+
+class KeyAuthorizer:
+    """Knows clients by bearer keys. Belongs to one event loop.
+
+    Args:
+        directory: Where the keys are and what they spend, shared by all processes.
+        read_clock: Seconds that never go back, the same in all processes of a machine.
+        tell_time: Seconds since 1970.
+        disk: Performs every change of the journal.
+        compare: Compares digests in constant time.
+
+    Raises:
+        StoreError: What is in the directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        read_clock: Callable[[], float] = time.monotonic,
+        tell_time: Callable[[], float] = time.time,
+        disk: Disk | None = None,
+        compare: Compare = hmac.compare_digest,
+    ) -> None:
+        self._register = Register(directory, tell_time)
+        self._register.load()
+        self._ledger = Ledger(directory, read_clock=read_clock, tell_time=tell_time)
+        self._folder, self._disk = directory / FOLDER, disk or Disk()
+        self._tell_time, self._compare = tell_time, compare
+        try:
+            self._ledger.fold()
+            self._journal = Journal(self._folder, self._disk)
+        except BaseException:
+            self._ledger.close()
+            raise
+        self._gate = Gate(self._ledger)
+        self._is_dirty = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._folder.parent)!r})"
+
+    async def authorize(self, arrival: Arrival) -> KeyGrant:
+        """Says whose key it is.
+
+        Raises:
+            AccessError: It is nobody's, or no longer good.
+            ConfigurationError: The file of keys does not hold.
+        """
+        text = arrival.credential
+        keys = self._register.access_keys()
+        if keys is None:
+            keys = await asyncio.to_thread(self._register.load)
+        identity = access_identity(text)
+        key = keys.get(identity)
+        if not fits(text, NOBODY if key is None else key.digest, self._compare) or key is None:
+            raise _describe_stranger(text)
+        if key.revoked is not None or key.expires_at <= self._tell_time():
+            raise _describe_end(key)
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep())
+        return KeyGrant(self, identity, key)
+
+    async def reserve(self, identity: str, key: Key, demand: Demand) -> KeyReservation:
+        """Sets something aside for a request, durably."""
+        charge = Charge(
+            identity,
+            _write_day(int(self._tell_time() // DAY_SECONDS)),
+            clean_model(demand.address),
+            demand.input_tokens,
+            demand.output_tokens or 0,
+            demand.cents,
+        )
+        journal = self._journal
+        if not key.is_bounded:
+            number = journal.begin(charge)
+        else:
+            number = journal.take_number()
+            await self._gate.admit(Stake(key, charge, journal.name, number), journal)
+        self._is_dirty.set()
+        return KeyReservation(journal, number, self._is_dirty)
+
+    async def close(self) -> None:
+        """Takes what there is into the sums. What is still under way counts as perhaps sent."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeper
+        await self._gate.close()
+        self._journal.close()
+        try:
+            await asyncio.to_thread(self._ledger.fold)
+        except StoreError as error:  # it stays in the journal, for the next one
+            _LOGGER.warning("%s", error)
+        finally:
+            await asyncio.to_thread(self._ledger.close)
+
+    async def _keep(self) -> None:
+        """Folds the journal now and then, and begins a new one where it has grown long."""
+        while True:
+            await self._is_dirty.wait()
+            await asyncio.sleep(_FOLDING_SECONDS)
+            self._is_dirty.clear()
+            try:
+                await asyncio.to_thread(self._ledger.fold)
+                if self._journal.size_bytes > _JOURNAL_BYTES:
+                    fresh = await asyncio.to_thread(Journal, self._folder, self._disk)
+                    former, self._journal = self._journal, fresh
+                    former.retire()
+            except (StoreError, OSError) as error:  # requests are refused where it matters
+                _LOGGER.warning("%s", error)
+
+
+class KeyGrant:
+    """What the client with a key may do."""
+
+    __slots__ = ("_authorizer", "_identity", "_key")
+
+    def __init__(self, authorizer: KeyAuthorizer, identity: str, key: Key) -> None:
+        self._authorizer, self._identity, self._key = authorizer, identity, key
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.subject!r})"
+
+    @property
+    def subject(self) -> str:
+        """The name of the key."""
+        return self._key.name
+
+    def admits(self, model: str) -> bool:
+        """Tells whether one of the key's patterns fits the name."""
+        models = self._key.models
+        return not models or any(fnmatchcase(model, pattern) for pattern in models)
+
+    async def reserve(self, demand: Demand) -> KeyReservation:
+        """Sets aside what a request would take at most.
+
+        Raises:
+            AccessError: A bound of the key is reached, or the model is not for it.
+            StoreError: It cannot be written down, and so nothing may be sent.
+        """
+        if not self.admits(demand.model):
+            models = ", ".join(self._key.models)
+            raise AccessError(
+                fault=ProviderFault.PERMISSION,
+                subject=self.subject,
+                detail=f"The key {self.subject!r} is not for {demand.model!r}.",
+                remedy=f"Ask for one of: {models}.",
+            )
+        return await self._authorizer.reserve(self._identity, self._key, demand)
+
+
+class KeyReservation:
+    """What is set aside for one request, until it is over."""
+
+    __slots__ = ("_is_dirty", "_journal", "_number")
+
+    def __init__(self, journal: Journal, number: int, is_dirty: asyncio.Event) -> None:
+        self._journal, self._number, self._is_dirty = journal, number, is_dirty
+
+    async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
+        """Puts what was used in the place of what was set aside; what is not known stays so."""
+        self._end(
+            Used(
+                None if usage is None else usage.total_input_tokens,
+                None if usage is None else usage.total_output_tokens,
+                cents,
+            )
+        )
+
+    async def release(self) -> None:
+        """Gives back what was set aside: nothing was sent."""
+        self._end(None)
+
+    def _end(self, used: Used | None) -> None:
+        number, self._number = self._number, 0
+        if not number:
+            return  # it is over already
+        try:
+            self._journal.end(number, used)
+        except StoreError as error:  # the request is over in any case; what was set aside counts
+            _LOGGER.warning("%s", error)
+        self._is_dirty.set()
+
+
+@lru_cache(4)
+def _write_day(number: int) -> str:
+    return datetime.fromtimestamp(number * DAY_SECONDS, UTC).date().isoformat()
+
+
+def _describe_stranger(text: str) -> AccessError:
+    detail = find_slip(text) if text else "The request shows no key."
+    return AccessError(
+        fault=ProviderFault.AUTHENTICATION,
+        detail=detail or "Nobody has this key.",
+        remedy=_ASK,
+    )
+
+
+def _describe_end(key: Key) -> AccessError:
+    word, moment = ("was revoked", key.revoked) if key.revoked else ("has expired", key.expires)
+    return AccessError(
+        fault=ProviderFault.AUTHENTICATION,
+        subject=key.name,
+        detail=f"The key {key.name!r} {word} ({moment:%Y-%m-%d %H:%M} UTC).",
+        remedy=_ASK,
+    )
