@@ -1,0 +1,92 @@
+"""Those who have keys of a gateway, and the folder in which these are written down."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
+from vibe_llms.daemons.keys.charges import Spending, add_spending
+from vibe_llms.daemons.keys.ledger import Account
+from vibe_llms.daemons.keys.register import Key, Register
+from vibe_llms.daemons.keys.texts import access_identity, compute_digest, make_text
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.plugins.specification.daemons import Arrival, Demand, Grant
+
+MODEL = "openai:gpt-5.5"
+NOON = 1_795_521_600.0
+"""2026-11-24 12:00 UTC."""
+
+
+@attrs.define
+class Clocks:
+    """Two clocks that go as the test says: one of the wall, one that never goes back."""
+
+    wall: float = NOON
+    steady: float = 1000.5
+
+    def tell_time(self) -> float:
+        return self.wall
+
+    def read(self) -> float:
+        return self.steady
+
+    def pass_by(self, seconds: float) -> None:
+        self.wall += seconds
+        self.steady += seconds
+
+
+def give_key(directory: Path, name: str = "ada", **bounds: Any) -> str:
+    """Gives a key out; returns its text."""
+    text = make_text()
+    key = Key(name=name, digest=compute_digest(text), created=datetime.now(UTC), **bounds)
+    Register(directory).add(access_identity(text), key)
+    return text
+
+
+def open_authorizer(directory: Path, clocks: Clocks, **more: Any) -> KeyAuthorizer:
+    """Makes the authorizer of one process."""
+    return KeyAuthorizer(directory, read_clock=clocks.read, tell_time=clocks.tell_time, **more)
+
+
+def arrive(text: str) -> Arrival:
+    """Shows a key."""
+    return Arrival(method="POST", path="/v1/responses", headers={}, credential=text)
+
+
+async def enter(authorizer: KeyAuthorizer, text: str) -> Grant:
+    """Shows a key, and is let in."""
+    return await authorizer.authorize(arrive(text))
+
+
+def want(input_tokens: int = 10, output_tokens: int | None = 20, cents: Any = "0.5") -> Demand:
+    """Asks a model for so much."""
+    return Demand(
+        model="gpt-5.5",
+        address=MODEL,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cents=None if cents is None else Decimal(cents),
+    )
+
+
+def use(input_tokens: int = 7, output_tokens: int = 5) -> Usage:
+    """Has used so much."""
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def total(account: Account) -> Spending:
+    """Sums up what was spent, over keys, models and days."""
+    whole = Spending()
+    for each in account.spent.values():
+        whole = add_spending(whole, each)
+    return whole
+
+
+def count_under_way(account: Account) -> int:
+    """Counts requests of processes that live."""
+    return sum(each.perhaps_requests for each in account.under_way.values())
