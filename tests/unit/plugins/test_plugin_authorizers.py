@@ -45,7 +45,7 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[App
     file = tmp_path / "config.toml"
     file.write_text(TABLE)
     monkeypatch.setenv("VIBE_LLMS_CONFIG", str(file))
-    monkeypatch.setenv("VIBE_LLMS_DATA_DIRECTORY", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.syspath_prepend(str(PLUGINS))
     monkeypatch.chdir(tmp_path)
     yield Application.load()

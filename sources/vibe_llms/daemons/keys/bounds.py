@@ -59,8 +59,9 @@ def find_refusal(
     tokens = charge.input_tokens + charge.output_tokens
     return (
         _find_excess(key, tokens)
-        or _find_rate(key, tokens, window, now)
+        # A day is longer than a minute: who has spent his budget need not come back after one.
         or _find_overspending(key, charge, spent, day_left)
+        or _find_rate(key, tokens, window, now)
     )
 
 

@@ -60,6 +60,7 @@ class Journal:
         self._last_number = 0
         self._open_count = 0
         self._is_retired = False
+        self._is_closed = False
         self._owed = b""
 
     @property
@@ -113,19 +114,21 @@ class Journal:
 
     def close(self) -> None:
         """Closes it at once: what has not ended counts as perhaps sent."""
-        self._is_retired = True
-        self._open_count = 0
-        self._close_if_done()
+        if self._is_closed:
+            return
+        if self._owed:
+            with suppress(StoreError):  # one last time
+                self._append(b"")
+        self._is_closed = True
+        self._log.close()
 
     def _close_if_done(self) -> None:
-        if self._is_retired and self._open_count <= 0:
-            if self._owed:  # one last time
-                with suppress(StoreError):
-                    self._append(b"")
-            self._open_count = 1  # is closed once
-            self._log.close()
+        if self._is_retired and self._open_count == 0:
+            self.close()
 
     def _append(self, line: bytes) -> None:
+        if self._is_closed:  # its descriptor may be another file's by now
+            raise StoreError(path=self._log.path, detail=f"{self._log.path} is closed.")
         try:
             self._log.append(self._owed + line if self._owed else line)
         except OSError as error:

@@ -1,0 +1,465 @@
+"""The authorizer that ships: who is let in, what is set aside, and what remains of it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hmac
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from key_holders import (
+    MODEL,
+    NOON,
+    Clocks,
+    arrive,
+    count_under_way,
+    enter,
+    give_key,
+    open_authorizer,
+    total,
+    use,
+    want,
+)
+from vibe_llms.application import Application
+from vibe_llms.daemons.keys.charges import Spending
+from vibe_llms.daemons.keys.ledger import Account, Ledger
+from vibe_llms.daemons.keys.register import Register
+from vibe_llms.daemons.keys.texts import NOBODY, access_identity, compute_digest
+from vibe_llms.exceptions import AccessError, ConfigurationError, ProviderFault, StoreError
+from vibe_llms.logs.disk import Disk
+from vibe_llms.plugins.specification.daemons import Authorizer
+from vibe_llms.testing.contracts import AuthorizerContract
+
+
+def survey(directory: Path) -> Account:
+    """Looks at the account as ``vibe keys usage`` does, from another process."""
+    clocks = Clocks()
+    ledger = Ledger(directory, read_clock=clocks.read, tell_time=clocks.tell_time)
+    with closing(ledger):
+        return ledger.survey()
+
+
+class TestKeys(AuthorizerContract):
+    """It keeps what authorizers promise, as a stranger's does."""
+
+    def produce_authorizer(self, directory: Path) -> Authorizer:
+        self.credential = give_key(directory, "ada", requests_per_minute=100)
+        return open_authorizer(directory, Clocks())
+
+
+async def test_it_ships_behind_the_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application makes it by its name; its keys are where the command line puts them."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    text = give_key(tmp_path / "vibe-llms" / "authorizers" / "keys")
+
+    authorizer = await Application.load().produce_authorizer("keys")
+
+    assert (await authorizer.authorize(arrive(text))).subject == "ada"
+    await authorizer.close()
+
+
+async def test_what_is_used_takes_the_place_of_what_was_set_aside(tmp_path: Path) -> None:
+    """By key, model and day, exactly; what nobody knows stays at its upper bound, and is told."""
+    text = give_key(tmp_path)
+    authorizer = open_authorizer(tmp_path, Clocks())
+    grant = await enter(authorizer, text)
+    cents = Decimal("0.000000000000000000123")
+
+    await (await grant.reserve(want())).settle(use(), cents)
+    await (await grant.reserve(want())).settle(use(), Decimal(1_000_000))
+    await (await grant.reserve(want())).settle(use(), None)
+    await (await grant.reserve(want())).settle(None, None)
+    await (await grant.reserve(want(cents=None))).settle(use(), None)
+    await (await grant.reserve(want())).release()
+    await grant.reserve(want(1, 2, "0.25"))
+    account = survey(tmp_path)
+    await authorizer.close()
+
+    (place,) = account.spent
+    assert (place.key, place.day, place.model) == (access_identity(text), "2026-11-24", MODEL)
+    assert account.spent[place] == Spending(
+        requests=4,
+        input_tokens=28,
+        output_tokens=20,
+        cents=Decimal("1000000.000000000000000000123"),
+        perhaps_requests=1,
+        perhaps_input_tokens=10,
+        perhaps_output_tokens=20,
+        perhaps_cents=Decimal("1.0"),
+        unpriced=1,
+    )
+    assert account.under_way[place] == Spending(
+        perhaps_requests=1,
+        perhaps_input_tokens=1,
+        perhaps_output_tokens=2,
+        perhaps_cents=Decimal("0.25"),
+    )
+
+
+async def test_what_was_under_way_at_the_end_counts_as_perhaps_billed(tmp_path: Path) -> None:
+    """Once, however often it is looked at, and whoever goes on."""
+    text = give_key(tmp_path, cents_per_day=100)
+    authorizer = open_authorizer(tmp_path, Clocks())
+    await (await enter(authorizer, text)).reserve(want())
+    await authorizer.close()
+
+    again = open_authorizer(tmp_path, Clocks())
+    await again.close()
+
+    assert survey(tmp_path) == survey(tmp_path)
+    assert total(survey(tmp_path)) == Spending(
+        perhaps_requests=1,
+        perhaps_input_tokens=10,
+        perhaps_output_tokens=20,
+        perhaps_cents=Decimal("0.5"),
+    )
+    assert list((tmp_path / "journals").iterdir()) == []
+
+
+async def test_what_ends_after_the_end_is_told_to_nobody(tmp_path: Path) -> None:
+    """It counts as perhaps billed by then, and no other file gets its line."""
+    authorizer = open_authorizer(tmp_path, Clocks())
+    reservation = await (await enter(authorizer, give_key(tmp_path))).reserve(want())
+
+    await authorizer.close()
+    with (tmp_path / "other").open("wb") as other:
+        await reservation.settle(use(), Decimal(1))
+        other.flush()
+
+    assert (tmp_path / "other").read_bytes() == b""
+    assert total(survey(tmp_path)).perhaps_requests == 1
+
+
+async def test_a_reservation_ends_once(tmp_path: Path) -> None:
+    """What is told of it later changes nothing."""
+    text = give_key(tmp_path)
+    authorizer = open_authorizer(tmp_path, Clocks())
+    reservation = await (await enter(authorizer, text)).reserve(want())
+
+    await reservation.settle(use(), Decimal(1))
+    await reservation.settle(use(), Decimal(1))
+    await reservation.release()
+    await authorizer.close()
+
+    assert total(survey(tmp_path)).cents == 1
+
+
+async def test_what_is_found_is_compared_through_one_seam(tmp_path: Path) -> None:
+    """In constant time, for keys that nobody gave out, too; what finds a key is public."""
+    text = give_key(tmp_path)
+    seen: list[tuple[str, str]] = []
+
+    def compare(one: str, other: str) -> bool:
+        seen.append((one, other))
+        return hmac.compare_digest(one, other)
+
+    authorizer = open_authorizer(tmp_path, Clocks(), compare=compare)
+    stranger = "vk-00000000" + text[11:]
+    forged = text[:-20] + "0" * 20
+    await authorizer.authorize(arrive(text))
+    for other in (stranger, forged, ""):
+        with pytest.raises(AccessError):
+            await authorizer.authorize(arrive(other))
+    await authorizer.close()
+
+    digest = compute_digest(text)
+    assert seen == [
+        (digest, digest),
+        (compute_digest(stranger), NOBODY),
+        (compute_digest(forged), digest),
+        (compute_digest(""), NOBODY),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: "", "shows no key"),
+        (lambda text: text[:-1], "cut or joined"),
+        (lambda text: text[:-1] + ("0" if text[-1] != "0" else "1"), "mistyped"),
+        (lambda text: "sk-" + text[3:], "begin with vk-"),
+    ],
+)
+async def test_whoever_shows_no_good_key_is_told_why(
+    tmp_path: Path, change: Any, said: str
+) -> None:
+    """Without a word of the key."""
+    text = give_key(tmp_path)
+    authorizer = open_authorizer(tmp_path, Clocks())
+
+    with pytest.raises(AccessError, match=said) as caught:
+        await authorizer.authorize(arrive(change(text)))
+    await authorizer.close()
+
+    assert caught.value.fault is ProviderFault.AUTHENTICATION
+    assert text[12:30] not in str(caught.value)
+
+
+async def test_a_key_ends_at_its_moment(tmp_path: Path) -> None:
+    """And not before."""
+    text = give_key(tmp_path, expires=datetime.fromtimestamp(NOON + 10, UTC))
+    clocks = Clocks()
+    authorizer = open_authorizer(tmp_path, clocks)
+
+    clocks.pass_by(9.99)
+    assert (await enter(authorizer, text)).subject == "ada"
+    clocks.pass_by(0.01)
+    with pytest.raises(AccessError, match="has expired") as caught:
+        await enter(authorizer, text)
+    await authorizer.close()
+
+    assert caught.value.fault is ProviderFault.AUTHENTICATION
+
+
+async def test_a_key_that_is_revoked_is_refused_at_the_next_request(tmp_path: Path) -> None:
+    """And one that is given out is good at once."""
+    text = give_key(tmp_path)
+    authorizer = open_authorizer(tmp_path, Clocks())
+    await enter(authorizer, text)
+
+    Register(tmp_path).revoke("ada")
+    with pytest.raises(AccessError, match="was revoked"):
+        await enter(authorizer, text)
+    other = give_key(tmp_path, "bob")
+
+    assert (await enter(authorizer, other)).subject == "bob"
+    await authorizer.close()
+
+
+async def test_a_file_that_does_not_hold_lets_nobody_in(tmp_path: Path) -> None:
+    """It could say that the key was taken back."""
+    text = give_key(tmp_path)
+    authorizer = open_authorizer(tmp_path, Clocks())
+    await enter(authorizer, text)
+
+    (tmp_path / "keys.toml").write_text("[")
+    with pytest.raises(ConfigurationError):
+        await enter(authorizer, text)
+    await authorizer.close()
+
+
+async def test_a_model_is_for_those_whose_patterns_fit(tmp_path: Path) -> None:
+    """By the name that the client uses."""
+    authorizer = open_authorizer(tmp_path, Clocks())
+    grant = await enter(authorizer, give_key(tmp_path, models=("gpt-4*", "o[13]")))
+
+    assert [grant.admits(name) for name in ("gpt-4o", "o1", "gpt-5.5", "GPT-4o")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+    with pytest.raises(AccessError, match=r"gpt-5\.5") as caught:
+        await grant.reserve(want())
+    await authorizer.close()
+
+    assert caught.value.fault is ProviderFault.PERMISSION
+    assert survey(tmp_path).spent == {}
+
+
+async def test_bounds_hold_over_processes_and_many_at_once(tmp_path: Path) -> None:
+    """Of all that ask at one moment so many are let in as may, wherever they ask."""
+    text = give_key(tmp_path, requests_per_minute=7)
+    clocks = Clocks()
+    processes = [open_authorizer(tmp_path, clocks) for _ in range(3)]
+    grants = [await enter(each, text) for each in processes]
+
+    outcomes = await asyncio.gather(
+        *(grant.reserve(want()) for grant in grants for _ in range(10)), return_exceptions=True
+    )
+
+    refusals = [each for each in outcomes if isinstance(each, AccessError)]
+    assert len(refusals) == 23
+    assert {each.fault for each in refusals} == {ProviderFault.RATE_LIMITED}
+    assert {each.retry_after_seconds for each in refusals} == {60.5}
+    clocks.pass_by(60.5)
+    await grants[0].reserve(want())
+    for each in processes:
+        await each.close()
+
+
+async def test_what_was_not_used_or_not_sent_can_be_used_by_others(tmp_path: Path) -> None:
+    """At once, in another process, too; of tokens and money."""
+    text = give_key(tmp_path, tokens_per_minute=60, cents_per_day=1)
+    clocks = Clocks()
+    first, second = open_authorizer(tmp_path, clocks), open_authorizer(tmp_path, clocks)
+    one, other = await enter(first, text), await enter(second, text)
+    held = [await one.reserve(want()) for _ in range(2)]
+    with pytest.raises(AccessError):
+        await other.reserve(want())
+
+    await held[0].settle(use(), Decimal("0.25"))
+    await held[1].release()
+
+    await other.reserve(want())
+    with pytest.raises(AccessError) as caught:
+        await other.reserve(want())
+    assert caught.value.fault is ProviderFault.QUOTA
+    assert caught.value.retry_after_seconds == 43_200
+    clocks.pass_by(43_200)
+    await other.reserve(want())
+    await first.close()
+    await second.close()
+
+
+async def test_more_than_was_thought_counts_at_once(tmp_path: Path) -> None:
+    """A request that said no bound has written a book, in another process."""
+    text = give_key(tmp_path, tokens_per_minute=100)
+    first, second = open_authorizer(tmp_path, Clocks()), open_authorizer(tmp_path, Clocks())
+    one, other = await enter(first, text), await enter(second, text)
+
+    await (await one.reserve(want(output_tokens=None))).settle(use(5, 90), None)
+
+    with pytest.raises(AccessError) as caught:
+        await other.reserve(want(output_tokens=None))
+    assert caught.value.fault is ProviderFault.RATE_LIMITED
+    await first.close()
+    await second.close()
+
+
+async def test_what_nobody_waits_for_is_given_back(tmp_path: Path) -> None:
+    """A client that leaves while it is let in has had nothing."""
+    text = give_key(tmp_path, requests_per_minute=1)
+    authorizer = open_authorizer(tmp_path, Clocks())
+    grant = await enter(authorizer, text)
+
+    task = asyncio.create_task(grant.reserve(want()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await authorizer.close()  # waits for what is in the transaction
+
+    again = open_authorizer(tmp_path, Clocks())
+    await (await enter(again, text)).reserve(want())
+    await again.close()
+
+
+class FullDisk(Disk):
+    """Has no room, for as long as is said."""
+
+    is_full = False
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        if self.is_full:
+            super().write(descriptor, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(descriptor, data)
+
+
+async def test_a_full_disk_refuses_requests_and_forgets_none(tmp_path: Path) -> None:
+    """What was sent is accounted for as soon as there is room; nothing passes unaccounted."""
+    disk = FullDisk()
+    authorizer = open_authorizer(tmp_path, Clocks(), disk=disk)
+    grant = await enter(authorizer, give_key(tmp_path))
+    held = await grant.reserve(want())
+
+    disk.is_full = True
+    with pytest.raises(StoreError, match="No space left"):
+        await grant.reserve(want())
+    await held.settle(use(), Decimal("0.25"))
+    with pytest.raises(StoreError, match="No space left"):
+        await grant.reserve(want())
+    assert total(survey(tmp_path)) == Spending()
+    disk.is_full = False
+    await (await grant.reserve(want())).release()
+    await authorizer.close()
+
+    assert total(survey(tmp_path)) == Spending(1, 7, 5, Decimal("0.25"))
+
+
+async def test_a_full_disk_refuses_requests_of_keys_with_bounds(tmp_path: Path) -> None:
+    """Where the database can grow no more."""
+    text = give_key(tmp_path, cents_per_day=100)
+    authorizer = open_authorizer(tmp_path, Clocks())
+    grant = await enter(authorizer, text)
+    database = authorizer._ledger._database
+    (pages,) = database.execute("PRAGMA page_count").fetchone()
+    database.execute(f"PRAGMA max_page_count = {pages}")
+
+    outcomes = await asyncio.gather(
+        *(grant.reserve(want()) for _ in range(500)), return_exceptions=True
+    )
+    assert {str(each)[-24:] for each in outcomes} == {" Make room on that disk."}
+    assert count_under_way(survey(tmp_path)) == 0
+    database.execute("PRAGMA max_page_count = 1000000")
+    await grant.reserve(want())
+
+    assert count_under_way(survey(tmp_path)) == 1
+    await authorizer.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("spending.sqlite", b"nonsense " * 500, "not a database"),
+        ("spending.sqlite", None, "no account of what keys spend"),
+        ("journals/a.journal", b"+\t1\tnonsense\n", "at byte 0"),
+        ("journals/a.journal", b"=\t1\t-\n=\t1\t2\t3\tx\n", "at byte 6"),
+        ("journals/a.journal", b"\xff\n", "at byte 0"),
+    ],
+)
+async def test_nonsense_in_a_file_is_told_in_one_line(
+    tmp_path: Path, name: str, content: bytes | None, said: str
+) -> None:
+    """It names the file, and what to do; nobody is let in."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    if content is None:
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("CREATE TABLE songs (title TEXT)")
+    else:
+        path.write_bytes(content)
+
+    with pytest.raises(StoreError, match=said) as caught:
+        open_authorizer(tmp_path, Clocks())
+
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.remedy
+
+
+async def test_a_long_journal_gives_way_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was begun in the former ends there; then it is gone."""
+    monkeypatch.setattr("vibe_llms.daemons.keys.authorizer._JOURNAL_BYTES", 500)
+    monkeypatch.setattr("vibe_llms.daemons.keys.authorizer._FOLDING_SECONDS", 0.001)
+    authorizer = open_authorizer(tmp_path, Clocks())
+    grant = await enter(authorizer, give_key(tmp_path))
+    held = await grant.reserve(want())
+    former = authorizer._journal
+
+    while authorizer._journal is former:
+        await (await grant.reserve(want())).settle(use(), Decimal("0.1"))
+        await asyncio.sleep(0.002)
+    count = total(survey(tmp_path)).requests
+    await held.settle(use(), Decimal("0.1"))
+    names = {former.name, authorizer._journal.name}
+    assert {path.name for path in (tmp_path / "journals").iterdir()} == names
+    account = survey(tmp_path)
+    assert {path.name for path in (tmp_path / "journals").iterdir()} == names - {former.name}
+    await authorizer.close()
+
+    assert total(account).requests == count + 1
+    assert total(account) == total(survey(tmp_path))
+
+
+async def test_a_models_name_cannot_write_lines_of_its_own(tmp_path: Path) -> None:
+    """Clients choose names."""
+    import attrs
+
+    authorizer = open_authorizer(tmp_path, Clocks())
+    grant = await enter(authorizer, give_key(tmp_path))
+    for name in ("a\t1\n=\t1\t-\n", "\udcff", "", "x" * 5000, "\u2028"):
+        demand = attrs.evolve(want(), address=name)
+        await (await grant.reserve(demand)).settle(use(), Decimal(1))
+    await authorizer.close()
+
+    assert total(survey(tmp_path)).requests == 5
+    assert max(len(place.model) for place in survey(tmp_path).spent) == 200
