@@ -24,7 +24,13 @@ from strategies.streams import PROTOCOL as ANOTHER
 from strategies.streams import events as drawn_events
 from streamed_answers import complete, get_response, read_pieces, split, survey_recorded
 from vibe_llms.dialects import chat_completions
-from vibe_llms.dialects.chat_completions import PROTOCOL, Decoder, StreamWriter, nativize_response
+from vibe_llms.dialects.chat_completions import (
+    PROTOCOL,
+    Decoder,
+    StreamWriter,
+    nativize_response,
+    normalize_request,
+)
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -384,3 +390,27 @@ def test_what_was_streamed_otherwise_is_told() -> None:
 
     assert [str(loss.path) for loss in writer.losses] == ["message.content"]
     assert read([body]).text == "It rains"
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        ({"include_usage": False}, {"include_usage": True}),
+        (
+            {"include_obfuscation": False, "include_usage": True},
+            {"include_obfuscation": False, "include_usage": True},
+        ),
+    ],
+)
+def test_how_an_answer_is_to_come_is_no_loss(options: Any, sent: Any) -> None:
+    """Whoever answers is asked for the usage; the writer decides whether the client sees it."""
+    native = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+
+    request = normalize_request({**native, "stream_options": options}).value
+
+    for party in BY_NAME.values():
+        nativize = party.dialect.nativize_request
+        written = nativize(request, party.attributes, party.quirks, streaming=True)
+        assert not [loss for loss in written.losses if "stream" in str(loss)]
+        if party.protocol == PROTOCOL:
+            assert (written.value["stream"], written.value["stream_options"]) == (True, sent)

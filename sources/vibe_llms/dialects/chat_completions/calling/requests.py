@@ -42,14 +42,13 @@ def _complete(
     body: dict[str, Any], kept: dict[str, Any], quirks: Quirks, *, streaming: bool
 ) -> dict[str, Any]:
     """Adds what has no common word, and how the answer shall come."""
-    if not streaming:
-        kept.pop("stream_options", None)  # refused where nothing is streamed
-        return merge(body, without(kept, "stream"))
-    body = merge(body, kept)
-    body["stream"] = True
-    if quirks.stream_options:
+    options = kept.pop("$stream_options", None) or kept.get("stream_options") or {}
+    body = merge(body, without(kept, "stream", "stream_options"))
+    if streaming:
+        body["stream"] = True
+    if streaming and quirks.stream_options:
         # Else the account of what was used is not sent with a stream.
-        body["stream_options"] = {"include_usage": True, **(body.get("stream_options") or {})}
+        body["stream_options"] = {**options, "include_usage": True}
     return body
 
 

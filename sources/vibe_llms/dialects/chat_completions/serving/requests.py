@@ -37,7 +37,10 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """From a control to the fields in which vendors of this dialect take it."""
 
-_OWN: Final = ("messages", "model", "tools", "functions", "response_format", "tool_choice")
+_OWN: Final = (
+    *("messages", "model", "tools", "functions", "response_format", "tool_choice"),
+    *("stream", "stream_options"),  # a matter of how the answer is asked for
+)
 _OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "tool_choice"})
 """Fields of a request which other processors read, whatever a model's data call a control."""
 
@@ -65,7 +68,7 @@ def normalize_request(
         kept["$choice"] = {"said": native["tool_choice"], "meant": choice}
     if choice != "auto" and native.get("tools"):
         kept.pop("function_call", None)
-    kept |= _keep_format(native, schema.value)
+    kept |= _keep_format(native, schema.value) | _keep_options(native)
     model, rest = str(native.get("model") or ""), keep_native(PROTOCOL, kept)
     return compose_request(messages, controls.value, tools, schema, native=rest, model=model)
 
@@ -81,6 +84,13 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
     if not isinstance(inner, Mapping):
         return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
     return {"$wanted": {**wanted, "json_schema": without(inner, "schema")}}
+
+
+def _keep_options(native: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is said of a stream but whether its usage is told: that is always asked for."""
+    options = native.get("stream_options")
+    rest = leave(options, "include_usage") if isinstance(options, Mapping) else {}
+    return {"$stream_options": rest} if rest else {}
 
 
 def normalize_controls(

@@ -43,6 +43,7 @@ _WORDS: Final = {
     StopReason.PAUSED: "length",
 }
 """From a stop reason to this dialect's word; for any other it is ``stop``."""
+_QUIRKS: Final = Quirks(reasoning_field="reasoning_content")
 
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
@@ -78,8 +79,7 @@ def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
             turn.append(Placed(canister, path))
         else:
             ledger.withhold(path, "what a vendor executed itself has no place in this protocol")
-    quirks = Quirks(reasoning_field="reasoning_content")
-    return _AnswerWriter(PartsWriter(UNKNOWN_MODEL, quirks, ledger)).write(turn)
+    return _AnswerWriter(PartsWriter(UNKNOWN_MODEL, _QUIRKS, ledger)).write(turn)
 
 
 class _AnswerWriter(TurnWriter):
