@@ -7,21 +7,33 @@ import logging
 import socket
 import struct
 from collections import deque
+from collections.abc import Callable
 from math import inf
-from typing import Final, cast
-from urllib.parse import unquote_to_bytes
+from typing import TYPE_CHECKING, Final, cast
 
 from vibe_llms.daemons.server.exchange import BUFFER_BYTES, Exchange
 from vibe_llms.daemons.server.heads import CONTINUE, compose_refusal
 from vibe_llms.daemons.server.peers import Peer, describe_peer
-from vibe_llms.daemons.server.requests import Head, RequestReader
+from vibe_llms.daemons.server.requests import (
+    MALFORMED,
+    NOT_IMPLEMENTED,
+    Head,
+    RequestReader,
+)
+from vibe_llms.daemons.server.scopes import compose_scope
 from vibe_llms.daemons.server.service import Service
-from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, ClientGone, Scope
+from vibe_llms.daemons.server.words import ClientGone, Scope
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.server.websocket import WebSocket
 
 _logger = logging.getLogger(__name__)
 
 _WAITING_REQUESTS: Final = 64
 """So many requests may wait on one connection; behind the last of them it is closed."""
+
+_QUEUED_AT_EASE: Final = 8
+"""With more than so many waiting, no more is read."""
 
 _LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 67_108_864
@@ -30,7 +42,6 @@ _LINGER_BYTES: Final = 67_108_864
 To close at once, with something unread, would take the last word back from the client.
 """
 
-_ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
 _VANISH: Final = struct.pack("ii", 1, 0)
 
 
@@ -66,6 +77,8 @@ class Connection(asyncio.Protocol):
         "_reader",
         "_socket",
         "_takers",
+        "_upgrade",
+        "_websocket",
         "is_writing_paused",
         "service",
         "transport",
@@ -85,6 +98,7 @@ class Connection(asyncio.Protocol):
         self._incoming: Exchange | None = None
         self._queue: deque[tuple[Exchange, Scope]] = deque()
         self._takers: list[asyncio.Future[None]] = []
+        self._websocket: WebSocket | None = None
         self._last_word = b""
         self._lingering = _LINGER_BYTES
         self._is_deaf = False
@@ -105,7 +119,7 @@ class Connection(asyncio.Protocol):
         if self._is_surplus:
             self._refuse(503)
         elif self.service.is_ending:
-            self._shut()
+            self.shut()
         else:
             self._input_due = self.service.loop.time() + self.service.settings.head_seconds
 
@@ -116,17 +130,22 @@ class Connection(asyncio.Protocol):
             if self._lingering < 0:
                 self.transport.abort()
             return
+        if self._websocket is not None:
+            self._websocket.feed(data)
+            return
         reader = self._reader
         is_first = reader.is_between and self._current is None
         outcome = reader.feed(data)
-        if outcome:
-            self._refuse(cast(int, outcome))
+        if isinstance(outcome, bytes):
+            self._go_on_as_websocket(outcome)
+        elif outcome:
+            self._refuse(outcome)
         elif is_first and not reader.is_between and self._incoming is None:
             self._input_due = self.service.loop.time() + self.service.settings.head_seconds
 
     def eof_received(self) -> None:
         """Is told that nothing more comes: the client has gone."""
-        if self._current is not None:
+        if self._current is not None or self._websocket is not None:
             # Closing would wait until what was written is taken, by nobody.
             self._leave()
             self.transport.abort()
@@ -144,6 +163,8 @@ class Connection(asyncio.Protocol):
             exchanges.append(self._current)
         for exchange in exchanges:
             exchange.leave()
+        if self._websocket is not None:
+            self._websocket.leave()
         self._release()
 
     def pause_writing(self) -> None:
@@ -170,6 +191,9 @@ class Connection(asyncio.Protocol):
         """Is told of the head of a request."""
         if self._is_deaf:
             return
+        if head.is_upgrade:
+            self._begin_websocket(head)
+            return
         service = self.service
         exchange = Exchange(
             self,
@@ -179,7 +203,7 @@ class Connection(asyncio.Protocol):
             expects_continue=head.expects_continue,
         )
         self._incoming = exchange
-        scope = self._compose_scope(head, exchange)
+        scope = self._compose_scope(head, exchange.watch)
         self._input_due = service.loop.time() + service.settings.body_seconds
         if self._current is None:
             self._start(exchange, scope)
@@ -206,31 +230,38 @@ class Connection(asyncio.Protocol):
         if not exchange.is_kept:
             self._is_deaf = True
 
-    def _compose_scope(self, head: Head, exchange: Exchange) -> Scope:
-        peer = self._peer
-        target = head.target
-        path, _, query = target.partition(b"?")
-        if not path.startswith(b"/"):
-            path = _find_path(path)
-        scope: Scope = {
-            "type": "http",
-            "asgi": _ASGI,
-            "http_version": head.version,
-            "method": head.method,
-            "scheme": peer.scheme,
-            "path": unquote_to_bytes(path).decode("utf-8", "replace")
-            if b"%" in path
-            else path.decode("latin-1"),
-            "raw_path": path,
-            "query_string": query,
-            "root_path": "",
-            "headers": head.headers,
-            "client": peer.client,
-            "server": peer.server,
-            "state": self.service.lifespan.state.copy(),
-            "extensions": {**peer.extensions, DISCONNECT_EXTENSION: exchange.watch},
-        }
-        return scope
+    def _begin_websocket(self, head: Head) -> None:
+        """Looks whether a WebSocket may follow; it does when what follows the request comes."""
+        if self._current is not None:
+            self._upgrade: tuple[WebSocket | None, Scope, int] = (None, {}, MALFORMED)
+            return
+        try:
+            # Few have it installed, and fewer want it.
+            from vibe_llms.daemons.server.websocket import produce_websocket
+        except ImportError:
+            _logger.warning("WebSockets need an extra: pip install 'vibe-llms[serve]'")
+            self._upgrade = (None, {}, NOT_IMPLEMENTED)
+            return
+        made = produce_websocket(self, head)
+        if isinstance(made, int):
+            self._upgrade = (None, {}, made)
+        else:
+            scope = made.compose_scope(self._compose_scope(head, made.watch))
+            self._upgrade = (made, scope, 0)
+
+    def _go_on_as_websocket(self, rest: bytes) -> None:
+        made, scope, status = self._upgrade
+        if made is None:
+            self._refuse(status)
+            return
+        self._websocket = made
+        made.task = self.service.loop.create_task(made.run(scope))
+        self.service.tasks.add(made.task)
+        if rest:
+            made.feed(rest)
+
+    def _compose_scope(self, head: Head, watch: Callable[..., None]) -> Scope:
+        return compose_scope(head, self._peer, self.service.lifespan.state, watch)
 
     def _start(self, exchange: Exchange, scope: Scope) -> None:
         service = self.service
@@ -249,7 +280,11 @@ class Connection(asyncio.Protocol):
         """Reads on, or does not, by how much waits to be taken."""
         incoming = self._incoming
         is_full = incoming is not None and incoming.buffered > BUFFER_BYTES
-        must_pause = is_full or len(self._queue) > 8
+        self.hold(is_full or len(self._queue) > _QUEUED_AT_EASE)
+
+    def hold(self, must_pause: bool) -> None:
+        """Stops reading, or goes on."""
+        incoming = self._incoming
         if must_pause == self._is_reading_paused or self.transport.is_closing():
             return
         self._is_reading_paused = must_pause
@@ -269,7 +304,7 @@ class Connection(asyncio.Protocol):
         exchanges = [self._current, *(exchange for exchange, _ in self._queue)]
         return sum(exchange.buffered for exchange in exchanges if exchange is not None)
 
-    async def wait_until_taken(self, exchange: Exchange) -> None:
+    async def wait_until_taken(self, exchange: Exchange | WebSocket) -> None:
         """Waits as long as the client does not take what is sent. Raises ClientGone."""
         taker = self.service.loop.create_future()
         self._takers.append(taker)
@@ -285,16 +320,16 @@ class Connection(asyncio.Protocol):
             return
         if not exchange.is_kept:
             if exchange.is_received and not self._queue:
-                self._shut()
+                self.shut()
             else:
                 self._close()
         elif self._queue:
             self._start(*self._queue.popleft())
             self.adjust_reading()
         elif self._last_word:
-            self._say_last(self._last_word)
+            self.say_last(self._last_word)
         elif self.service.is_ending:
-            self._shut()
+            self.shut()
         else:
             settings, now = self.service.settings, self.service.loop.time()
             is_between = self._reader.is_between
@@ -308,7 +343,7 @@ class Connection(asyncio.Protocol):
         else:
             exchange.leave()
             self._current = None
-            self._say_last(compose_refusal(status, self.service.date))
+            self.say_last(compose_refusal(status, self.service.date))
 
     def _cut(self, exchange: Exchange) -> None:
         """Lets an answer look cut: what was written goes out, and the end does not."""
@@ -335,11 +370,11 @@ class Connection(asyncio.Protocol):
             self._queue.pop()
             broken.leave()
         if self._current is None:
-            self._say_last(word)
+            self.say_last(word)
         else:
             self._last_word = word
 
-    def _say_last(self, word: bytes) -> None:
+    def say_last(self, word: bytes) -> None:
         if not self.transport.is_closing():
             self.transport.write(word)
             self._close()
@@ -367,7 +402,7 @@ class Connection(asyncio.Protocol):
         if transport.can_write_eof():
             transport.write_eof()
 
-    def _shut(self) -> None:
+    def shut(self) -> None:
         """Closes as soon as what was written is taken, or is not for too long."""
         self._is_deaf = True
         self._input_due = inf
@@ -378,11 +413,13 @@ class Connection(asyncio.Protocol):
         """Ends what has taken longer than it may."""
         if now > self._output_due:
             self.transport.abort()
+        elif self._websocket is not None and not self._is_deaf:
+            self._websocket.look(now)
         elif now > self._answer_due:
             self._overrun()
         elif now > self._input_due:
             if self._is_deaf or (self._reader.is_between and self._current is None):
-                self._shut()
+                self.shut()
             else:
                 self._refuse(408)
 
@@ -399,14 +436,7 @@ class Connection(asyncio.Protocol):
         if at_once:
             self._leave()
             self.transport.abort()
+        elif self._websocket is not None:
+            self._websocket.end()
         elif self._current is None and not self._is_deaf:
-            self._shut()
-
-
-def _find_path(target: bytes) -> bytes:
-    """Returns the path of a target that does not begin with one: ``*``, or a whole URL."""
-    _, mark, rest = target.partition(b"://")
-    if not mark:
-        return target
-    slash = rest.find(b"/")
-    return rest[slash:] if slash >= 0 else b"/"
+            self.shut()

@@ -1,0 +1,53 @@
+"""What ASGI tells an application of a request before its body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from vibe_llms.daemons.server.peers import Peer
+from vibe_llms.daemons.server.requests import Head
+from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, Scope
+
+_ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
+
+
+def compose_scope(
+    head: Head, peer: Peer, state: Mapping[str, Any], watch: Callable[..., None]
+) -> Scope:
+    """Makes the scope of a request.
+
+    Args:
+        state: What the application laid down when it began; the request has a copy.
+        watch: What the extension offers that says when the client has gone.
+    """
+    path, _, query = head.target.partition(b"?")
+    if not path.startswith(b"/"):
+        path = _find_path(path)
+    is_quoted = b"%" in path
+    return {
+        "type": "http",
+        "asgi": _ASGI,
+        "http_version": head.version,
+        "method": head.method,
+        "scheme": peer.scheme,
+        "path": (unquote_to_bytes(path) if is_quoted else path).decode("utf-8", "replace"),
+        "raw_path": path,
+        "query_string": query,
+        "root_path": "",
+        "headers": head.headers,
+        "client": peer.client,
+        "server": peer.server,
+        "state": dict(state),
+        "extensions": {**peer.extensions, DISCONNECT_EXTENSION: watch},
+    }
+
+
+def _find_path(target: bytes) -> bytes:
+    """Returns the path of a target that does not begin with one: ``*``, or a whole URL."""
+    _, mark, rest = target.partition(b"://")
+    if not mark:
+        return target
+    slash = rest.find(b"/")
+    return rest[slash:] if slash >= 0 else b"/"
