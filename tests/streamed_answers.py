@@ -208,7 +208,8 @@ _CITATIONS: Final = st.lists(
 _CONTENTS: Final = st.one_of(
     st.builds(TextualContent, _TEXTS, citations=_CITATIONS, native=_ELSEWHERE),
     st.builds(ReasoningContent, text=_TEXTS, signature=st.none() | _TEXTS, native=_ELSEWHERE),
-    st.builds(ReasoningContent, summary=st.lists(_TEXTS, max_size=2), native=_ELSEWHERE),
+    st.builds(ReasoningContent, summary=st.lists(_TEXTS.filter(bool), max_size=1),
+              native=_ELSEWHERE),
     st.builds(RefusalContent, _TEXTS),
     st.just(_PICTURE),
     st.builds(AudioContent, data=st.just(b"sound"), mime_type=st.just("audio/wav"),
@@ -238,7 +239,10 @@ _SAID: Final = st.builds(
 
 @st.composite
 def answers(draw: st.DrawFn) -> list[StreamEvent]:
-    """Draws the events of an answer of another vendor, of any contents in any order."""
+    """Draws the events of an answer of another vendor, of any contents in any order.
+
+    Where one summary ends and the next begins shows only when all of them are there.
+    """
     said = draw(st.lists(_SAID | _CALLS, min_size=1, max_size=4))
     named = [
         attrs.evolve(each, invocation_id=f"call_{place}") if hasattr(each, "owner") else each

@@ -40,7 +40,7 @@ class SequentialWriter(StreamWriter):
     """Lets the contents of a response pass one by one, in the order in which they began.
 
     A dialect writes what passes. A content that goes on after another has passed goes on as one
-    of its own, as a loss tells.
+    of its own, as a loss tells. Nothing is written before a content begins.
     """
 
     def __init__(
@@ -71,7 +71,6 @@ class SequentialWriter(StreamWriter):
                 self._model = self._model or event.model or ""
             case UsageEvent():
                 self._usage = event.usage
-                return self._ensure_begun()
             case ResponseFinishedEvent(response=Response() as response):
                 return self._ensure_begun() + self._finish(response)
             case ResponseFailedEvent():

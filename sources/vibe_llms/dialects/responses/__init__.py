@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.responses.calling.messages import nativize_canisters
     from vibe_llms.dialects.responses.calling.requests import nativize_request, produce_processors
     from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+    from vibe_llms.dialects.responses.serving.errors import nativize_error
     from vibe_llms.dialects.responses.serving.invocations import (
         normalize_invocables,
         normalize_schema,
@@ -29,13 +30,16 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.responses.serving.messages import normalize_messages
     from vibe_llms.dialects.responses.serving.requests import normalize_controls, normalize_request
     from vibe_llms.dialects.responses.serving.responses import nativize_response
+    from vibe_llms.dialects.responses.serving.streams import StreamWriter
 
 __all__ = [
     "PROTOCOL",
     "Decoder",
     "Quirks",
+    "StreamWriter",
     "nativize_canisters",
     "nativize_controls",
+    "nativize_error",
     "nativize_invocables",
     "nativize_request",
     "nativize_response",

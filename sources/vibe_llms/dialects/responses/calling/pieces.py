@@ -48,8 +48,14 @@ def _split_canisters(canisters: Sequence[AnyCanister]) -> tuple[list[Piece], Nat
     return pieces, native
 
 
-def produce_start(piece: Piece, index: int, group: int) -> ContentStartedEvent:
-    """Returns the event with which a piece begins."""
+def produce_start(
+    piece: Piece, index: int, group: int, around: Native | None = None
+) -> ContentStartedEvent:
+    """Returns the event with which a piece begins.
+
+    Args:
+        around: What the message around it says.
+    """
     if isinstance(piece, InvocationCanister | ResultCanister):
         return ContentStartedEvent(
             index=index,
@@ -59,8 +65,11 @@ def produce_start(piece: Piece, index: int, group: int) -> ContentStartedEvent:
             name=piece.name,
             form=piece.form if isinstance(piece, InvocationCanister) else "json",
             owner=piece.owner,
+            native=piece.native,
         )
-    return ContentStartedEvent(index=index, kind=piece.type, group=group)
+    return ContentStartedEvent(
+        index=index, kind=piece.type, group=group, native=piece.native, group_native=around
+    )
 
 
 def list_channels(piece: Piece) -> list[tuple[Channel, str]]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.dialects.extras import make_native
+from vibe_llms.dialects.extras import leave, make_native
 from vibe_llms.dialects.responses.calling.citations import read_citation
 from vibe_llms.dialects.responses.calling.endings import Outline
 from vibe_llms.dialects.responses.calling.items import read_item
@@ -31,7 +31,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
-from vibe_llms.messages.contents import RefusalContent
+from vibe_llms.messages.contents import Native, RefusalContent
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.values import define
 
@@ -70,6 +70,9 @@ SILENT: Final = frozenset(
 
 NOWHERE: Final = -1
 """The place of items where the vendor does not say it: they come one after the other."""
+
+_GROWING: Final = ("content", "encrypted_content", "role", "status", "summary", "type")
+"""What of an item that comes bit by bit is not what it will be in the end."""
 
 _PART_KINDS: Final[Mapping[str, ContentKind]] = {"output_text": "text", "refusal": "refusal"}
 _WHOLE_ITEMS: Final = frozenset({"reasoning", "invocation"})
@@ -111,6 +114,7 @@ class _Item:
         addresses: From the kind and the vendor's index of a part to its content.
         waiting: Of a call, what came before it was said what is called.
         begun: The item as it began, where it does not come bit by bit.
+        native: What it said as it began and has no common word, where it does.
         summary: The vendor's index of the summary that comes, where several do.
     """
 
@@ -120,6 +124,7 @@ class _Item:
     addresses: dict[tuple[str, int], Growing] = attrs.field(factory=dict)
     waiting: list[str] = attrs.field(factory=list)
     begun: Mapping[str, Any] | None = None
+    native: Native | None = None
     summary: int | None = None
     is_done: bool = False
 
@@ -154,6 +159,8 @@ class ItemsTable:
         """Begins an item, and its content where that is known at once."""
         state = self._open(place, item.get("id"))
         kind = item.get("type")
+        if kind in ("message", "reasoning"):
+            state.native = make_native(PROTOCOL, leave(item, *_GROWING))
         if kind in ("function_call", "custom_tool_call"):
             # Without these nobody could be told which call it is: what comes of it waits.
             if item.get("name") and (item.get("call_id") or item.get("id")):
@@ -165,8 +172,8 @@ class ItemsTable:
             self._begin_call(state, item)
         elif kind not in (None, "message"):
             state.begun = item
-            (piece, *_), _ = read_pieces(item, self._owners)
-            self._start_piece(state, piece)
+            (piece, *_), native = read_pieces(item, self._owners)
+            self._start_piece(state, piece, native)
 
     def _begin_call(self, state: _Item, item: Mapping[str, Any]) -> None:
         invocation = read_item(item, self._owners)[0]
@@ -295,7 +302,7 @@ class ItemsTable:
             if position < len(state.contents):
                 growing = state.contents[position]
             else:
-                growing = self._start_piece(state, piece)
+                growing = self._start_piece(state, piece, native)
             self._reconcile(growing, piece, is_shifted=is_shifted)
             self._note(piece)
             self._events.append(
@@ -328,10 +335,10 @@ class ItemsTable:
         elif isinstance(piece, RefusalContent):
             self.outline.refuses = True
 
-    def _start_piece(self, state: _Item, piece: Piece) -> Growing:
+    def _start_piece(self, state: _Item, piece: Piece, around: Native | None = None) -> Growing:
         growing = Growing(self._take_index())
         state.contents.append(growing)
-        self._events.append(produce_start(piece, growing.index, state.group))
+        self._events.append(produce_start(piece, growing.index, state.group, around))
         return growing
 
     def _reconcile(self, growing: Growing, piece: Piece, *, is_shifted: bool) -> None:
@@ -385,7 +392,12 @@ class ItemsTable:
         if growing is None:
             growing = state.addresses[key] = Growing(self._take_index())
             state.contents.append(growing)
-            start = ContentStartedEvent(index=growing.index, kind=kind, group=state.group)
+            own, around = state.native, None
+            if kind != "reasoning":  # a part of a message, and no item
+                own, around = around, own
+            start = ContentStartedEvent(
+                index=growing.index, kind=kind, group=state.group, native=own, group_native=around
+            )
             self._events.append(start)
         return growing
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
@@ -41,13 +42,41 @@ _STATUSES: Final = {
 """From a stop reason to the status which alone says it; for any other it is ``completed``."""
 
 
+_SILENCE: Final[Mapping[str, Any]] = {
+    "instructions": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+}
+"""Fields that each response has, as they are where the request did not say them."""
+
+_ECHOED: Final = (
+    *_SILENCE,
+    "background",
+    "max_output_tokens",
+    "max_tool_calls",
+    "previous_response_id",
+    "prompt_cache_key",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "temperature",
+    "text",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+    "user",
+)
+
+
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Returns the body of a response, also of one that another vendor gave."""
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)
-    parts = PartsWriter(UNKNOWN_MODEL, Quirks(), ledger)
-    writer = ItemsWriter(parts=parts, is_answer=True)
+    writer = produce_items_writer(ledger)
     writer.write(
         Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
     )
@@ -68,6 +97,17 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     if "status" in extras:
         del native["incomplete_details"]  # the vendor's own stand in the extras as well
     return Translation(merge(native, extras), ledger.losses)
+
+
+def produce_items_writer(ledger: Ledger) -> ItemsWriter:
+    """Returns what writes the items of an answer."""
+    return ItemsWriter(parts=PartsWriter(UNKNOWN_MODEL, Quirks(), ledger), is_answer=True)
+
+
+def echo_request(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a response repeats of a client's request, with what silence there means."""
+    echoed = {name: asked[name] for name in _ECHOED if asked.get(name) is not None}
+    return {**_SILENCE, **echoed}
 
 
 def _compose_status(response: Response, ledger: Ledger) -> dict[str, Any]:

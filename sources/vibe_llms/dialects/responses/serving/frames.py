@@ -1,0 +1,68 @@
+"""The frames of a stream: events with their numbers, most of them about an item that is open."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import AnyContent, Native
+from vibe_llms.values import define
+
+encode: Final = msgspec.json.Encoder().encode
+
+
+@define(eq=False)
+class OpenItem:
+    """An item that has begun.
+
+    Attributes:
+        place: Among the items of the response.
+        identity: Which every event about it says.
+        group: Of the contents of a message; none may join any other item.
+        contents: Of a message, those that are complete, in order.
+        canisters: Of a call that is executed elsewhere, that and what may belong to it.
+        native: What the message says beside its contents.
+        parts: How many parts it has so far.
+    """
+
+    place: int
+    identity: str
+    kind: str
+    group: int | None = None
+    contents: list[AnyContent] = attrs.field(factory=list)
+    canisters: list[AnyCanister] = attrs.field(factory=list)
+    native: Native | None = None
+    parts: int = 0
+
+
+class Frames:
+    """Writes events, and counts them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def take_number(self) -> int:
+        """Returns the number of the next event."""
+        self._count += 1
+        return self._count - 1
+
+    def write(self, kind: str, **fields: Any) -> bytes:
+        """Returns the frame of an event."""
+        data = encode({"type": kind, **fields, "sequence_number": self.take_number()})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+    def tell(self, kind: str, item: OpenItem, **fields: Any) -> bytes:
+        """Returns the frame of an event about an item."""
+        return self.write(kind, item_id=item.identity, output_index=item.place, **fields)
+
+    def compose_head(self, kind: str, item: OpenItem, **place: int) -> bytes:
+        """Returns what stands before the text of each delta of one kind."""
+        fields = {"type": kind, "item_id": item.identity, "output_index": item.place, **place}
+        return b'event: %b\ndata: %b,"delta":' % (kind.encode(), encode(fields)[:-1])
+
+    def write_delta(self, head: bytes, text: str, tail: bytes) -> bytes:
+        """Returns the frame of a delta."""
+        return b"%b%b%b%d}\n\n" % (head, encode(text), tail, self.take_number())

@@ -1,0 +1,164 @@
+"""The items of an answer as they are opened and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.dialects.extras import merge, read_native, without
+from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.responses.serving.frames import Frames, OpenItem
+from vibe_llms.dialects.responses.serving.responses import produce_items_writer
+from vibe_llms.events.stream import ContentStartedEvent, FinishedItem
+from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, InvocationCanister, Origin
+from vibe_llms.messages.contents import (
+    Citation,
+    Native,
+    ReasoningContent,
+    RefusalContent,
+    TextualContent,
+)
+from vibe_llms.messages.identities import produce_identity
+
+_PREFIXES: Final = {"custom_tool_call": "ctc", "function_call": "fc", "message": "msg",
+                    "reasoning": "rs"}  # fmt: skip
+"""What the ids of items begin with, by their types."""
+
+
+_ELSEWHERE: Final = Origin(provider="elsewhere", model="unknown")
+"""Of a call that another vendor's model has made, whichever that is."""
+
+
+class OpenItems:
+    """Opens one item after the other, and closes each with all that it has come to.
+
+    Args:
+        frames: Writes the events.
+        ledger: Takes down what does not go.
+
+    Attributes:
+        item: The open one.
+        written: Those that are complete, as they were written.
+    """
+
+    def __init__(self, frames: Frames, ledger: Ledger) -> None:
+        self._frames = frames
+        self._ledger = ledger
+        self.item: OpenItem | None = None
+        self.written: list[dict[str, Any]] = []
+
+    def close(self) -> bytes:
+        """Returns the frames with which the open item ends, if there is one."""
+        item = self.item
+        if item is None:
+            return b""
+        canisters = item.canisters or [AssistantCanister(item.contents, native=item.native)]
+        written = self.write(canisters, f"items[{item.place}]")
+        return self.end(written[0] if written else {"type": item.kind})
+
+    def write_part(self, canister: AssistantCanister, path: str) -> dict[str, Any] | None:
+        """Returns the part of a message that the one content of a canister is."""
+        parts = produce_items_writer(self._ledger).parts
+        return parts.write_part(canister.content[0], path, canister, "output_text")
+
+    def write(self, canisters: Sequence[AnyCanister], path: str) -> list[dict[str, Any]]:
+        """Returns the items that canisters are."""
+        writer = produce_items_writer(self._ledger)
+        writer.write(Placed(canister, path) for canister in canisters)
+        return [each.item for each in writer.written]
+
+    def write_call(self, call: InvocationCanister, path: str) -> dict[str, Any]:
+        """Returns the item of a call that is ours to execute."""
+        if open_native(call.native) is None:  # and so not what this vendor has said
+            call = attrs.evolve(call, origin=_ELSEWHERE)
+        return self.write([call], path)[0]
+
+    def write_whole(self, canisters: Sequence[AnyCanister], path: str) -> bytes:
+        """Returns the frames of items that come at once."""
+        written = b""
+        for body in self.write(canisters, path):
+            written += self.open(body["type"], body) + self.end(body)
+        return written
+
+    def open(self, kind: str, fields: Mapping[str, Any]) -> bytes:
+        """Returns the frame with which an item begins."""
+        identity = fields.get("id") or f"{_PREFIXES.get(kind, 'item')}_{produce_identity()}"
+        self.item = OpenItem(len(self.written), identity, kind)
+        body = {"type": kind, "id": identity, **without(fields, "id", "type")}
+        return self._frames.write(
+            "response.output_item.added", output_index=self.item.place, item=body
+        )
+
+    def end(self, body: Mapping[str, Any]) -> bytes:
+        """Returns the frame with which the open item ends.
+
+        Args:
+            body: All of it; the id is the one that it has had.
+        """
+        item = self.item
+        assert item is not None
+        self.item = None
+        whole = {**body, "id": item.identity}
+        self.written.append(whole)
+        return self._frames.write("response.output_item.done", output_index=item.place, item=whole)
+
+    def join_message(self, start: ContentStartedEvent) -> bytes:
+        """Opens the message that a content stands in, unless it is open."""
+        item = self.item
+        if item is not None and item.kind == "message" and item.group == start.group:
+            return b""
+        around = {"role": "assistant", "content": [], **(open_native(start.group_native) or {})}
+        written = self.close() + self.open("message", {**around, "status": "in_progress"})
+        assert self.item is not None
+        self.item.group = start.group
+        return written
+
+    def open_part(self, part: Mapping[str, Any]) -> bytes:
+        """Returns the frame with which a part of the open message begins."""
+        assert self.item is not None
+        self.item.parts += 1
+        return self._frames.tell(
+            "response.content_part.added",
+            self.item,
+            content_index=self.item.parts - 1,
+            part=part,
+        )
+
+
+def open_native(native: Native | None) -> dict[str, Any] | None:
+    """Returns what is native to this protocol; None where nothing is."""
+    if native is None or native.protocol != PROTOCOL:
+        return None
+    return merge({}, read_native(native, "content"))
+
+
+def build_item(
+    start: ContentStartedEvent, texts: Mapping[str, list[str]], citations: Sequence[Citation]
+) -> FinishedItem:
+    """Returns what a content is whose end was not waited for; None where nothing tells.
+
+    Args:
+        texts: What has come of it, by channel.
+    """
+    said = {channel: "".join(pieces) for channel, pieces in texts.items()}
+    match start.kind:
+        case "text":
+            return TextualContent(said.get("text", ""), citations=citations)
+        case "refusal":
+            return RefusalContent(said.get("text", ""))
+        case "reasoning":
+            summary = (said["summary"],) if said.get("summary") else ()
+            return ReasoningContent(text=said.get("text", ""), summary=summary)
+        case "invocation":
+            return InvocationCanister(
+                invocation_id=start.invocation_id or "",
+                name=start.name or "",
+                arguments=said.get("arguments", ""),
+                form=start.form,
+                native=start.native,
+            )
+    return None

@@ -1,0 +1,144 @@
+"""An answer piece by piece, as the vendor streams it: items, their parts, and the whole at the end.
+
+A message stays open while what is said belongs to it, and a call that was executed elsewhere until
+what came of it is known: both are one item. An item that ends is written once more as a whole, and
+all items are in the response at the end, under the ids that they have had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.extras import merge, read_native, without
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.openai_serving import compose_openai_error
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.dialects.responses.serving.frames import Frames
+from vibe_llms.dialects.responses.serving.items import OpenItems
+from vibe_llms.dialects.responses.serving.pieces import PiecesWriter
+from vibe_llms.dialects.responses.serving.responses import echo_request, nativize_response
+from vibe_llms.dialects.sequences import SequentialWriter
+from vibe_llms.events.stream import (
+    ContentCitedEvent,
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    NativeEvent,
+    ResponseStartedEvent,
+    StreamEvent,
+)
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.contents import Native
+from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.messages.requests import Response
+
+_ENDINGS: Final = {"completed": "response.completed", "failed": "response.failed"}
+"""From the status of a response to the event that ends it; for any other it is incomplete."""
+
+_CODE: Final = "server_error"
+
+
+class StreamWriter(SequentialWriter):
+    """Writes events as the vendor streams them."""
+
+    def __init__(
+        self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
+    ) -> None:
+        super().__init__(native, model=model, response_id=response_id)
+        self._frames = Frames()
+        ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
+        self._items = OpenItems(self._frames, ledger)
+        self._pieces = PiecesWriter(self._frames, self._items, ledger)
+        self._started: Native | None = None
+        self._base: dict[str, Any] = {}
+
+    def write(self, event: StreamEvent) -> bytes:
+        """Returns the frames that an event comes to; see :class:`.StreamWriter`."""
+        pieces = self._pieces
+        if (
+            event.__class__ is ContentDeltaEvent
+            and event.index == self._live
+            and event.channel == pieces.channel
+        ):
+            return pieces.go_on(event.text)
+        if isinstance(event, NativeEvent):
+            return self._pass_on(event)
+        if isinstance(event, ResponseStartedEvent):
+            self._started = event.native
+        return super().write(event)
+
+    def fail(self, error: ConverseError) -> bytes:
+        """Returns the events that tell of an error: one that is nothing else, and the last one."""
+        told = compose_openai_error(error, asked="input", status=None)
+        begun = self._ensure_begun()
+        code = told.get("code") or _CODE
+        failed = {**self._base, "status": "failed", "error": {**told, "code": code}}
+        return (
+            begun
+            + self._frames.write("error", error=told)
+            + self._frames.write("response.failed", response=failed)
+        )
+
+    def _write_beginning(self) -> bytes:
+        started = self._started
+        is_own = started is not None and started.protocol == PROTOCOL
+        self._response_id = self._response_id or f"resp_{produce_identity()}"
+        self._base = {
+            "id": self._response_id,
+            "object": "response",
+            "created_at": int(access_now().timestamp()),
+            "status": "in_progress",
+            "error": None,
+            "incomplete_details": None,
+            "model": self._model,
+            "output": [],
+            "usage": None,
+            **echo_request(self._asked),
+            **(read_native(started, "response") if started is not None and is_own else {}),
+        }
+        return self._frames.write("response.created", response=self._base) + self._frames.write(
+            "response.in_progress", response=self._base
+        )
+
+    def _begin(self, start: ContentStartedEvent) -> bytes:
+        return self._pieces.begin(start)
+
+    def _continue(self, event: ContentDeltaEvent | ContentCitedEvent) -> bytes:
+        if isinstance(event, ContentCitedEvent):
+            return self._pieces.cite(event.citation)
+        return self._pieces.add(event.channel, event.text) if event.text else b""
+
+    def _end(self, event: ContentFinishedEvent) -> bytes:
+        return self._pieces.end(event)
+
+    def _pass_on(self, event: NativeEvent) -> bytes:
+        """Writes how what a vendor executes itself is getting on, where that vendor is meant."""
+        item = self._items.item
+        if event.native.protocol != PROTOCOL or item is None or event.index != self._live:
+            return b""
+        told = merge({}, read_native(event.native, "event"))
+        if not event.kind.startswith("response.") or "output_index" not in told:
+            return b""
+        fields = without(told, "type", "item_id", "output_index", "sequence_number")
+        return self._frames.tell(event.kind, item, **fields)
+
+    def _finish(self, response: Response) -> bytes:
+        written = self._items.close()
+        translation = nativize_response(response)
+        self.losses[:] = [*translation.losses, *self._divided]
+        body = {**self._base, **translation.value}
+        body |= {"id": self._response_id, "model": self._model}
+        body["output"] = _rename(body["output"], self._items.written)
+        kind = _ENDINGS.get(str(body["status"]), "response.incomplete")
+        return written + self._frames.write(kind, response=body)
+
+
+def _rename(whole: list[dict[str, Any]], streamed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the items of the whole under the ids that they have had."""
+    if [item["type"] for item in whole] != [item["type"] for item in streamed]:
+        return streamed
+    return [
+        {**item, "id": had["id"]} if "id" in had else item
+        for item, had in zip(whole, streamed, strict=True)
+    ]

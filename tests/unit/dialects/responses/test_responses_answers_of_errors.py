@@ -1,0 +1,29 @@
+"""Clients of Responses are told of errors as those of Chat Completions are, but for a name."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from strategies.messages import errors
+from vibe_llms.dialects import responses
+from vibe_llms.dialects.answering import classify
+from vibe_llms.exceptions import ConverseError, RequestError
+
+
+@given(errors)
+def test_an_error_of_any_kind_is_read_as_the_same(error: ConverseError) -> None:
+    """What it means, its status, and when to ask again."""
+    answer = responses.nativize_error(error)
+
+    again = responses.produce_error(
+        answer.body, provider="gateway", status=answer.status, headers=answer.headers
+    )
+
+    assert classify(again) == classify(error)
+
+
+def test_what_is_wrong_with_the_conversation_is_wrong_with_the_input() -> None:
+    """That is what a request calls it."""
+    error = RequestError(path="canisters[1].content[0]", detail="No.")
+
+    assert responses.nativize_error(error).body["error"]["param"] == "input"  # type: ignore[index,call-overload]
