@@ -178,9 +178,9 @@ class HttpCall:
         """Sends a piece of the body; waits while the client does not take what was sent."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def finish(self) -> None:
-        """Ends the body."""
-        await self._send({"type": "http.response.body", "body": b""})
+    async def finish(self, data: bytes = b"") -> None:
+        """Ends the body, with a last piece or none."""
+        await self._send({"type": "http.response.body", "body": data})
 
 
 def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:

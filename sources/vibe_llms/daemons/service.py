@@ -68,6 +68,7 @@ class Service:
         listeners: Hear of each request when it is over.
         start, stop: Are awaited before the first request, and after the last.
         sockets: Answer web sockets, by path.
+        on_reload: Reads again what the daemon was made of.
     """
 
     def __init__(
@@ -79,11 +80,13 @@ class Service:
         start: Callable[[], Awaitable[None]] | None = None,
         stop: Callable[[], Awaitable[None]] | None = None,
         sockets: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] | None = None,
+        on_reload: Callable[[], object] | None = None,
     ) -> None:
         self.limits = limits or ServiceLimits()
         self.routes = tuple(routes)
         self.listeners = list(listeners)
         self._start, self._stop = start, stop
+        self._on_reload = on_reload
         self._sockets = dict(sockets or {})
         self._exact = {
             (route.method, route.pattern): route for route in routes if "{" not in route.pattern
@@ -111,6 +114,14 @@ class Service:
                 await self._live(receive, send)
             case "websocket":
                 await self._converse(scope, receive, send)
+
+    def reload(self) -> None:
+        """Reads again what the daemon was made of, as far as it can; goes on with it in any case.
+
+        For ``on_reload`` of the server, which calls it at a SIGHUP.
+        """
+        if self._on_reload is not None:
+            self._on_reload()
 
     async def start(self) -> None:
         """Makes the daemon ready; the server's lifespan does that."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from vibe_llms.clocks import Clock
@@ -136,13 +136,15 @@ class RateLimiter:
 
     def learn(self, headers: Mapping[str, str]) -> None:
         """Sends nothing more until what the vendor says is used up has been filled up again."""
-        for remaining, reset in _REMAINING:
-            if headers.get(remaining) != "0":
-                continue
-            seconds = read_reset(headers.get(reset, ""))
-            if seconds is not None and seconds <= self._longest:
+        for seconds in survey_resets(headers):
+            if seconds <= self._longest:
                 with self._lock:
                     self._hold(self._clock.read() + seconds)
+
+    @property
+    def hold_seconds(self) -> float:
+        """So long the vendor wants nothing, by what it has said; 0 where it takes requests."""
+        return max(0.0, self._held - self._clock.read()) if self._held else 0.0
 
     def _hold(self, until: float) -> None:
         self._held = max(self._held, until)
@@ -240,6 +242,15 @@ class SettlingSource:
     async def close(self) -> None:
         """Stops what is under way."""
         await self._source.close()
+
+
+def survey_resets(headers: Mapping[str, str]) -> Iterator[float]:
+    """Yields the seconds until each thing that is used up is filled up again."""
+    for remaining, reset in _REMAINING:
+        if headers.get(remaining) == "0":
+            seconds = read_reset(headers.get(reset, ""))
+            if seconds is not None:
+                yield seconds
 
 
 def read_reset(text: str) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
@@ -18,6 +19,7 @@ from vibe_llms.daemons.gateway.faces import (
     responses,
 )
 from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.tables import Tables
 from vibe_llms.daemons.gateway.upstreams import Upstreams
 from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.service import Route, Service, encode, write_plain_error
@@ -32,6 +34,7 @@ def produce_service(
     limits: ServiceLimits | None = None,
     authorizer: Authorizer | None = None,
     listeners: Sequence[Listener] = (),
+    file: Path | None = None,
 ) -> Service:
     """Makes the gateway as an ASGI application: for ``vibe serve``, or for any other host.
 
@@ -41,10 +44,18 @@ def produce_service(
         limits: What is taken on at once.
         authorizer: Says who may ask; by default everybody may.
         listeners: Hear of each request when it is over.
+        file: Has the tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]``
+            hold where no others are given.
+
+    Raises:
+        ConfigurationError: With all that is wrong with the file.
     """
     gateway = Gateway(
         Upstreams(application), limits=application.configuration.limits, authorizer=authorizer
     )
+    tables = None if file is None else Tables(file, application, gateway)
+    if tables is not None:
+        limits = limits or tables.settings.limits
     routes = [route for face in _FACES for route in face.produce_routes(gateway)]
     service: Service
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
@@ -57,7 +68,13 @@ def produce_service(
         produce(pattern="/healthz", handler=_tell_health),
         produce(pattern="/readyz", handler=tell_ready),
     ]
-    service = Service(routes, limits=limits, listeners=listeners, stop=gateway.close)
+    service = Service(
+        routes,
+        limits=limits,
+        listeners=listeners,
+        stop=gateway.close,
+        on_reload=None if tables is None else tables.reload,
+    )
     return service
 
 

@@ -1,0 +1,165 @@
+"""What the end of an attempt means: for the client, for its target, and for who is asked next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.errors import find_fault, read_retry_after
+from vibe_llms.exceptions import (
+    CapabilityError,
+    ContextOverflowError,
+    ControlError,
+    ConverseError,
+    LimitError,
+    ProviderError,
+    ProviderFault,
+    RequestError,
+    Stage,
+    TranslationLossError,
+    TransportError,
+    TransportTimeoutError,
+)
+from vibe_llms.values import frozen
+
+_THEIRS: Final = frozenset(
+    {
+        ProviderFault.AUTHENTICATION,  # of the gateway's key
+        ProviderFault.OVERLOADED,
+        ProviderFault.QUOTA,
+        ProviderFault.SERVER,
+        ProviderFault.TIMEOUT,
+        ProviderFault.UNKNOWN,
+    }
+)
+"""Faults of a target, whatever it is asked: they count for its circuit. What it has not, or does
+not allow, may be what this client alone wants of it."""
+
+_CLIENTS: Final = frozenset({ProviderFault.INVALID_REQUEST, ProviderFault.BLOCKED})
+"""Faults of a request, which it has with whomever it goes to."""
+
+_HASTE: Final = frozenset({ProviderFault.RATE_LIMITED, ProviderFault.OVERLOADED})
+
+_OF_ONE_MODEL: Final = (
+    CapabilityError,
+    ContextOverflowError,
+    ControlError,
+    TranslationLossError,
+)
+"""What is wrong with a request for one model, and may be right for another."""
+
+
+class Refused(Exception):
+    """An upstream has answered with an error, which the client has not been told yet.
+
+    Attributes:
+        status, headers, body: The answer.
+    """
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+@frozen(kw_only=True)
+class Verdict:
+    """What an error means.
+
+    Attributes:
+        passes_on: Another target may do better.
+        has_failed: It counts for the circuit; ``None`` where it says nothing of the target.
+        hold_seconds: So long the target wants no more requests.
+        is_overflow: The input was too long.
+        may_be_billed: The request was sent, and nobody knows what became of it.
+    """
+
+    passes_on: bool
+    has_failed: bool | None
+    hold_seconds: float | None = None
+    is_overflow: bool = False
+    may_be_billed: bool = False
+
+
+def judge(error: ConverseError, *, is_foreign: bool = False) -> Verdict:
+    """Says what an error means that came before the first byte of an answer.
+
+    Args:
+        is_foreign: The request has parts that perhaps another upstream alone understands, so that
+            a refusal may be about these.
+    """
+    fault, _ = classify(error)
+    is_overflow = isinstance(error, ContextOverflowError)
+    is_ours = _is_ours(error)
+    is_clients = fault in _CLIENTS and not isinstance(error, _OF_ONE_MODEL)
+    held = getattr(error, "retry_after_seconds", None) if fault in _HASTE else None
+    return Verdict(
+        passes_on=not is_clients or (is_foreign and not isinstance(error, LimitError)),
+        has_failed=None if is_ours else fault in _THEIRS,
+        hold_seconds=held,
+        is_overflow=is_overflow,
+        may_be_billed=may_be_billed(error),
+    )
+
+
+def _is_ours(error: ConverseError) -> bool:
+    """Tells whether an error was found here, before anything was sent."""
+    return isinstance(error, RequestError | TranslationLossError) and not isinstance(
+        error, ContextOverflowError
+    )
+
+
+def may_be_billed(error: ConverseError) -> bool:
+    """Tells whether a vendor may charge for a request that ended in this error.
+
+    What it has refused with a status it does not charge for, nor what never reached it.
+    """
+    if isinstance(error, TransportTimeoutError):
+        return error.phase != "connect"
+    if isinstance(error, TransportError):
+        return error.stage is not Stage.CONNECT
+    if isinstance(error, ProviderError):
+        return error.status is None or error.status < 400
+    if isinstance(error, LimitError):
+        return error.limit != "request_bytes"
+    return error.stage in (Stage.FRAME, Stage.DECODE)
+
+
+def _unframe(body: bytes) -> bytes:
+    """Returns the data of the first event, where the body is of events."""
+    if body.startswith((b"event", b"data")):
+        for line in body.splitlines():
+            if line.startswith(b"data:"):
+                return line.removeprefix(b"data:")
+    return body
+
+
+def read_refusal(refused: Refused, dialect: Any, provider: str, model: str) -> ConverseError:
+    """Reads what an upstream's error means that speaks the protocol of the face."""
+    try:
+        body: object = msgspec.json.decode(_unframe(refused.body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        body = refused.body.decode("utf-8", "replace")
+    if not isinstance(body, Mapping | str):
+        body = {"error": body}
+    status = refused.status if refused.status >= 400 else None
+    try:
+        error = dialect.produce_error(
+            body, provider=provider, model=model, status=status, headers=refused.headers
+        )
+        assert isinstance(error, ConverseError)
+        return error
+    except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as broken:
+        if isinstance(broken, ConverseError):
+            return broken
+        return ProviderError(
+            provider=provider,
+            fault=find_fault(status),
+            status=status,
+            detail="What it said makes no sense.",
+            retry_after_seconds=read_retry_after(refused.headers),
+        )

@@ -1,0 +1,99 @@
+"""What the gateway's one TOML file says, checked as a whole: all mistakes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import attrs
+
+from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.gateway.routing.settings import ModelSettings
+from vibe_llms.daemons.server.settings import ServerSettings
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.tables.annotations import MappingKind, TableKind
+from vibe_llms.tables.documents import read_document
+from vibe_llms.tables.reading import KeyPath, require
+from vibe_llms.values import frozen
+
+_MODELS = MappingKind(TableKind(ModelSettings))
+
+_Mistake: TypeAlias = tuple[KeyPath, str]
+
+
+@frozen(kw_only=True)
+class GatewaySettings:
+    """The whole file.
+
+    Attributes:
+        server: Where it listens, and what each connection may take.
+        limits: What is taken on at once.
+        authorizer: Who says who may ask; by default everybody may.
+        models: The names that clients may use, and who answers to each; where there are none, any
+            name that the configuration understands.
+    """
+
+    server: ServerSettings = attrs.field(factory=ServerSettings)
+    limits: ServiceLimits = attrs.field(factory=ServiceLimits)
+    authorizer: str | None = None
+    models: Annotated[Mapping[str, ModelSettings], _MODELS] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        require(self, "gateway")
+
+
+def read_settings(path: Path, resolve: Callable[[str], object] | None = None) -> GatewaySettings:
+    """Reads the file of a gateway.
+
+    Args:
+        resolve: Raises ConverseError for an address that leads nowhere, such as
+            :meth:`.Application.resolve_address`.
+
+    Raises:
+        ConfigurationError: With all mistakes in it.
+    """
+    document = read_document(path)
+    reader = document.produce_reader(path.parent)
+    settings = reader.read(GatewaySettings, document.tree)
+    if settings is not None:
+        for place, message in _find_mistakes(settings.models, resolve):
+            reader.report(place, message)
+    reader.finish()
+    assert settings is not None
+    return settings
+
+
+def _find_mistakes(
+    models: Mapping[str, ModelSettings], resolve: Callable[[str], object] | None
+) -> Iterator[_Mistake]:
+    """Yields what does not hold between the tables, or between them and the configuration."""
+    for name, model in models.items():
+        for field in ("targets", "fallback"):
+            for index, target in enumerate(getattr(model, field)):
+                path = ("models", name, field, index)
+                if field == "fallback" and target.model in models:
+                    continue
+                try:
+                    if resolve is not None:
+                        resolve(target.model)
+                except ConverseError as error:
+                    yield path, str(error)
+        if (circle := find_circle(models, name)) is not None:
+            way = " → ".join((*circle, circle[0]))
+            yield ("models", name, "fallback"), f"It leads back to itself: {way}."
+
+
+def find_circle(models: Mapping[str, ModelSettings], name: str) -> tuple[str, ...] | None:
+    """Returns the way on which a model falls back to itself, if there is one."""
+    ways: list[tuple[str, ...]] = [(name,)]
+    seen = {name}
+    while ways:
+        way = ways.pop()
+        for target in models[way[-1]].fallback:
+            if target.model == name:
+                return way
+            if target.model in models and target.model not in seen:
+                seen.add(target.model)
+                ways.append((*way, target.model))
+    return None

@@ -1,0 +1,82 @@
+"""The file of a gateway, in force: read when it starts, and again when it is told to."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
+from vibe_llms.exceptions import ConfigurationError, UnknownNameError
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+    from vibe_llms.daemons.gateway.routing.router import TableRouter
+
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
+
+
+class Tables:
+    """What the file says, and the router that goes by it.
+
+    Args:
+        path: Of the file.
+        application: Has the providers.
+        gateway: Is given the router.
+
+    Attributes:
+        settings: As the file that is in force says.
+
+    Raises:
+        ConfigurationError: With all that is wrong with the file.
+    """
+
+    def __init__(self, path: Path, application: Application, gateway: Gateway) -> None:
+        self._path = path
+        self._application = application
+        self._gateway = gateway
+        self._router: TableRouter | None = None
+        self.settings = self._read()
+        self._apply()
+
+    def reload(self) -> None:
+        """Reads the file again; while it is wrong, what was read before stays in force.
+
+        What was asked before goes on as it began.
+        """
+        try:
+            settings = self._read()
+        except ConfigurationError as error:
+            _LOGGER.error("The file of the gateway is wrong, the one before holds: %s", error)
+            return
+        before, self.settings = self.settings, settings
+        for name in ("server", "limits", "authorizer"):
+            if getattr(before, name) != getattr(settings, name):
+                _LOGGER.warning("What is new in %s of the gateway's file needs a new start", name)
+        self._apply()
+        _LOGGER.info("The file of the gateway was read again")
+
+    def _read(self) -> GatewaySettings:
+        return read_settings(self._path, self.find_provider)
+
+    def find_provider(self, address: str) -> str:
+        """Returns the provider of a model. Raises UnknownNameError."""
+        provider = self._application.resolve_address(address).provider
+        known = tuple(self._application.configuration.providers)
+        if provider not in known:
+            raise UnknownNameError(kind="provider", name=provider, known=known)
+        return provider
+
+    def _apply(self) -> None:
+        models, gateway = self.settings.models, self._gateway
+        if not models:  # one upstream for each name, as without a file
+            gateway.router, gateway.upstreams.models = None, {}
+            return
+        if self._router is None:
+            from vibe_llms.daemons.gateway.routing.router import TableRouter
+
+            self._router = TableRouter(models, self.find_provider)
+        else:
+            self._router.adopt(models)
+        gateway.router, gateway.upstreams.models = self._router, self._router.survey_addresses()
