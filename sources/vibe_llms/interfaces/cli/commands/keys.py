@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -227,7 +228,7 @@ def _describe_spending(
         "id": place.key,
         "model": place.model,
         "is_under_way": not is_over,
-        **spending._asdict(),
+        **{name: f"{n:f}" if "cents" in name else n for name, n in spending._asdict().items()},
     }
 
 
@@ -242,7 +243,7 @@ def _write_usage(rows: list[dict[str, Any]]) -> None:
                 str(each["requests"]),
                 str(each["input_tokens"]),
                 str(each["output_tokens"]),
-                f"{each['cents']:f}",
+                each["cents"],
                 _write_perhaps(each),
             )
             for each in over
@@ -257,9 +258,9 @@ def _write_usage(rows: list[dict[str, Any]]) -> None:
 
 
 def _write_perhaps(row: dict[str, Any]) -> str:
-    if not (row["perhaps_requests"] or row["perhaps_cents"] or row["unpriced"]):
+    if not (row["perhaps_requests"] or Decimal(row["perhaps_cents"]) or row["unpriced"]):
         return ""
-    more = f"+{row['perhaps_requests']}, up to {row['perhaps_cents']:f} cents"
+    more = f"+{row['perhaps_requests']}, up to {row['perhaps_cents']} cents"
     return more + (f", {row['unpriced']} without price" if row["unpriced"] else "")
 
 
@@ -267,5 +268,5 @@ def _note_doubts(rows: list[dict[str, Any]], what: str) -> None:
     count = sum(each["perhaps_requests"] for each in rows)
     if not count:
         return
-    cents = sum(each["perhaps_cents"] for each in rows)
+    cents = sum(Decimal(each["perhaps_cents"]) for each in rows)
     note(f"{count} {'request is' if count == 1 else 'requests are'} {what}; up to {cents:f} cents.")
