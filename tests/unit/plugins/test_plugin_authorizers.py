@@ -20,7 +20,7 @@ TABLE = '[plugins.door]\nmodule = "gate_keeper"\nword = "walnut"\nrequests = 1\n
 
 
 def load_example() -> ModuleType:
-    """Imports the plugin that the authors' page shows."""
+    """Imports a plugin as the authors' page shows one."""
     specification = importlib.util.spec_from_file_location("gate", PLUGINS / "gate_keeper.py")
     assert specification is not None
     assert specification.loader is not None
@@ -30,7 +30,7 @@ def load_example() -> ModuleType:
 
 
 class TestGate(AuthorizerContract):
-    """The plugin of the authors' page keeps what authorizers promise."""
+    """A stranger's plugin keeps what authorizers promise."""
 
     credential = "walnut"
 

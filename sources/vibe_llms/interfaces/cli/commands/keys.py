@@ -9,7 +9,7 @@ import click
 
 from vibe_llms.interfaces.cli.access import load_configuration
 from vibe_llms.interfaces.cli.options import GIVEN_KEY, Command, Group, json_option
-from vibe_llms.interfaces.cli.output import note, write, write_json, write_table
+from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +83,7 @@ def add(
     if as_json:
         write_json({"key": text, **_describe(access_identity(text), key)})
         return
-    write(text)
+    click.echo(text)  # at once, before what is remarked on it
     note(f"The key of {name} is shown this once. Whoever has it can ask in that name.")
 
 
