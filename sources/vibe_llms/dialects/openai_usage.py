@@ -32,9 +32,11 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
     read = hit if read is None else read
     taken = {"read": read, "written": written, "heard": heard or None}
     given = {"thought": thought, "spoken": spoken or None}
-    beside = find_beside(total, (prompt, completion), {**given, **taken})
-    rest, taken = split_count(prompt, taken, beside)
-    said, given = split_count(completion, given, beside)
+    rest, said = prompt, completion
+    if any(taken.values()) or any(given.values()):  # as of few small answers
+        beside = find_beside(total, (prompt, completion), {**given, **taken})
+        rest, taken = split_count(prompt, taken, beside)
+        said, given = split_count(completion, given, beside)
     if thought is None:
         given["thought"] = alone
     return trust(

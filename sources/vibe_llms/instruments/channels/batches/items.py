@@ -38,7 +38,7 @@ class BatchInput:
     id: str | None = None
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, slots=False)
 class BatchItem(Generic[T]):
     """One input of a batch, done or failed.
 

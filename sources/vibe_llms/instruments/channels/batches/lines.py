@@ -164,7 +164,7 @@ def _write_origin(origin: Origin) -> dict[str, str | None]:
         "provider": origin.provider,
         "model": origin.model,
         "response_id": origin.response_id,
-        "stop_reason": origin.stop_reason.value,
+        "stop_reason": origin.stop_reason,  # written by its value
     }
 
 

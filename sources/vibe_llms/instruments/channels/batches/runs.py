@@ -9,8 +9,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import attrs
-
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -33,6 +31,7 @@ from vibe_llms.instruments.channels.batches.items import (
 from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
 from vibe_llms.instruments.channels.batches.work import ModelWork
+from vibe_llms.messages.field_types import renew
 
 T = TypeVar("T")
 
@@ -146,7 +145,7 @@ class BatchRun(Generic[T]):
             seconds = time.perf_counter() - started
             return BatchItem(index=place, id=name, error=ours, seconds=seconds)
         seconds = time.perf_counter() - started
-        return attrs.evolve(item, index=place, id=name, seconds=seconds)
+        return renew(item, index=place, id=name, seconds=seconds)
 
     def _write(self, journal: ItemJournal, item: BatchItem[T], input_digest: str) -> BatchItem[T]:
         try:
