@@ -78,8 +78,11 @@ class AnswerReader:
         self._ends_with_connection = False
         self._fruitless = 0
 
-    def feed(self, data: bytes) -> ConnectionError | None:
-        """Takes what has come; returns what is wrong with it, if something is."""
+    def feed(self, data: bytes | memoryview) -> ConnectionError | None:
+        """Takes what has come; returns what is wrong with it, if something is.
+
+        Whatever is kept of it is a copy, as what follows is read into the same place.
+        """
         if not self.is_ready:
             allowed = HEAD_BYTES - self._fruitless
             self._fruitless += len(data)
@@ -103,7 +106,7 @@ class AnswerReader:
                 return fault or BodyBroken()
         return fault
 
-    def _parse(self, data: bytes) -> ConnectionError | None:
+    def _parse(self, data: bytes | memoryview) -> ConnectionError | None:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:  # upgrades are one, too

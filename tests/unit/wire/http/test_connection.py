@@ -70,6 +70,15 @@ def begin(loop: asyncio.AbstractEventLoop, *, is_bodiless: bool = False) -> Conn
     return connection
 
 
+def receive(connection: Connection, data: bytes) -> None:
+    """Lets bytes come, as an event loop does."""
+    size = len(connection.get_buffer(-1))
+    for start in range(0, len(data), size):
+        piece = data[start : start + size]
+        connection.get_buffer(-1)[: len(piece)] = piece
+        connection.buffer_updated(len(piece))
+
+
 def feed(
     loop: asyncio.AbstractEventLoop, pieces: Sequence[bytes], *, is_bodiless: bool = False
 ) -> Answer:
@@ -78,12 +87,27 @@ def feed(
     body = b""
     for piece in pieces:
         if piece and not connection.transport.is_closing():
-            connection.data_received(piece)
+            receive(connection, piece)
             body += connection.take()
     is_free = connection.is_free
     connection.connection_lost(None)
     fault = None if connection.fault is None else type(connection.fault)
     return Answer(connection.answer.status, connection.answer.headers, body, fault, is_free)
+
+
+def test_what_came_on_one_connection_stays_when_another_is_read(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """All of a thread are read into the same place."""
+    head = b"HTTP/1.1 200 OK\r\nX-Name: %b\r\nContent-Length: 8\r\n\r\n%b"
+    first, second = begin(loop), begin(loop)
+    receive(first, head % (b"one", b"1111"))
+    receive(second, head % (b"two", b"2222"))
+    receive(first, b"3333")
+
+    assert (first.take(), first.answer.headers["x-name"]) == (b"11113333", "one")
+    assert (second.take(), second.answer.headers["x-name"]) == (b"2222", "two")
+    assert first.get_buffer(-1) is second.get_buffer(-1)
 
 
 def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
@@ -209,10 +233,10 @@ def test_what_comes_without_a_request_closes_the_connection(
 ) -> None:
     """As an answer that a server gives before it is asked, for the next who asks."""
     connection = begin(loop)
-    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    receive(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     connection.rest(60)
 
-    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+    receive(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 
     assert connection.is_closing
     connection.connection_lost(None)
@@ -228,7 +252,7 @@ def test_a_connection_that_is_about_to_go_is_not_given_out(
         connection = pool.produce("http://x")
         connection.connection_made(Wire())
         connection.ask(b"GET / HTTP/1.1\r\n\r\n")
-        connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        receive(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         pool.give_back(connection)
         kept.append(connection)
     kept[1].transport.abort()
@@ -290,9 +314,9 @@ def test_what_has_no_end_and_is_no_body_is_not_listened_to_for_ever(
 ) -> None:
     """A header, what describes a chunk, and what follows the last one."""
     connection = begin(loop)
-    connection.data_received(begun)
+    receive(connection, begun)
     for _ in range(HEAD_BYTES // 1_000 + 1):
-        connection.data_received(b"x" * 1_000)
+        receive(connection, b"x" * 1_000)
 
     assert connection.fault is not None
     assert connection.is_closing
@@ -312,14 +336,14 @@ def test_a_server_is_held_back_while_nobody_takes_what_came(
     connection = begin(loop)
     wire = connection.transport
     assert isinstance(wire, Wire)
-    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n")
+    receive(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n")
     for _ in range(3):
-        connection.data_received(bytes(65_536))
+        receive(connection, bytes(65_536))
 
     held = list(wire.deeds)
     taken = connection.take()
     for _ in range(3):
-        connection.data_received(bytes(65_536))
+        receive(connection, bytes(65_536))
 
     assert held == ["pause"]
     assert len(taken) == 3 * 65_536
@@ -343,7 +367,7 @@ def test_a_long_body_waits_for_a_server_that_takes_nothing(
         connection.pause_writing()
 
     assert b"".join(wire.written) == b"head" + body
-    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    receive(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     assert connection.is_free
 
 
@@ -356,7 +380,7 @@ def test_an_answer_before_the_request_was_sent_whole_leaves_the_connection_unusa
     connection.pause_writing()
     connection.ask(b"head", bytes(600_000))
 
-    connection.data_received(b"HTTP/1.1 413 Too long\r\nContent-Length: 2\r\n\r\nno")
+    receive(connection, b"HTTP/1.1 413 Too long\r\nContent-Length: 2\r\n\r\nno")
 
     assert (connection.answer.status, connection.take()) == (413, b"no")
     assert connection.answer.is_complete
