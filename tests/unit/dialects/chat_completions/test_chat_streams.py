@@ -15,11 +15,13 @@ import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.chat import ChatCompletion
 
 from fidelity.conversations import CLOSING, WORK
 from fidelity.meanings import distil
 from fidelity.parties import BY_NAME
 from messages_exchanges import NO_RECORDINGS, RECORDINGS
+from sdk_generation import DATA, NAMES, OBJECTS, generate
 from strategies.streams import PROTOCOL as ANOTHER
 from strategies.streams import events as drawn_events
 from streamed_answers import complete, get_response, read_pieces, split, survey_recorded
@@ -131,6 +133,33 @@ def test_everything_that_a_vendor_says_is_streamed(name: str, answers: dict[str,
     """Citations, pictures, sound, calls of every kind, and what only the vendor understands."""
     party = BY_NAME[name]
     check(decode_whole(party.dialect, answers[name]))
+
+
+def number_choices(body: dict[str, Any]) -> dict[str, Any]:
+    """Numbers the choices of an answer in their order, as the vendor does."""
+    choices = [{**choice, "index": place} for place, choice in enumerate(body["choices"])]
+    return {**body, "choices": choices}
+
+
+@given(
+    generate(
+        ChatCompletion,
+        {
+            "ChatCompletion.model": st.just("m"),
+            "arguments": OBJECTS.map(json.dumps),
+            "data": DATA,
+            "name": NAMES,
+        },
+    ).map(number_choices)
+)
+def test_whatever_openais_types_can_say_is_streamed(body: dict[str, Any]) -> None:
+    """Further choices, calls of either kind, log probabilities, moderation."""
+    try:
+        events = decode_whole(chat_completions, body)
+    except ConverseError:
+        return  # it says nothing
+
+    check(events)
 
 
 @given(drawn_events(), st.integers(0, 99))
@@ -247,6 +276,16 @@ def test_a_stream_looks_like_openais() -> None:
     assert heads[0] == {**heads[0], "id": "r-1", "model": "alias"}
     assert all("usage" not in chunk for chunk in decoded)
     assert [bool(frame) for frame in frames] == [False, True, True, True, False, True]
+
+
+def test_a_response_may_have_a_name_of_ours() -> None:
+    """Under which it is kept, whatever the vendor has called it."""
+    writer = StreamWriter({}, model="m", response_id="chatcmpl-ours")
+
+    body = b"".join(map(writer.write, tell("Hi")))
+
+    ids = {json.loads(block[6:])["id"] for block in body.split(b"\n\n")[:-2]}
+    assert ids == {"chatcmpl-ours"}
 
 
 def test_usage_comes_to_those_who_ask() -> None:
