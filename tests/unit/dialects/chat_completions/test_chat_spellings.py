@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fidelity.meanings import distil
+from vibe_llms.dialects import generate_content as gemini
 from vibe_llms.dialects.chat_completions import (
     PROTOCOL,
     Decoder,
@@ -264,3 +265,33 @@ def test_how_something_was_written_is_no_loss_elsewhere() -> None:
 
     assert not any("native" in loss.path for loss in written.losses)
     assert not any(isinstance(canister, AssistantCanister) for canister in response.canisters)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"n": 1},
+        {"logprobs": False},
+        {"response_format": {"type": "text"}},
+        {"modalities": ["text"]},
+    ],
+)
+def test_a_default_that_is_said_comes_back_and_is_no_loss_elsewhere(said: dict[str, Any]) -> None:
+    """Many clients say each of them."""
+    native = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **said}
+
+    request = normalize_request(native).value
+
+    assert nativize_request(request, ATTRIBUTES, Quirks()).value == native
+    elsewhere = gemini.nativize_request(request, ATTRIBUTES, gemini.Quirks())
+    assert elsewhere.losses == ()
+
+
+def test_what_is_no_default_is_a_loss_elsewhere() -> None:
+    """A second choice, which nobody else gives."""
+    native = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "n": 2}
+
+    request = normalize_request(native).value
+
+    (loss,) = gemini.nativize_request(request, ATTRIBUTES, gemini.Quirks()).losses
+    assert "n: " in loss.reason

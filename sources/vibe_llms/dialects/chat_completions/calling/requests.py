@@ -43,7 +43,8 @@ def _complete(
 ) -> dict[str, Any]:
     """Adds what has no common word, and how the answer shall come."""
     options = kept.pop("$stream_options", None) or kept.get("stream_options") or {}
-    body = merge(body, without(kept, "stream", "stream_options"))
+    said = kept.pop("$said", {})  # which is as if it were not said
+    body = merge({**said, **body}, without(kept, "stream", "stream_options"))
     if streaming:
         body["stream"] = True
     if streaming and quirks.stream_options:

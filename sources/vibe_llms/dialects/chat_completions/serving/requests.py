@@ -41,6 +41,15 @@ _OWN: Final = (
     *("messages", "model", "tools", "functions", "response_format", "tool_choice"),
     *("stream", "stream_options"),  # a matter of how the answer is asked for
 )
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "logit_bias": {},
+    "logprobs": False,
+    "metadata": {},
+    "modalities": ["text"],
+    "n": 1,
+    "response_format": {"type": "text"},
+}
+"""What a client asks that says so: nothing is lost where another protocol cannot say it."""
 _OTHERS: Final = frozenset({"messages", "model", "tools", "response_format", "tool_choice"})
 """Fields of a request which other processors read, whatever a model's data call a control."""
 
@@ -69,6 +78,10 @@ def normalize_request(
     if choice != "auto" and native.get("tools"):
         kept.pop("function_call", None)
     kept |= _keep_format(native, schema.value) | _keep_options(native)
+    if said := {
+        name: kept.pop(name) for name, value in _DEFAULTS.items() if kept.get(name) == value
+    }:
+        kept["$said"] = said
     model, rest = str(native.get("model") or ""), keep_native(PROTOCOL, kept)
     return compose_request(messages, controls.value, tools, schema, native=rest, model=model)
 
