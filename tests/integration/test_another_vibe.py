@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from command_line import VIBE, produce_environment
 from far_sides import FarSide, ask_far
+from vibe_llms.application import Application
+from vibe_llms.daemons.gateway.making import produce_service
+from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.exceptions import TransportError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
 
@@ -79,6 +84,40 @@ def test_a_mistake_costs_one_line_and_the_same_exit_code(tmp_path: Path, far: Fa
 
     assert outcome.stderr == here.stderr
     assert outcome.returncode == here.returncode != 0
+
+
+async def test_both_sides_prove_who_they_are(tmp_path: Path) -> None:
+    """Mutual TLS, by files that both are told of; who has no certificate does not come in."""
+    authority = trustme.CA()
+    files = {name: tmp_path / f"{name}.pem" for name in ("authority", "server", "client")}
+    authority.cert_pem.write_to_path(files["authority"])
+    for name, host in (("server", "localhost"), ("client", "laptop")):
+        issued = authority.issue_cert(host)
+        issued.private_key_and_cert_chain_pem.write_to_path(files[name])
+    service = produce_service(Application.load(command_line={"model": "scripted:echo"}))
+    settings = ServerSettings(
+        port=0, certificate=files["server"], client_authorities=files["authority"]
+    )
+    told = {
+        "certificate_authorities": str(files["authority"]),
+        "client_certificate": str(files["client"]),
+        "client_key": str(files["client"]),
+    }
+    async with Server(service, settings) as server:
+        url = server.urls[0].replace("127.0.0.1", "localhost")
+        with_it = {"base_url": url, **told}
+        application = Application.load(command_line={"providers": {"remote": with_it}})
+        model = await application.access_model("remote")
+        response = await model.converse(Request(canisters=[UserCanister("Hello.")]))
+        await application.close()
+        without = {"base_url": url, "certificate_authorities": told["certificate_authorities"]}
+        application = Application.load(command_line={"providers": {"remote": without}})
+        with pytest.raises(TransportError):
+            await application.access_model("remote")
+        await application.close()
+
+    assert url.startswith("https")
+    assert response.text == "Hello."
 
 
 @pytest.mark.weights
