@@ -25,7 +25,8 @@ def _answers(draw: st.DrawFn) -> Response:
     origin = draw(origins)
     response = draw(responses)
     said = draw(st.lists(_said, min_size=1, max_size=4))
-    metadata = attrs.evolve(response.metadata, origin=origin)
+    summaries = draw(st.lists(origins, max_size=2))
+    metadata = attrs.evolve(response.metadata, origin=origin, summaries=summaries)
     return attrs.evolve(
         response,
         canisters=[attrs.evolve(each, origin=origin, turn_id="turn") for each in said],

@@ -23,7 +23,8 @@ from vibe_llms.exceptions import (
     TransportError,
     UnknownNameError,
 )
-from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.canisters import AssistantCanister, UserCanister
+from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import Capability, Layer
 from vibe_llms.models.tokens import TokenCount
@@ -188,21 +189,45 @@ async def test_a_server_that_is_no_gateway_is_named_as_such(tmp_path: Path) -> N
         await model.converse(HELLO)
 
 
-async def test_wishes_are_granted_where_the_model_is(tmp_path: Path) -> None:
-    """What is lenient, and what shall be dropped from a conversation too long, goes as it is."""
-    far = FarSide({"models": [{"pattern": "echo", "context_window_tokens": 60}]})
-    words = UserCanister("Many words, of which there is no end. " * 40)
-    long = Request(canisters=[words, words, words, UserCanister("Hello.")], window="drop")
+async def test_what_a_model_does_not_take_is_left_out_there(tmp_path: Path) -> None:
+    """Where the request is lenient, it goes as it is, and the loss comes back."""
+    far = FarSide({})
     async with ask_far(tmp_path, far) as world:
         lenient = attrs.evolve(HELLO, controls={"no_such": 1}, lenient=True)
         told = await world.ask(lenient)
         with pytest.raises(RequestError, match="no_such"):
             await world.ask(attrs.evolve(lenient, lenient=False))
-        await world.ask(long)
 
     assert [loss.path for loss in told.losses] == ["controls.no_such"]
+    assert far.asked[-1]["request"]["controls"] == {"no_such": 1}
+
+
+async def test_a_conversation_too_long_is_cut_there(tmp_path: Path) -> None:
+    """Where the window is known best; what was dropped comes back as a loss."""
+    far = FarSide({"models": [{"pattern": "echo", "context_window_tokens": 600}]})
+    words = "Many words, of which there is no end. " * 40
+    turns = [UserCanister(words), AssistantCanister(words)] * 3
+    said = [attrs.evolve(each, id=f"c{place}") for place, each in enumerate(turns)]
+    request = Request(canisters=[*said, UserCanister("Hello.")], window="drop")
+    async with ask_far(tmp_path, far) as world:
+        world.model.check(request)
+        response = await world.ask(request)
+
     asked = far.asked[-1]["request"]
-    assert (asked["window"], len(asked["canisters"])) == ("drop", 4)
+    assert (asked["window"], len(asked["canisters"])) == ("drop", 7)
+    assert [loss.kind for loss in response.losses].count(LossKind.DROPPED)
+    assert response.text == "Hello."
+
+
+async def test_a_control_of_another_kind_than_usual_is_what_it_is_there(tmp_path: Path) -> None:
+    """Nothing of the usual definition is left in it."""
+    control = {"kind": "options", "options": ["cold", "warm"]}
+    far = FarSide({"models": [{"pattern": "echo", "controls": {"temperature": control}}]})
+    async with ask_far(tmp_path, far) as world:
+        near = world.model.descriptor.attributes.access_control("temperature")
+        model = await far.application.access_model("scripted:echo")
+
+    assert near == model.descriptor.attributes.access_control("temperature")
 
 
 def produce_client(directory: Path, **settings: Any) -> GatewayClient:
