@@ -159,6 +159,8 @@ class Ledger:
     ) -> dict[str, Any]:
         """Returns the fields of a native which may go out; else none, as a loss.
 
+        A null notes that something was not said, and so is no loss.
+
         Args:
             path: Of what it is native to.
 
@@ -170,7 +172,8 @@ class Ledger:
         fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
-        names = ", ".join(sorted(unescape(name) for name in fields if not is_mark(name)))
+        told = [name for name, value in fields.items() if value is not None and not is_mark(name)]
+        names = ", ".join(sorted(map(unescape, told)))
         if names:
             self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
         return {}

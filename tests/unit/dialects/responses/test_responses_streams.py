@@ -16,7 +16,7 @@ from fidelity.answers import CLOSING, WORK
 from fidelity.meanings import distil
 from fidelity.parties import PARTIES, Party
 from strategies.messages import errors
-from streamed_answers import answers, complete, split, write_stream
+from streamed_answers import answers, complete, get_response, split, write_stream
 from vibe_llms.dialects import responses
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -215,3 +215,13 @@ def test_the_official_library_raises_an_error_in_the_middle(error: ConverseError
     assert caught.value.code == told["error"]["code"]
     assert last["type"] == "response.failed"
     assert isinstance(last["response"]["error"]["code"], str)
+
+
+def test_answers_of_other_vendors_say_when_they_were_made() -> None:
+    """Clients insist on a number there, in an answer that comes whole, too."""
+    party = next(party for party in PARTIES if party.name == "anthropic")
+    response = get_response(read_answer(party, WORK["anthropic"]))
+
+    body = responses.nativize_response(response).value
+
+    assert body["created_at"] == int(response.canisters[0].timestamp.timestamp())

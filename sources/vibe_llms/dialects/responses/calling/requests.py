@@ -39,10 +39,10 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     native = {name: value for name, value in native.items() if value is not None}
     if not native["input"] and _is_held(native):
         del native["input"]
+    native.pop("stream_options", None)
     if draft.streaming:
-        native["stream"] = True
-    elif native.pop("stream_options", None):
-        draft.ledger.drop("request.native", "stream_options: the answer is not to come bit by bit")
+        options = extras.get("$stream_options") or extras.get("stream_options")
+        native |= {"stream": True, **({"stream_options": options} if options else {})}
     if (
         request.schema is not None
         and _find_format(extras) is None

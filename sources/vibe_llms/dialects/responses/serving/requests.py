@@ -21,8 +21,8 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject, JsonValue
 
-_READ: Final = ("input", "model", "stream", "tools")
-"""Fields that others read; the stream is a matter of how the answer is asked for."""
+_READ: Final = ("input", "model", "stream", "stream_options", "tools")
+"""Fields that others read; a stream is a matter of how the answer is asked for."""
 
 
 @refuse_nonsense("The request", "the Responses protocol")
@@ -63,6 +63,8 @@ def _collect_extras(
         del rest["instructions"]
     # What a client has not said is for the vendor to decide, and not for our defaults.
     extras = {"store": None, "include": None, **leave(rest, *_READ)}
+    if rest.get("stream_options"):
+        extras["$stream_options"] = rest["stream_options"]
     return extras | ({"$choice": choice} if "tool_choice" in extras else {})
 
 

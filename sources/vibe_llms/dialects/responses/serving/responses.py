@@ -89,6 +89,8 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         "output": [each.item for each in writer.written],
         **_compose_status(response, ledger),
     }
+    if origin.protocol != PROTOCOL and response.canisters:  # clients insist on a number
+        native["created_at"] = int(response.canisters[0].timestamp.timestamp())
     if origin.usage is not None:
         names = {"asked": "input_tokens", "answered": "output_tokens"}
         written = nativize_openai_usage(origin.usage, **names)
