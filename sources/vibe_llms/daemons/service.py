@@ -83,17 +83,21 @@ class Service:
         on_reload: Callable[[], object] | None = None,
     ) -> None:
         self.limits = limits or ServiceLimits()
-        self.routes = tuple(routes)
+        self.adopt_routes(routes)
         self.listeners = list(listeners)
         self._start, self._stop = start, stop
         self._on_reload = on_reload
         self._sockets = dict(sockets or {})
+        self._admission = Admission(self.limits)
+        self.is_ready = False
+
+    def adopt_routes(self, routes: Sequence[Route]) -> None:
+        """Answers other kinds of requests from now on."""
+        self.routes = tuple(routes)
         self._exact = {
             (route.method, route.pattern): route for route in routes if "{" not in route.pattern
         }
         self._patterns = [(route, route.compile()) for route in routes if "{" in route.pattern]
-        self._admission = Admission(self.limits)
-        self.is_ready = False
 
     @property
     def busy_count(self) -> int:

@@ -352,7 +352,7 @@ class RemoteModel(ModelBase[JsonObject]):
         vendor = client.vendor
         super().__init__(descriptor, client.processors.tokenizer, vendor.context.limits)
         self.protocol = vendor.dialect.PROTOCOL  # type: ignore[misc]  # it is the vendor's
-        self._client, self.limiter = client, client.limiter
+        self._client = self.client = client
         self._vendor = vendor
         self._processors = keep_written(client.processors)
         # A vendor that composes the body in its own way may look at the words.
@@ -421,7 +421,7 @@ class RemoteModel(ModelBase[JsonObject]):
             ConverseError: It could not be sent.
         """
         path = path or self._vendor.compose_path(self._descriptor, streaming=streaming)
-        return await self._client.carry("POST", path, body, headers, Ticket(self.limiter))
+        return await self._client.carry("POST", path, body, headers, Ticket(self.client.limiter))
 
 
 class _Attempt:

@@ -75,6 +75,8 @@ def produce_service(
         stop=gateway.close,
         on_reload=None if tables is None else tables.reload,
     )
+    if tables is not None:
+        tables.serve(service)
     return service
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
+from vibe_llms.daemons.service import Route, Service
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Tables:
         self._application = application
         self._gateway = gateway
         self._router: TableRouter | None = None
+        self._service: Service | None = None
+        self._routes: tuple[Route, ...] = ()
         self.settings = self._read()
         self._apply()
 
@@ -57,6 +60,11 @@ class Tables:
         self._apply()
         _LOGGER.info("The file of the gateway was read again")
 
+    def serve(self, service: Service) -> None:
+        """Lets a service answer the paths, too, that the file lets be carried."""
+        self._service, self._routes = service, service.routes
+        self._apply()
+
     def _read(self) -> GatewaySettings:
         return read_settings(self._path, self.find_provider)
 
@@ -70,6 +78,8 @@ class Tables:
 
     def _apply(self) -> None:
         models, gateway = self.settings.models, self._gateway
+        if self._service is not None:
+            self._service.adopt_routes((*self._routes, *self._survey_passages()))
         if not models:  # one upstream for each name, as without a file
             gateway.router, gateway.upstreams.models = None, {}
             return
@@ -80,3 +90,22 @@ class Tables:
         else:
             self._router.adopt(models)
         gateway.router, gateway.upstreams.models = self._router, self._router.survey_addresses()
+
+    def _survey_passages(self) -> list[Route]:
+        carried = {
+            path: None
+            for model in self.settings.models.values()
+            for own in (model.carry, *(target.carry or () for target in model.targets))
+            for path in own
+        }
+        if not carried:
+            return []
+        from vibe_llms.daemons.gateway.routing.passing import produce_routes
+
+        known = {(route.method, route.pattern) for route in self._routes}
+        routes = produce_routes(self._gateway, self._access_router, carried)
+        return [route for route in routes if (route.method, route.pattern) not in known]
+
+    def _access_router(self) -> TableRouter:
+        assert self._router is not None
+        return self._router

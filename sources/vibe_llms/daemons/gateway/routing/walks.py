@@ -32,7 +32,8 @@ from vibe_llms.exceptions import (
     TransportTimeoutError,
 )
 from vibe_llms.plugins.specification.daemons import Grant
-from vibe_llms.providers.rates import RateLimiter, survey_resets
+from vibe_llms.providers.rates import survey_resets
+from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.values import define
 
 ATTEMPTS_HEADER: Final = "x-vibe-attempts"
@@ -44,6 +45,10 @@ _Failure: TypeAlias = tuple[ConverseError, Refused | None]
 """What went wrong, and the answer that said it, if one did in the words of the face."""
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
+
+
+def _keep(upstream: Upstream) -> Upstream:
+    return upstream
 
 
 class Listener(Protocol):
@@ -62,6 +67,7 @@ class Walk:
         gateway, call, record, face, asked, grant: Of the request.
         clock: Tells when it is.
         seals: Where parts of requests came from; ``None`` where all targets are of one provider.
+        adapt: Makes of each upstream what is asked.
     """
 
     gateway: Gateway
@@ -72,6 +78,7 @@ class Walk:
     grant: Grant | None
     clock: Clock
     seals: Seals | None
+    adapt: Callable[[Upstream], Upstream] = _keep
     _attempts: list[Attempt] = attrs.field(init=False, factory=list)
     _waits: list[tuple[float, bool]] = attrs.field(init=False, factory=list)
     _last: _Failure | None = attrs.field(init=False, default=None)
@@ -99,9 +106,10 @@ class Walk:
     async def _reach(self, target: Target) -> Upstream | ConverseError:
         placement = target.placement
         try:
-            return await self.gateway.upstreams.reach(
+            upstream = await self.gateway.upstreams.reach(
                 placement.settings.model, strict=placement.strict
             )
+            return self.adapt(upstream)
         except ConverseError as error:
             return error
 
@@ -143,8 +151,8 @@ class Walk:
 
     def _is_let_alone(self, target: Target, upstream: Upstream) -> bool:
         now, address = self.clock.read(), upstream.address
-        limiter: RateLimiter | None = getattr(upstream.model, "limiter", None)  # if over a network
-        told = 0.0 if limiter is None else limiter.hold_seconds
+        client = getattr(upstream.model, "client", None)
+        told = client.limiter.hold_seconds if isinstance(client, RemoteClient) else 0.0
         if held := max(target.find_hold(now), told):
             detail = f"{address} takes no more requests for {held:.3g} seconds."
             self._pass_over(upstream, "rate-limited", detail, held, is_haste=True)

@@ -1,0 +1,177 @@
+"""Other paths of an upstream, carried as they are where a table allows it.
+
+Such as embeddings, images, speech and files: nothing of them is read but which model they name, and
+what they have used where the answer says it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import attrs
+
+from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
+from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
+from vibe_llms.daemons.gateway.routing.targets import Target, plan
+from vibe_llms.daemons.gateway.routing.walks import Walk
+from vibe_llms.daemons.gateway.upstreams import Upstream
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Route
+from vibe_llms.dialects import chat_completions
+from vibe_llms.exceptions import RequestError, Stage, UnknownNameError
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.providers.rates import Ticket
+from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.wire.exchanges import Exchange
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.gateway.routing.router import ModelRoute, TableRouter
+
+MODEL_HEADER: Final = "x-vibe-model"
+"""Says which model's upstream is meant where the request itself names none, as with files."""
+
+_METHODS: Final = ("POST", "GET", "DELETE")
+
+FACE: Final = Face(
+    name="path", dialect=chat_completions, passed=("openai-", "anthropic-", "idempotency-key")
+)
+"""Most of what is carried so is of OpenAI's family, in whose words our own errors are told."""
+
+_FORM_MODEL: Final = re.compile(rb'(name="model"\r\n(?:[^\r]+\r\n)*\r\n)([^\r]*)(?=\r\n)')
+
+
+class Passage:
+    """A model that is asked at a path of its vendor's, as :class:`.CarryingModel` wants it."""
+
+    protocol = FACE.dialect.PROTOCOL
+
+    def __init__(
+        self, client: RemoteClient, descriptor: ModelDescriptor, method: str, path: str
+    ) -> None:
+        self.client = client
+        self.descriptor = descriptor
+        self._method = method
+        self._path = path
+
+    async def carry(
+        self, body: bytes, headers: Mapping[str, str], *, streaming: bool, path: str = ""
+    ) -> Exchange:
+        """Sends a request as it is. Raises ConverseError."""
+        if headers.get("content-type", "").startswith("multipart/"):
+            name = self.descriptor.name.encode()
+            body = _FORM_MODEL.sub(lambda found: found[1] + name, body, count=1)
+        path = shorten(self.client.vendor.settings.base_url, self._path)
+        ticket = Ticket(self.client.limiter)
+        return await self.client.carry(self._method, path, body, headers, ticket)
+
+
+def shorten(base_url: str, path: str) -> str:
+    """Returns a path without what stands at the end of the base URL already, such as ``/v1``."""
+    base = urlsplit(base_url).path.rstrip("/")
+    return path.removeprefix(base) if base and path.startswith(f"{base}/") else path
+
+
+def produce_routes(
+    gateway: Gateway, access_router: Callable[[], TableRouter], patterns: Iterable[str]
+) -> list[Route]:
+    """Returns what answers the paths that some table allows."""
+    return [
+        Route(
+            method=method,
+            pattern=pattern,
+            handler=partial(_answer, gateway, access_router, pattern),
+            write_error=FACE.write_error,
+        )
+        for pattern in patterns
+        for method in _METHODS
+    ]
+
+
+async def _answer(
+    gateway: Gateway,
+    access_router: Callable[[], TableRouter],
+    pattern: str,
+    call: HttpCall,
+    record: CallRecord,
+) -> None:
+    record.face = FACE.name
+    grant = await gateway.authorize(call, record)
+    body = await call.read_body()
+    call.watch_client()
+    router = access_router()
+    asked = _read(call, body)
+    route = _find_route(router.routes, asked.model, pattern)
+    record.model = route.name
+    ensure_admitted(grant, route.name)
+    asked = attrs.evolve(asked, model=route.name)
+    targets = [each for each in plan(route.groups, router.draw) if _allows(each, pattern)]
+    if not asked.is_named_in_body:  # what is kept somewhere is there, and nowhere else
+        targets = [each for group in route.groups for each in group if _allows(each, pattern)][:1]
+    walk = Walk(
+        gateway=gateway,
+        call=call,
+        record=record,
+        face=FACE,
+        asked=asked,
+        grant=grant,
+        clock=router.clock,
+        seals=None,
+        adapt=partial(_adapt, call),
+    )
+    await walk.run(targets)
+
+
+def _read(call: HttpCall, body: bytes) -> Asked:
+    """Reads which model a request names, in whatever way."""
+    named = call.headers.get(MODEL_HEADER, "")
+    if call.headers.get("content-type", "").startswith("multipart/"):
+        found = _FORM_MODEL.search(body)
+        name = found[2].decode("utf-8", "replace") if found else named
+        return Asked(body=body, model=name, streaming=False, is_named_in_body=False)
+    if not body:
+        return Asked(body=body, model=named, streaming=False, is_named_in_body=False)
+    asked = read_asked(FACE, body)
+    if asked.model:
+        return asked
+    return attrs.evolve(asked, model=named, is_named_in_body=False)
+
+
+def _allows(target: Target, pattern: str) -> bool:
+    return pattern in target.placement.carry
+
+
+def _find_route(routes: Mapping[str, ModelRoute], name: str, pattern: str) -> ModelRoute:
+    """Returns the model that is meant. Raises ConverseError where none is, or more than one."""
+    carrying = {
+        route.name: route
+        for route in routes.values()
+        if any(_allows(target, pattern) for group in route.groups for target in group)
+    }
+    if name in carrying:
+        return carrying[name]
+    if name or not carrying:
+        raise UnknownNameError(kind="model", name=name, known=tuple(carrying))
+    if len(carrying) > 1:
+        raise refuse_body(f"Say which model is meant, by the header {MODEL_HEADER}.", "model")
+    return next(iter(carrying.values()))
+
+
+def _adapt(call: HttpCall, upstream: Upstream) -> Upstream:
+    client = getattr(upstream.model, "client", None)
+    if not isinstance(client, RemoteClient):
+        raise RequestError(
+            detail="This model is asked in a way that has no paths.",
+            remedy="Take the path out of carry in its table.",
+            stage=Stage.SEND,
+        )
+    query = {name: text for name, text in call.query.items() if name != "key"}
+    if {".", ".."} & set(call.path.split("/")):  # it would lead elsewhere, with our key
+        raise refuse_body("A path must not lead upwards.")
+    path = quote(call.path) + (f"?{urlencode(query)}" if query else "")
+    model = Passage(client, upstream.model.descriptor, call.method, path)
+    return Upstream(model)  # type: ignore[arg-type]  # nothing else is asked of it

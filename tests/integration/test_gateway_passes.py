@@ -1,0 +1,127 @@
+"""Other paths of an upstream, which a table lets a gateway carry as they are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import openai
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from gateway_files import Routed
+from vibe_llms.testing.simulator import Simulator
+
+TABLES = """
+[models.vectors]
+targets = ["first:embedding-1"]
+carry = ["/v1/embeddings"]
+[models.kept]
+targets = ["first:gpt-5.5"]
+carry = ["/v1/files", "/v1/files/{id}", "/v1/audio/transcriptions"]
+[models.other]
+targets = ["second:gpt-5.5"]
+"""
+
+
+class Vendor:
+    """An upstream that has more paths than one that answers."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str, bytes, str]] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        key = request.headers.get("authorization", "")
+        self.heard.append((request.method, request.path_qs, body, key))
+        if request.path == "/v1/embeddings":
+            vector = {"object": "embedding", "index": 0, "embedding": [0.5]}
+            used = {"prompt_tokens": 7, "total_tokens": 7}
+            return web.json_response(
+                {"object": "list", "data": [vector], "model": "embedding-1", "usage": used}
+            )
+        return web.json_response({"id": "file-1", "object": "file", "text": "heard"})
+
+
+@pytest.fixture
+def vendor() -> Vendor:
+    """The upstream."""
+    return Vendor()
+
+
+@pytest.fixture
+async def routed(tmp_path: Path, vendor: Vendor) -> AsyncIterator[Routed]:
+    """A gateway that does not run yet."""
+    application = web.Application()
+    application.router.add_route("*", "/{rest:.*}", vendor.answer)
+    server = TestServer(application)
+    await server.start_server()
+    first = Simulator()
+    async with Simulator() as second:
+        routed = Routed(tmp_path, first, second, url=str(server.make_url("")).rstrip("/"))
+        yield routed
+    await server.close()
+
+
+def produce_client(routed: Routed) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{routed.address}/v1", api_key="x", max_retries=0)
+
+
+async def test_embeddings_are_carried_with_what_they_used(routed: Routed, vendor: Vendor) -> None:
+    async with routed.run(TABLES), produce_client(routed) as client:
+        answer = await client.embeddings.create(
+            model="vectors", input="A sea.", encoding_format="float"
+        )
+        with pytest.raises(openai.NotFoundError):
+            await client.embeddings.create(model="other", input="A sea.")
+    assert answer.data[0].embedding == [0.5]
+    [(method, path, body, key)] = vendor.heard
+    assert (method, path, key) == ("POST", "/v1/embeddings", "Bearer sk-first")
+    assert b'"embedding-1"' in body
+    [record, _] = routed.records
+    assert record.usage is not None
+    assert record.usage.total_input_tokens == 7
+    assert (record.model, record.address, record.way) == (
+        "vectors",
+        "first:embedding-1",
+        "carry",
+    )
+
+
+async def test_files_go_where_they_are_kept(routed: Routed, vendor: Vendor) -> None:
+    async with routed.run(TABLES), produce_client(routed) as client:
+        made = await client.files.create(file=("a.txt", b"A sea."), purpose="user_data")
+        await client.files.retrieve(made.id)
+        await client.files.delete(made.id)
+        await client.audio.transcriptions.create(model="kept", file=("a.wav", b"RIFF"))
+    assert [(method, path) for method, path, _, _ in vendor.heard] == [
+        ("POST", "/v1/files"),
+        ("GET", "/v1/files/file-1"),
+        ("DELETE", "/v1/files/file-1"),
+        ("POST", "/v1/audio/transcriptions"),
+    ]
+    assert b"A sea." in vendor.heard[0][2]
+    assert b"\r\n\r\ngpt-5.5\r\n" in vendor.heard[3][2]
+
+
+@pytest.mark.parametrize("path", ["/v1/images/generations", "/v1/files/a/b", "/v1/files/%2e%2e"])
+async def test_what_no_table_allows_is_not_there(routed: Routed, vendor: Vendor, path: str) -> None:
+    import yarl
+
+    async with routed.run(TABLES):
+        url = yarl.URL(routed.address + path, encoded=True)
+        async with routed.session.post(url, json={"model": "kept"}) as answer:
+            assert answer.status in (400, 404, 405)
+    assert vendor.heard == []
+
+
+async def test_a_new_file_may_allow_more(routed: Routed, vendor: Vendor) -> None:
+    async with routed.run(TABLES):
+        routed.file.write_text(TABLES.replace('"/v1/files",', '"/v1/files", "/v1/rerank",'))
+        routed.service.reload()
+        async with routed.session.post(f"{routed.address}/v1/rerank", json={"model": "kept"}) as it:
+            assert it.status == 200
+        async with routed.session.get(f"{routed.address}/v1/chat/completions") as it:
+            assert it.status == 405
+    assert [path for _, path, _, _ in vendor.heard] == ["/v1/rerank"]
