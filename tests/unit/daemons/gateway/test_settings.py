@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,12 @@ fallback = ["a", "nobody"]
     told = str(caught.value)
     for part in ("a → b → a", "'there:x'", "'nobody'"):
         assert part in told
+
+
+def test_the_files_of_the_guide_are_right(tmp_path: Path) -> None:
+    guide = Path(__file__).parents[4] / "documentation" / "guides" / "gateway-routing.rst"
+    pattern = r"\.\. code-block:: toml\n   :caption: gateway.toml\n\n((?:   .*\n|\n)+)"
+    texts = re.findall(pattern, guide.read_text(encoding="utf-8"))
+    assert len(texts) == 4
+    for text in texts:
+        assert read_settings(write(tmp_path, text)).models
