@@ -116,6 +116,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self._peer = describe_peer(self.transport)
         self.service.connections.add(self)
+        self.service.coming.discard(self._socket)
         if self._is_surplus:
             self._refuse(503)
         elif self.service.is_ending:

@@ -94,8 +94,10 @@ class Listener:
     def _admit(self, connected: socket.socket) -> None:
         service = self._service
         connected.setblocking(False)
-        surplus = len(service.connections) + len(self._admitting) + 1 - service.settings.connections
+        service.coming.add(connected)
+        surplus = len(service.connections) + len(service.coming) - service.settings.connections
         if surplus > _SURPLUS:
+            service.coming.discard(connected)
             connected.close()
             return
         task = service.loop.create_task(self._connect(connected, is_surplus=surplus > 0))
@@ -114,3 +116,5 @@ class Listener:
             )
         except OSError as error:  # of TLS, too
             _logger.debug("A connection did not come about: %r", error)
+        finally:
+            service.coming.discard(connected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,7 @@ class Service:
         date: The header that says when, as a line.
         is_ending: Nothing new is begun.
         connections: Those that are open.
+        coming: Those that are about to be, in the middle of a handshake of TLS.
         tasks: In which the application runs.
     """
 
@@ -43,6 +45,7 @@ class Service:
         self.date = b""
         self.is_ending = False
         self.connections: set[Connection] = set()
+        self.coming: set[socket.socket] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self._sweep_seconds = min(_SWEEP_SECONDS, _find_shortest(settings) / 8)
         self._timer: asyncio.TimerHandle | None = None
