@@ -16,7 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Final
 
-from vibe_llms.conversations.exchange.pages import STYLE, compose_facts, compose_source
+from vibe_llms.conversations.exchange.pages import (
+    STYLE,
+    compose_facts,
+    compose_page,
+    compose_source,
+)
 from vibe_llms.plain import JsonValue
 from vibe_llms.resources import access_data
 from vibe_llms.values import frozen
@@ -66,12 +71,9 @@ def compose_flow_page(page: FlowPage) -> str:
         "interval_ms": RELOAD_SECONDS * 1000,
     }
     script = read_part("page.js")
-    composed = _PAGE.format(
-        policy=escape(_compose_policy(script)),
-        refresh=_REFRESH if page.is_live else "",
+    body = _BODY.format(
         title=escape(page.title),
         mark=page.mark,
-        style=STYLE + read_part("page.css"),
         facts=compose_facts(page.facts),
         live=_LIVE if page.is_live else "",
         hint=escape(page.hint),
@@ -83,7 +85,13 @@ def compose_flow_page(page: FlowPage) -> str:
         mermaid=_encode_mermaid(),
         script=script,
     )
-    return composed.encode("utf-8", "replace").decode("utf-8")  # a half surrogate has no UTF-8
+    return compose_page(
+        body,
+        title=page.title,
+        policy=_compose_policy(script),
+        style=STYLE + read_part("page.css"),
+        head=_REFRESH if page.is_live else "",
+    )
 
 
 def compose_mark(name: str, words: str) -> str:
@@ -163,19 +171,7 @@ _LIVE: Final = (
     '<button type="button" id="pause" class="script-only">Pause</button></p>'
 )
 
-_PAGE: Final = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="referrer" content="no-referrer">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-{refresh}<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header>
+_BODY: Final = """<header>
 <h1 dir="auto"><span>{title}</span> {mark}</h1>
 <dl>
 {facts}
@@ -201,6 +197,4 @@ _PAGE: Final = """<!DOCTYPE html>
 <script type="application/json" id="data">{data}</script>
 <script type="text/plain" id="packed">{mermaid}</script>
 <script>{script}</script>
-</body>
-</html>
 """

@@ -135,15 +135,29 @@ def export_html(conversation: Exportable, content_store: ContentStore) -> str:
         compose_message(canister, content_store, describe_turn_usage(canisters, index), f"m{index}")
         for index, canister in enumerate(canisters)
     )
-    name = escape(name_conversation(conversation))
-    page = _PAGE.format(
-        policy=escape(_compose_policy()),
-        name=name,
-        style=STYLE,
+    name = name_conversation(conversation)
+    body = _BODY.format(
+        name=escape(name),
         facts=compose_facts(_survey_facts(conversation)),
         messages=messages or "<p>Nothing has been said yet.</p>",
     )
-    return page.encode("utf-8", "replace").decode("utf-8")
+    return compose_page(body, title=name, policy=_compose_policy(), style=STYLE)
+
+
+def compose_page(body: str, *, title: str, policy: str, style: str, head: str = "") -> str:
+    """Writes a page that needs nothing else, to be encoded as UTF-8.
+
+    Args:
+        body: As HTML.
+        title: Plain text.
+        policy: What the browser may do (Content-Security-Policy).
+        style: The style sheet.
+        head: What else stands in its head, as HTML.
+    """
+    page = _PAGE.format(
+        policy=escape(policy), head=head, title=escape(title), style=style, body=body
+    )
+    return page.encode("utf-8", "replace").decode("utf-8")  # a half surrogate has no UTF-8
 
 
 _PAGE = """<!DOCTYPE html>
@@ -154,11 +168,15 @@ _PAGE = """<!DOCTYPE html>
 <meta name="referrer" content="no-referrer">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{name}</title>
+{head}<title>{title}</title>
 <style>{style}</style>
 </head>
 <body>
-<header>
+{body}</body>
+</html>
+"""
+
+_BODY = """<header>
 <h1 dir="auto">{name}</h1>
 <dl>
 {facts}
@@ -167,8 +185,6 @@ _PAGE = """<!DOCTYPE html>
 <main>
 {messages}
 </main>
-</body>
-</html>
 """
 
 
