@@ -87,6 +87,7 @@ def test_a_secret_across_the_boundaries_of_chunks_is_struck_out(
         "AIzaSyA1234567890abcdefghijklmnopqrstu",
         "Bearer abcdefghijklmnop",
         "gsk_abcdefghijklmnopqrstuvwx",
+        "vk-7641n290-14xetnrwzdj599dhpbca6zrdztzt1pkwb3z10d",
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefgh",
     ],
 )
