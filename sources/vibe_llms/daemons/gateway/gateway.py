@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.asgi import HttpCall, read_credential
 from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
+from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import (
     CarryingModel,
@@ -27,17 +27,12 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.daemons import (
     Arrival,
     Authorizer,
-    Demand,
     Grant,
     Reservation,
 )
-from vibe_llms.telemetry.prices import Price, price_usage
 
 if TYPE_CHECKING:
     from vibe_llms.providers.interfaces import ConverserModel
-
-_BYTES_A_TOKEN = 2
-"""An estimate from above: no language that is written has fewer bytes a token for long."""
 
 
 class Router(Protocol):
@@ -126,7 +121,7 @@ class Gateway:
         """Answers with what one upstream says, which is accounted for. Raises ConverseError."""
         record.address = upstream.address
         if grant is not None:
-            reservation = await grant.reserve(_estimate(asked, upstream))
+            reservation = await grant.reserve(estimate(asked, upstream))
             try:
                 await self.attempt(call, record, face, asked, upstream)
             finally:
@@ -236,20 +231,10 @@ def ensure_admitted(grant: Grant | None, name: str) -> None:
         )
 
 
-def _estimate(asked: Asked, upstream: Upstream) -> Demand:
-    return Demand(
-        model=asked.model or upstream.address,
-        address=upstream.address,
-        input_tokens=len(asked.body) // _BYTES_A_TOKEN + 1,
-    )
-
-
 async def _settle(reservation: Reservation, record: CallRecord, upstream: Upstream) -> None:
     """Tells what a request has used; one that an upstream has refused has used nothing."""
     if not record.way or record.status >= 400:
         await reservation.release()
         return
-    descriptor = upstream.model.descriptor
-    price = price_usage(record.usage, provider=descriptor.provider, model=descriptor.name)
-    record.cents = price.amount * Decimal(100) if isinstance(price, Price) else None
+    record.cents = price_in_cents(record.usage, upstream.model.descriptor)
     await reservation.settle(record.usage, record.cents)

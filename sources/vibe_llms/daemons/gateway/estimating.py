@@ -1,0 +1,149 @@
+"""What a request comes to at most, before anything is sent: in tokens, and in money."""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.plugins.specification.daemons import Demand
+from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.gateway.asked import Asked
+    from vibe_llms.daemons.gateway.upstreams import Upstream
+    from vibe_llms.models.descriptors import ModelDescriptor
+
+_BYTES_A_TOKEN: Final = 2
+"""An estimate from above: no language that is written has fewer bytes a token for long."""
+
+_HOUR_SECONDS: Final = 3600
+
+_INPUT: Final = (
+    "input_tokens",
+    "cache_write_tokens",
+    "cache_write_long_tokens",
+    "input_audio_tokens",
+)
+_OUTPUT: Final = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
+
+
+class _Generation(msgspec.Struct):
+    most: Any = msgspec.field(default=None, name="maxOutputTokens")
+    answers: Any = msgspec.field(default=None, name="candidateCount")
+
+
+class _Options(msgspec.Struct):
+    num_predict: Any = None
+
+
+class _Controls(msgspec.Struct):
+    max_tokens: Any = None
+
+
+class _Body(msgspec.Struct):
+    """What requests of the protocols say about the length of their answer, wherever it stands."""
+
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    max_output_tokens: Any = None
+    n: Any = None
+    generation: _Generation | None = msgspec.field(default=None, name="generationConfig")
+    options: _Options | None = None
+    controls: _Controls | None = None
+
+
+_BODY: Final = msgspec.json.Decoder(_Body)
+
+
+def estimate(asked: Asked, upstream: Upstream) -> Demand:
+    """Says what a request would use at most, as far as that is known."""
+    descriptor = upstream.model.descriptor
+    input_tokens = len(asked.body) // _BYTES_A_TOKEN + 1
+    output_tokens, answers = _read_bound(asked.body)
+    if output_tokens is not None:
+        output_tokens *= answers
+    most = output_tokens
+    if most is None:
+        limit = descriptor.attributes.access_value("output_limit_tokens")
+        most = limit * answers if isinstance(limit, int) else None
+    return Demand(
+        model=asked.model or upstream.address,
+        address=upstream.address,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cents=_price_at_most(descriptor, input_tokens, most),
+    )
+
+
+def price_in_cents(usage: Usage | None, descriptor: ModelDescriptor) -> Decimal | None:
+    """Says what a request has cost; ``None`` where nobody knows. Our own machines send no bill."""
+    if descriptor.provider in OWN_MACHINES:
+        return Decimal(0)
+    price = price_usage(usage, provider=descriptor.provider, model=descriptor.name)
+    return price.amount * 100 if isinstance(price, Price) else None
+
+
+def _read_bound(body: bytes) -> tuple[int | None, int]:
+    """Returns how many tokens an answer may have, ``None`` for any number, and how many answers."""
+    try:
+        read = _BODY.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None, 1  # nobody answers that
+    generation = read.generation or _Generation()
+    bounds = (
+        read.max_tokens,
+        read.max_completion_tokens,
+        read.max_output_tokens,
+        generation.most,
+        read.options and read.options.num_predict,
+        read.controls and read.controls.max_tokens,
+    )
+    found = [each for each in map(_read_count, bounds) if each is not None]
+    answers = _read_count(read.n) or _read_count(generation.answers) or 1
+    return max(found, default=None), answers
+
+
+def _read_count(value: object) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_count and isinstance(value, int) else None
+
+
+def _price_at_most(
+    descriptor: ModelDescriptor, input_tokens: int, output_tokens: int | None
+) -> Decimal | None:
+    if descriptor.provider in OWN_MACHINES:
+        return Decimal(0)
+    if output_tokens is None:
+        return None
+    # A longer request is never cheaper by the token, and prices change by the day.
+    size = 1 << input_tokens.bit_length()
+    hour = int(time.time() // _HOUR_SECONDS)
+    rates = _find_rates(descriptor.provider, descriptor.name, size, hour)
+    return None if rates is None else rates[0] * input_tokens + rates[1] * output_tokens
+
+
+@lru_cache(1024)
+def _find_rates(
+    provider: str, model: str, input_tokens: int, hour: int
+) -> tuple[Decimal, Decimal] | None:
+    """Returns the cents of a token of input and of output in the dearest way that there is."""
+
+    def price(bucket: str, *, tokens: int, **more: int) -> Decimal | None:
+        usage = Usage(**{bucket: tokens}, **more)  # type: ignore[arg-type]  # all are counts
+        found = price_usage(usage, provider=provider, model=model)
+        priced = found.buckets if isinstance(found, Price) else ()
+        amounts = [each.amount / each.tokens for each in priced if each.bucket == bucket]
+        return amounts[0] * 100 if amounts else None
+
+    inputs = [price(bucket, tokens=input_tokens) for bucket in _INPUT]
+    outputs = [price(bucket, tokens=1, input_tokens=input_tokens) for bucket in _OUTPUT]
+    known_inputs = [each for each in inputs if each is not None]
+    known_outputs = [each for each in outputs if each is not None]
+    if inputs[0] is None or outputs[0] is None:
+        return None
+    return max(known_inputs), max(known_outputs)

@@ -1,0 +1,125 @@
+"""A gateway that asks for keys: official clients hear why they are refused, and all is counted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import attrs
+import openai
+import pytest
+
+from gateways import produce_application, serve_gateway
+from key_holders import Clocks, enter, give_key, open_authorizer, total, use, want
+from vibe_llms.daemons.keys.ledger import Account
+from vibe_llms.testing.simulator import Say, Simulator
+
+GPT = "openai_conversations:gpt-5.5"
+CLAUDE = "anthropic:claude-sonnet-4-5"
+
+
+@attrs.define(eq=False)
+class Door:
+    """A gateway before a simulator, which asks for keys."""
+
+    address: str
+    simulator: Simulator
+    folder: Path
+    authorizer: Any
+
+    async def ask(self, key: str, model: str = GPT, **more: Any) -> str:
+        """Asks in OpenAI's protocol."""
+        self.simulator.enqueue(Say("The North Sea."))
+        client = openai.AsyncOpenAI(base_url=f"{self.address}/v1", api_key=key, max_retries=0)
+        async with client:
+            answer = await client.chat.completions.create(
+                model=model, messages=[{"role": "user", "content": "Name a sea."}], **more
+            )
+        return answer.choices[0].message.content or ""
+
+    def survey(self) -> Account:
+        """Says what was spent."""
+        account: Account = self.authorizer._ledger.survey()
+        return account
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[Door]:
+    """One whose authorizer is the one that ships."""
+    keys = tmp_path / "keys"
+    authorizer = open_authorizer(keys, Clocks())
+    async with Simulator() as simulator:
+        application = produce_application(tmp_path, simulator.url)
+        async with serve_gateway(application, authorizer=authorizer) as address:
+            yield Door(address, simulator, keys, authorizer)
+
+
+async def test_nobody_is_answered_without_a_key(door: Door) -> None:
+    """401, as of the vendor, and nothing is sent."""
+    give_key(door.folder)
+
+    with pytest.raises(openai.AuthenticationError) as caught:
+        await door.ask("vk-nobody")
+    async with anthropic.AsyncAnthropic(base_url=door.address, api_key="vk-x") as client:
+        with pytest.raises(anthropic.AuthenticationError):
+            await client.messages.create(
+                model=CLAUDE, max_tokens=9, messages=[{"role": "user", "content": "Name a sea."}]
+            )
+
+    assert "cut or joined" in str(caught.value)
+    assert door.simulator.requests == []
+
+
+@pytest.mark.parametrize("options", [{}, {"max_completion_tokens": 200}])
+async def test_what_is_asked_is_counted_with_its_price(door: Door, options: dict[str, Any]) -> None:
+    """Whether the request says how long its answer may be or not."""
+    key = give_key(door.folder, cents_per_day=1000)
+
+    answer = await door.ask(key, **options)
+
+    ((place, spent),) = door.survey().spent.items()
+    assert answer == "The North Sea."
+    assert place.model == GPT
+    assert (spent.requests, spent.perhaps_requests, spent.unpriced) == (1, 0, 0)
+    assert spent.output_tokens > 0
+    assert Decimal(0) < spent.cents < 1
+    assert door.survey().under_way == {}
+
+
+async def test_a_budget_that_is_reached_is_a_clear_429(door: Door) -> None:
+    """In the shape of each face, with when to come again, and before anything is sent."""
+    key = give_key(door.folder, cents_per_day=1)
+    grant = await enter(door.authorizer, key)
+    await (await grant.reserve(want(cents="0.9"))).settle(use(), Decimal("0.875"))
+
+    with pytest.raises(openai.RateLimitError) as caught:
+        await door.ask(key, max_completion_tokens=300)
+    async with anthropic.AsyncAnthropic(
+        base_url=door.address, api_key=key, max_retries=0
+    ) as client:
+        with pytest.raises(anthropic.RateLimitError) as other:
+            await client.messages.create(
+                model=CLAUDE, max_tokens=600, messages=[{"role": "user", "content": "Name a sea."}]
+            )
+
+    assert "0.875 of its 1 cents" in str(caught.value)
+    assert caught.value.response.headers["retry-after"] == "43200"
+    assert other.value.response.headers["retry-after"] == "43200"
+    assert door.simulator.requests == []
+
+
+async def test_a_rate_and_a_model_that_is_not_for_it(door: Door) -> None:
+    """429 with the seconds to wait, and 403."""
+    key = give_key(door.folder, requests_per_minute=1, models=("openai*",))
+    await door.ask(key)
+
+    with pytest.raises(openai.RateLimitError) as caught:
+        await door.ask(key)
+    with pytest.raises(openai.PermissionDeniedError):
+        await door.ask(key, model=CLAUDE)
+
+    assert 60 <= int(caught.value.response.headers["retry-after"]) <= 61
+    assert total(door.survey()).requests == 1

@@ -1,0 +1,107 @@
+"""What a request comes to at most is read from it, whatever its protocol, and never too low."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, cast
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.daemons.gateway.asked import Asked
+from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
+from vibe_llms.daemons.gateway.upstreams import Upstream
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.models.catalogue import Catalogue
+from vibe_llms.models.descriptors import ModelDescriptor
+
+
+@attrs.frozen
+class Answerer:
+    """A model that nobody asks."""
+
+    descriptor: ModelDescriptor
+
+
+def produce_upstream(provider: str = "openai_responses", model: str = "gpt-5.5") -> Upstream:
+    attributes = Catalogue(providers=(provider,)).access_integrator(provider).integrate(model)
+    descriptor = ModelDescriptor(provider=provider, name=model, attributes=attributes)
+    return Upstream(cast(Any, Answerer(descriptor)))
+
+
+def ask(body: Any) -> Asked:
+    return Asked(body=json.dumps(body).encode(), model="any", streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens"),
+    [
+        ({}, None),
+        ({"max_tokens": 7}, 7),
+        ({"max_completion_tokens": 8, "max_tokens": 7}, 8),
+        ({"max_completion_tokens": 8, "n": 3}, 24),
+        ({"max_output_tokens": 9}, 9),
+        ({"generationConfig": {"maxOutputTokens": 10}}, 10),
+        ({"generationConfig": {"maxOutputTokens": 10, "candidateCount": 2}}, 20),
+        ({"options": {"num_predict": 11}}, 11),
+        ({"options": {"num_predict": -1}}, None),
+        ({"controls": {"max_tokens": 12}}, 12),
+        ({"max_tokens": "many"}, None),
+        ({"max_tokens": True}, None),
+        ({"options": 3}, None),
+        ([], None),
+    ],
+)
+def test_the_bound_of_an_answer_is_read_wherever_it_stands(body: Any, tokens: int | None) -> None:
+    """Of each protocol; what makes no sense is for whoever answers."""
+    assert estimate(ask(body), produce_upstream()).output_tokens == tokens
+
+
+@given(
+    text=st.text(min_size=1, max_size=300),
+    input_tokens=st.integers(0, 100),
+    cached=st.integers(0, 100),
+    output=st.integers(0, 500),
+)
+def test_what_is_used_within_the_bounds_never_costs_more(
+    text: str, input_tokens: int, cached: int, output: int
+) -> None:
+    """However the vendor divides it: cached tokens are dearer to write than plain ones."""
+    upstream = produce_upstream("anthropic", "claude-sonnet-4-5")
+    demand = estimate(ask({"max_tokens": 500, "messages": [text]}), upstream)
+    plain = min(input_tokens, demand.input_tokens)
+    usage = Usage(
+        input_tokens=plain,
+        cache_write_long_tokens=min(cached, demand.input_tokens - plain),
+        output_tokens=output,
+    )
+
+    cost = price_in_cents(usage, upstream.model.descriptor)
+
+    assert demand.cents is not None
+    assert cost is not None
+    assert cost <= demand.cents
+
+
+def test_without_a_bound_the_models_own_holds() -> None:
+    """As far as it is known."""
+    bounded = estimate(ask({"max_tokens": 128_000}), produce_upstream()).cents
+    unbounded = estimate(ask({"max_tokenz": 128_000}), produce_upstream())
+
+    assert (unbounded.output_tokens, unbounded.cents) == (None, bounded)
+
+
+def test_our_own_machines_cost_nothing_and_others_what_is_known() -> None:
+    """What nobody knows is not nothing."""
+    own, strange = produce_upstream("scripted", "echo"), produce_upstream("openai", "unheard-of")
+
+    assert estimate(ask({}), own).cents == 0
+    assert price_in_cents(None, own.model.descriptor) == 0
+    assert estimate(ask({"max_tokens": 1}), strange).cents is None
+    usage = Usage(input_tokens=1, output_tokens=1)
+    assert price_in_cents(usage, strange.model.descriptor) is None
+    priced = price_in_cents(usage, produce_upstream().model.descriptor)
+    assert isinstance(priced, Decimal)
