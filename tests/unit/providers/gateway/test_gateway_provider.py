@@ -221,13 +221,13 @@ async def test_a_conversation_too_long_is_cut_there(tmp_path: Path) -> None:
 
 async def test_a_control_of_another_kind_than_usual_is_what_it_is_there(tmp_path: Path) -> None:
     """Nothing of the usual definition is left in it."""
-    control = {"kind": "options", "options": ["cold", "warm"]}
-    far = FarSide({"models": [{"pattern": "echo", "controls": {"temperature": control}}]})
+    control = {"kind": "interval", "minimum": 1, "maximum": 9}
+    far = FarSide({"models": [{"pattern": "echo", "controls": {"verbosity": control}}]})
     async with ask_far(tmp_path, far) as world:
-        near = world.model.descriptor.attributes.access_control("temperature")
+        near = world.model.descriptor.attributes.access_control("verbosity")
         model = await far.application.access_model("scripted:echo")
 
-    assert near == model.descriptor.attributes.access_control("temperature")
+    assert near == model.descriptor.attributes.access_control("verbosity")
 
 
 def produce_client(directory: Path, **settings: Any) -> GatewayClient:
