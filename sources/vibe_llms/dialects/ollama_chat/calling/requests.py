@@ -28,7 +28,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
 
 def _add_extras(body: dict[str, Any], extras: dict[str, Any]) -> None:
     """Adds what has no common word; where it only refines a common one, that one must hold."""
-    if extras.get("think") is True and body.get("think") == UNSAID_LEVEL:
+    if extras.pop("$think", extras.get("think")) is True and body.get("think") == UNSAID_LEVEL:
         body["think"] = True
     options = extras.pop("options", None)
     if isinstance(options, Mapping):

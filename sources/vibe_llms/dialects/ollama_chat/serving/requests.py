@@ -84,8 +84,10 @@ def split_controls(
         effort = _normalize_think(think)
         if effort is not None and fits_control("reasoning_effort", effort, attributes):
             controls["reasoning_effort"] = effort
-        if think is True or "reasoning_effort" not in controls:
+        if "reasoning_effort" not in controls:
             extras["think"] = think
+        elif think is True:
+            extras["$think"] = True
     return controls, extras
 
 
