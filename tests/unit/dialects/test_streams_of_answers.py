@@ -142,6 +142,23 @@ def test_a_call_is_not_left_before_its_arguments_are_whole(dialect: ModuleType) 
     check(dialect, complete([ResponseStartedEvent(), *starts, *deltas, *ends, last], None), 0)
 
 
+@each_dialect
+def test_a_call_is_left_once_its_arguments_are_whole(dialect: ModuleType) -> None:
+    """The next one does not wait for a word of its end, which many vendors say last of all."""
+    writer = dialect.StreamWriter({}, model="m")
+    start = {"kind": "invocation", "name": "add"}
+    for event in (
+        ResponseStartedEvent(),
+        ContentStartedEvent(index=0, invocation_id="c0", **start),
+        *(ContentDeltaEvent(0, text, "arguments") for text in ('{"a"', ":", "1}")),
+    ):
+        writer.write(event)
+
+    written = writer.write(ContentStartedEvent(index=1, invocation_id="c1", **start))
+
+    assert b"add" in written
+
+
 @sequential
 def test_a_text_that_goes_on_behind_another_content_is_divided_and_told(
     dialect: ModuleType,
@@ -160,8 +177,10 @@ def test_a_text_that_goes_on_behind_another_content_is_divided_and_told(
         None,
     )
 
+    _, left = write_stream(dialect, events[:-3])
     data, writer = write_stream(dialect, events)
 
+    assert left.losses == writer.losses
     (canister,) = get_response(read_pieces(dialect, [data])).canisters
     assert [getattr(each, "text", "") for each in canister.content] == ["It ", "Hm", "rains."]
     assert [loss.path for loss in writer.losses] == ["contents[0]"]

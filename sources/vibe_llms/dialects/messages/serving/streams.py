@@ -98,6 +98,7 @@ class StreamWriter(SequentialWriter):
             event.__class__ is ContentDeltaEvent
             and event.index == self._live
             and event.channel == self._channel
+            and event.channel != "arguments"  # those are looked at, too
         ):
             return self._head + _encode(event.text) + _TAIL
         return super().write(event)

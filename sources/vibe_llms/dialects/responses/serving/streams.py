@@ -60,6 +60,7 @@ class StreamWriter(SequentialWriter):
             event.__class__ is ContentDeltaEvent
             and event.index == self._live
             and event.channel == pieces.channel
+            and event.channel != "arguments"  # those are looked at, too
         ):
             return pieces.go_on(event.text)
         if isinstance(event, NativeEvent):
