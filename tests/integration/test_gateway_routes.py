@@ -12,6 +12,8 @@ import aiohttp
 import anthropic
 import openai
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from gateway_files import Routed
 from gateways import become
@@ -100,6 +102,39 @@ async def test_a_time_out_is_one_too(routed: Routed) -> None:
         [first, _] = routed.records[0].attempts
     assert answer.status == 200
     assert (first.error, first.may_be_billed) == ("transport-timeout", True)
+
+
+async def test_what_has_begun_in_time_may_take_its_time(routed: Routed) -> None:
+    tables = BOTH.replace('"first:gpt-5.5"', '{ model = "first:gpt-5.5", seconds = 1 }')
+    async with routed.run(tables):
+        routed.first.enqueue(Say("one two three four five six seven eight"), simulate="slow=200")
+        answer = await routed.ask(stream=True)
+    assert b"[DONE]" in answer.body
+    assert routed.records[0].seconds > 1
+    assert routed.second.requests == []
+
+
+async def test_a_vendor_that_has_nothing_left_is_passed_over(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        heard.append(request.path)
+        told = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}
+        message = {"role": "assistant", "content": "The North Sea."}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        body = {"id": "c", "object": "chat.completion", "choices": [choice]}
+        return web.json_response(body, headers=told)
+
+    heard: list[str] = []
+    application = web.Application()
+    application.router.add_post("/v1/chat/completions", answer)
+    async with TestServer(application) as server, Simulator() as second:
+        url = str(server.make_url("")).rstrip("/")
+        routed = Routed(tmp_path, Simulator(), second, url=url)
+        async with routed.run(BOTH):
+            for _ in range(3):
+                assert (await routed.ask()).status == 200
+    assert len(heard) == 1
+    assert len(second.requests) == 2
+    assert [each.attempts[0].error for each in routed.records] == ["", *["rate-limited"] * 2]
 
 
 async def test_an_overlong_context_goes_to_the_next_that_takes_more(routed: Routed) -> None:

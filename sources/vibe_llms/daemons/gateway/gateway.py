@@ -106,7 +106,8 @@ class Gateway:
             await self.router.answer(self, call, record, face, asked, grant)
             return
         upstream = await self.upstreams.access(asked.model)
-        _ensure_admitted(grant, asked, upstream)
+        if grant is not None:
+            _ensure_admitted(grant, asked, upstream)
         await self.attempt(call, record, face, asked, upstream, grant)
 
     async def attempt(
