@@ -115,6 +115,13 @@ async def test_equal_requests_at_once_are_sent_once(routed: Routed) -> None:
     assert later.headers["x-vibe-cache"] == "miss"
 
 
+async def test_nobody_waits_where_that_is_not_switched_on(routed: Routed) -> None:
+    async with routed.run(CACHED):
+        routed.first.switch("slow=300")
+        await asyncio.gather(routed.ask(), routed.ask())
+    assert len(routed.first.requests) == 2
+
+
 async def test_who_waited_for_one_that_left_asks_itself(routed: Routed) -> None:
     async with routed.run(FLOWN):
         routed.first.switch("slow=300")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.caching import AnswerCache, StoredAnswer
+from vibe_llms.daemons.gateway.caching import AnswerCache, Recording, StoredAnswer
+from vibe_llms.daemons.gateway.faces.responses import FACE
 from vibe_llms.daemons.gateway.routing.settings import CacheSettings
 
 STEPS = st.lists(
@@ -52,3 +57,32 @@ def test_what_is_longer_than_all_may_be_takes_the_place_of_nothing() -> None:
     cache.keep("b", StoredAnswer(200, {}, (b"x" * 21,)), 0)
     assert cache.find("a", 1) is small
     assert cache.find("b", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_kept"),
+    [
+        (200, b'{"status": "completed"}', True),
+        (200, b'{"status": "failed"}', False),
+        (200, b'{"status":"in_progress"}', False),
+        (500, b'{"status": "completed"}', False),
+        (200, b"x" * 101, False),
+    ],
+)
+def test_what_is_no_answer_is_not_kept(status: int, body: bytes, is_kept: bool) -> None:
+    recording = Recording(FACE, limit=100)
+    recording.begin(status, {"content-type": "application/json", "x-request-id": "a"})
+    recording.feed(body)
+    kept = recording.finish(is_streamed=False)
+    assert (kept is not None) == is_kept
+    if kept is not None:
+        assert kept.headers == {"content-type": "application/json"}
+
+
+def test_nobody_loads_it_without_a_file() -> None:
+    code = (
+        "import sys, vibe_llms.daemons.gateway.making\n"
+        "print([name for name in sys.modules if 'routing.router' in name or 'caching' in name])"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert printed.stdout.strip() == b"[]"
