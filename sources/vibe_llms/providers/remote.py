@@ -15,10 +15,11 @@ import attrs
 from vibe_llms.asynchrony import finish
 from vibe_llms.dialects.processors import Decoder
 from vibe_llms.events.stream import NativeEvent
-from vibe_llms.exceptions import ConverseError, RequestError, Stage
+from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.models import ProviderContext
+from vibe_llms.providers.bodies import encode_body
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
@@ -301,7 +302,7 @@ class RemoteClient:
             method=method,
             url=vendor.settings.base_url + path,
             headers={**headers, **vendor.settings.headers},  # the user's word is the last
-            body=b"" if body is None else _encode(vendor.prepare_body(body)),
+            body=b"" if body is None else encode_body(vendor.prepare_body(body)),
         )
 
     async def _read_error(self, exchange: Exchange, model: str) -> ConverseError:
@@ -354,6 +355,7 @@ class RemoteModel(ModelBase[JsonObject]):
         self.protocol = vendor.dialect.PROTOCOL  # type: ignore[misc]  # it is the vendor's
         self._client = self.client = client
         self._vendor = vendor
+        self.keeps_responses = bool(getattr(vendor, "keeps_responses", False))
         self._processors = keep_written(client.processors)
         # A vendor that composes the body in its own way may look at the words.
         is_usual = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
@@ -405,7 +407,13 @@ class RemoteModel(ModelBase[JsonObject]):
         return RetryingSource(attempt, self._policy, clock=clock, source=source)
 
     async def carry(
-        self, body: bytes, headers: Mapping[str, str], *, streaming: bool, path: str = ""
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        streaming: bool,
+        path: str = "",
+        method: str = "POST",
     ) -> Exchange:
         """Sends a body that is written in the vendor's protocol already, as it is, once.
 
@@ -413,6 +421,7 @@ class RemoteModel(ModelBase[JsonObject]):
             headers: Of whoever is carried, none of them a credential.
             streaming: Whether the body asks for the answer piece by piece.
             path: Behind the base URL; by default where the vendor answers.
+            method: Of HTTP.
 
         Returns:
             Whatever the vendor answers; the status of an error is none here.
@@ -421,7 +430,7 @@ class RemoteModel(ModelBase[JsonObject]):
             ConverseError: It could not be sent.
         """
         path = path or self._vendor.compose_path(self._descriptor, streaming=streaming)
-        return await self._client.carry("POST", path, body, headers, Ticket(self.client.limiter))
+        return await self._client.carry(method, path, body, headers, Ticket(self.client.limiter))
 
 
 class _Attempt:
@@ -483,15 +492,3 @@ class _Attempt:
         from vibe_llms.wire.sse import SseFramer
 
         return SseFramer(limits)
-
-
-def _encode(body: JsonObject) -> bytes:
-    import msgspec
-
-    try:
-        return msgspec.json.encode(body)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise RequestError(
-            detail=f"The request cannot be written as JSON: {error}.",
-            remedy="Half a surrogate pair in a text is the usual cause.",
-        ) from error

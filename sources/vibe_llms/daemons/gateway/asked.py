@@ -56,6 +56,7 @@ class Face:
     framing: str = "sse"
     passed: tuple[str, ...] = ()
     streams_by_default: bool = False
+    is_kept: bool = False
     is_ours: bool = False
 
     def write_error(self, error: ConverseError) -> ErrorAnswer:
@@ -73,12 +74,16 @@ class Asked:
         model: By the name that the client used; empty where it named none.
         streaming: Whether the answer is wanted piece by piece.
         is_named_in_body: Whether the model stands in the body, as a field ``model``.
+        response_id: The id that an answer of ours must have; by default it is made up.
+        echo: The request as the client wrote it, but for its input, where ``body`` is another.
     """
 
     body: bytes = attrs.field(repr=False)
     model: str
     streaming: bool
     is_named_in_body: bool = True
+    response_id: str | None = None
+    echo: Mapping[str, Any] | None = None
 
 
 class _Head(msgspec.Struct):

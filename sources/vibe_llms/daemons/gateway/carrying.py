@@ -45,6 +45,7 @@ async def carry(
     name: str,
     limits: Limits,
     path: str = "",
+    method: str = "POST",
 ) -> None:
     """Answers a call with what an upstream says, whatever that is.
 
@@ -52,6 +53,7 @@ async def carry(
         model: Is asked.
         name: What the vendor calls it.
         path: At the vendor; by default where it answers.
+        method: Of HTTP.
 
     Raises:
         ConverseError: It cannot be reached; or the answer broke off after it had begun.
@@ -61,7 +63,9 @@ async def carry(
         body = rename_model(body, name)
     record.way = "carry"
     headers_out = choose_headers(face, call)
-    exchange = await model.carry(body, headers_out, streaming=asked.streaming, path=path)
+    exchange = await model.carry(
+        body, headers_out, streaming=asked.streaming, path=path, method=method
+    )
     async with exchange:
         headers = {key: text for key, text in exchange.headers.items() if key not in _KEPT}
         headers["x-vibe-request-id"] = call.request_id

@@ -10,6 +10,8 @@ from vibe_llms.daemons.asgi import HttpCall, read_credential
 from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
 from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
+from vibe_llms.daemons.gateway.responses.holding import detach, expand, hold
+from vibe_llms.daemons.gateway.responses.keeping import Keeper
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import (
     CarryingModel,
@@ -19,7 +21,7 @@ from vibe_llms.daemons.gateway.upstreams import (
 )
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import encode
-from vibe_llms.exceptions import AccessError, ProviderFault
+from vibe_llms.exceptions import AccessError, ProviderFault, RequestError, Stage
 from vibe_llms.limits import Limits
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.tokens import TokenCount
@@ -58,6 +60,7 @@ class Gateway:
         limits: Of what upstreams answer.
         authorizer: Says who may ask; by default everybody may.
         router: Answers where a file says who else may be asked; by default one upstream does.
+        keeper: Keeps answers of the faces that want them kept; by default nothing is.
     """
 
     def __init__(
@@ -67,9 +70,11 @@ class Gateway:
         limits: Limits,
         authorizer: Authorizer | None = None,
         router: Router | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.upstreams = upstreams
         self.router = router
+        self.keeper = keeper
         self.limits = limits
         self._authorizer = authorizer
 
@@ -121,10 +126,27 @@ class Gateway:
     ) -> None:
         """Answers with what one upstream says, which is accounted for. Raises ConverseError."""
         record.address = upstream.address
+        if self.keeper is None or not face.is_kept:
+            await self._ask(call, record, face, asked, upstream, grant)
+            return
+        if await detach(self.keeper, call, record, asked, upstream):
+            return
+        async with hold(self.keeper, call, record, asked, upstream) as (holding, expanded):
+            await self._ask(holding, record, face, expanded, upstream, grant)
+
+    async def _ask(
+        self,
+        call: HttpCall,
+        record: CallRecord,
+        face: Face,
+        asked: Asked,
+        upstream: Upstream,
+        grant: Grant | None = None,
+    ) -> None:
         if grant is not None:
             reservation = await grant.reserve(estimate(asked, upstream))
             try:
-                await self.attempt(call, record, face, asked, upstream)
+                await self._ask(call, record, face, asked, upstream)
             finally:
                 await finish(_settle(reservation, record, upstream))
             return
@@ -158,6 +180,8 @@ class Gateway:
         upstream = await self.upstreams.access(asked.model)
         record.address = upstream.address
         _ensure_admitted(grant, asked, upstream)
+        if self.keeper is not None and face.is_kept:
+            asked = await expand(self.keeper, asked, record.subject, upstream)
         model = upstream.model
         if _carries(model, face):
             name = upstream.name
@@ -175,6 +199,42 @@ class Gateway:
         request = face.dialect.normalize_request(decode_body(asked.body)).value
         counted = await upstream.model.tokenizer.count_request(request, upstream.model.descriptor)
         await call.answer(200, encode(write(counted)), {})
+
+    async def ask_beside(
+        self,
+        call: HttpCall,
+        record: CallRecord,
+        face: Face,
+        asked: Asked,
+        grant: Grant | None,
+        path: str,
+    ) -> None:
+        """Answers what a vendor of the same protocol alone can answer, by a path of its own.
+
+        Raises:
+            ConverseError: It cannot be asked; or the model's vendor speaks another protocol.
+        """
+        record.model = asked.model
+        upstream = await self.upstreams.access(asked.model)
+        record.address = upstream.address
+        _ensure_admitted(grant, asked, upstream)
+        model = upstream.model
+        if not is_carrying(model, face.dialect.PROTOCOL):
+            raise RequestError(
+                path="model",
+                detail=f"{upstream.address} cannot do this: its vendor speaks another protocol.",
+                remedy="Ask a model whose vendor has it, or send the conversation as it is.",
+                stage=Stage.FRAME,
+            )
+        if self.keeper is not None and face.is_kept:
+            asked = await expand(self.keeper, asked, record.subject, upstream)
+        reservation = None if grant is None else await grant.reserve(estimate(asked, upstream))
+        name, limits = upstream.name, self.limits
+        try:
+            await carry(call, record, face, asked, model, name=name, path=path, limits=limits)
+        finally:
+            if reservation is not None:
+                await finish(_settle(reservation, record, upstream))
 
     async def list_names(self, call: HttpCall, record: CallRecord) -> list[str]:
         """Returns the names of the models that whoever asks may use. Raises AccessError."""
@@ -207,6 +267,8 @@ class Gateway:
     async def close(self) -> None:
         """Frees what is held."""
         await self.upstreams.close()
+        if self.keeper is not None:
+            await self.keeper.close()
         if self._authorizer is not None:
             await self._authorizer.close()
 

@@ -19,9 +19,12 @@ from vibe_llms.daemons.gateway.faces import (
     responses,
 )
 from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.responses.keeping import Keeper, KeepingLimits
+from vibe_llms.daemons.gateway.responses.sockets import ResponseSockets
 from vibe_llms.daemons.gateway.tables import Tables
 from vibe_llms.daemons.gateway.upstreams import Upstreams
 from vibe_llms.daemons.records import CallRecord, Listener
+from vibe_llms.daemons.server.words import Receive, Scope, Send
 from vibe_llms.daemons.service import Route, Service, encode, write_plain_error
 from vibe_llms.plugins.specification.daemons import Authorizer
 
@@ -35,6 +38,7 @@ def produce_service(
     authorizer: Authorizer | None = None,
     listeners: Sequence[Listener] = (),
     file: Path | None = None,
+    keeping: KeepingLimits | None = None,
 ) -> Service:
     """Makes the gateway as an ASGI application: for ``vibe serve``, or for any other host.
 
@@ -44,20 +48,30 @@ def produce_service(
         limits: What is taken on at once.
         authorizer: Says who may ask; by default everybody may.
         listeners: Hear of each request when it is over.
+        keeping: How much is kept of responses and conversations.
         file: Has the tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]``
             hold where no others are given.
 
     Raises:
         ConfigurationError: With all that is wrong with the file.
     """
+    keeper = _produce_keeper(application, keeping, knows_subjects=authorizer is not None)
     gateway = Gateway(
-        Upstreams(application), limits=application.configuration.limits, authorizer=authorizer
+        Upstreams(application),
+        limits=application.configuration.limits,
+        authorizer=authorizer,
+        keeper=keeper,
     )
     tables = None if file is None else Tables(file, application, gateway)
     if tables is not None:
         limits = limits or tables.settings.limits
+        keeper.keeping = keeping or tables.settings.responses
     routes = [route for face in _FACES for route in face.produce_routes(gateway)]
     service: Service
+
+    async def converse(scope: Scope, receive: Receive, send: Send) -> None:
+        await ResponseSockets(gateway, service)(scope, receive, send)
+
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
 
     async def tell_ready(call: HttpCall, record: CallRecord) -> None:
@@ -73,11 +87,26 @@ def produce_service(
         limits=limits,
         listeners=listeners,
         stop=gateway.close,
+        sockets={"/v1/responses": converse},
         on_reload=None if tables is None else tables.reload,
     )
     if tables is not None:
         tables.serve(service)
+    keeper.background.service = service
     return service
+
+
+def _produce_keeper(
+    application: Application, keeping: KeepingLimits | None, *, knows_subjects: bool
+) -> Keeper:
+    configuration = application.configuration
+    return Keeper(
+        lambda: application.store,
+        configuration.data_directory / "gateway",
+        limits=configuration.limits,
+        keeping=keeping,
+        knows_subjects=knows_subjects,
+    )
 
 
 async def _tell_health(call: HttpCall, record: CallRecord) -> None:

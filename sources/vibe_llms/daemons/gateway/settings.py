@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 import attrs
 
 from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.gateway.responses.keeping import KeepingLimits
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.exceptions import ConverseError
@@ -29,6 +30,7 @@ class GatewaySettings:
     Attributes:
         server: Where it listens, and what each connection may take.
         limits: What is taken on at once.
+        responses: How much is kept of responses and conversations.
         authorizer: Who says who may ask; by default everybody may.
         models: The names that clients may use, and who answers to each; where there are none, any
             name that the configuration understands.
@@ -36,6 +38,7 @@ class GatewaySettings:
 
     server: ServerSettings = attrs.field(factory=ServerSettings)
     limits: ServiceLimits = attrs.field(factory=ServiceLimits)
+    responses: KeepingLimits = attrs.field(factory=KeepingLimits)
     authorizer: str | None = None
     models: Annotated[Mapping[str, ModelSettings], _MODELS] = attrs.field(factory=dict)
 

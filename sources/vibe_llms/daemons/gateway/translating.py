@@ -49,7 +49,10 @@ async def translate(
     written = face.dialect.nativize_response(response)
     losses = (*record.losses, *response.losses, *written.losses)
     _settle_losses(record, losses, request)
-    body = msgspec.json.encode(name_model(face, written.value, asked.model))
+    named = name_model(face, written.value, asked.model)
+    if asked.response_id is not None:
+        named["id"] = asked.response_id
+    body = msgspec.json.encode(named)
     record.sent_bytes = len(body)
     await call.answer(200, body, _compose_headers(call, record.losses))
 
@@ -78,7 +81,11 @@ async def _stream(
     request: Request,
     upstream: Upstream,
 ) -> None:
-    writer = face.dialect.StreamWriter(native, model=asked.model or upstream.address)
+    writer = face.dialect.StreamWriter(
+        native if asked.echo is None else asked.echo,
+        model=asked.model or upstream.address,
+        response_id=asked.response_id,
+    )
     lost: list[Loss] = []
     try:
         async with upstream.model.stream(request) as stream:

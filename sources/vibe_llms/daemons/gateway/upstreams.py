@@ -51,7 +51,13 @@ class CarryingModel(Protocol):
     def protocol(self) -> str: ...
 
     async def carry(
-        self, body: bytes, headers: Mapping[str, str], *, streaming: bool, path: str = ""
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        streaming: bool,
+        path: str = "",
+        method: str = "POST",
     ) -> Exchange: ...
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from vibe_llms.dialects import responses
 from vibe_llms.dialects.responses.quirks import Quirks
@@ -12,6 +12,7 @@ from vibe_llms.providers.completions import list_models
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.openai_service import SIBLINGS, OpenAIService
 from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.tables.kinds import BOOLEAN, Kind
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
@@ -40,6 +41,16 @@ class OpenAIResponsesVendor(OpenAIService):
     count_field = "input_tokens"
     # Instructions have the role that newer models know.
     quirks = Quirks(supervisor_role="developer", siblings=SIBLINGS)
+    further_settings: ClassVar[Mapping[str, Kind]] = {
+        **OpenAIService.further_settings,
+        "keeps_responses": BOOLEAN,
+    }
+
+    @property
+    def keeps_responses(self) -> bool:
+        """Whether a response can be asked for later; most servers but OpenAI's keep none."""
+        said = self.settings.values.get("keeps_responses")
+        return self._is_itself() if said is None else bool(said)
 
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Returns the path of the method that answers."""

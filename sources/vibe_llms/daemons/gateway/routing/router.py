@@ -11,6 +11,7 @@ from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.caching import Answers, may_keep, produce_answers
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
+from vibe_llms.daemons.gateway.responses.holding import wants_keeping
 from vibe_llms.daemons.gateway.routing.seals import Seals
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
 from vibe_llms.daemons.gateway.routing.targets import Placement, Target, expand, plan
@@ -130,7 +131,9 @@ class TableRouter:
             seals=self.seals if route.is_mixed else None,
         )
         run = partial(walk.run, plan(route.groups, self.draw))
-        if route.answers is None or not may_keep(call):
+        # A response that is kept has an id of its own, and belongs to whoever has asked.
+        is_own = face.is_kept and wants_keeping(asked)
+        if route.answers is None or is_own or not may_keep(call):
             await run()
         else:
             await route.answers.serve(call, record, face, asked, run)

@@ -1,0 +1,215 @@
+"""Responses that nobody waits for: begun, looked at, followed and cancelled by their ids."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.responses import rows
+from vibe_llms.daemons.gateway.responses.bodies import Fields, interrupt_body
+from vibe_llms.daemons.gateway.responses.inner import InnerCall
+from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.daemons.gateway.responses.rows import KeptResponse
+from vibe_llms.daemons.server.words import Application, Message
+from vibe_llms.limits import Limits
+from vibe_llms.wire.sse import SseFramer
+
+_LOOK_SECONDS: Final = 1.0
+"""How often it is seen whether another process was told to cancel a response."""
+
+
+class Run:
+    """One response that is being answered in the background.
+
+    Attributes:
+        frames: What it has streamed so far, an event each.
+        is_over: Whether there will be no more.
+    """
+
+    def __init__(self, identity: str, limits: Limits) -> None:
+        self.identity = identity
+        self.frames: list[tuple[int, bytes]] = []
+        self.is_over = False
+        self._limits = limits
+        self._changed = asyncio.Event()
+        self._framer: SseFramer | None = None
+        self._whole: list[bytes] = []
+        self.status = 0
+
+    async def hear(self, message: Message) -> None:
+        """Takes what the answer has come to."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = dict(message["headers"])
+            if headers.get(b"content-type", b"").startswith(b"text/event-stream"):
+                self._framer = SseFramer(self._limits)
+            return
+        data = message.get("body", b"")
+        if self._framer is None:
+            self._whole.append(data)
+            return
+        for frame in self._framer.feed(data):
+            self._take(frame.data)
+        self._tell()
+
+    def _take(self, data: bytes) -> None:
+        try:
+            event = msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            return  # [DONE]
+        if isinstance(event.get("response"), dict):
+            event["response"].update(id=self.identity, background=True)
+        number = int(event.get("sequence_number", len(self.frames)))
+        name = str(event.get("type", "")).encode()
+        self.frames.append(
+            (number, b"event: %b\ndata: %b\n\n" % (name, msgspec.json.encode(event)))
+        )
+
+    def end(self) -> None:
+        """Notes that there will be no more."""
+        self.is_over = True
+        self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def read_error(self) -> Fields:
+        """Returns the error with which it was refused."""
+        try:
+            told = msgspec.json.decode(b"".join(self._whole))
+            message = told["error"]["message"]
+        except (msgspec.DecodeError, KeyError, TypeError):
+            message = "The answer broke off."
+        return {"code": "server_error", "message": message}
+
+    async def follow(self, after: int) -> AsyncIterator[bytes]:
+        """Yields the events after one, as they come."""
+        at = 0
+        while True:
+            changed = self._changed
+            while at < len(self.frames):
+                number, data = self.frames[at]
+                at += 1
+                if number > after:
+                    yield data
+            if self.is_over:
+                return
+            await changed.wait()
+
+
+class Background:
+    """All responses that this process answers in the background.
+
+    Args:
+        registry: Knows of each.
+        limits: Of answers.
+    """
+
+    def __init__(self, registry: Registry, limits: Limits) -> None:
+        self._registry = registry
+        self._limits = limits
+        self._runs: dict[str, tuple[Run, InnerCall, asyncio.Task[None]]] = {}
+        self.service: Application | None = None
+
+    def start(self, call: HttpCall, body: bytes, kept: Any, identity: str) -> Run:
+        """Begins to answer a request whose response is known already."""
+        inner = InnerCall(call.scope, body, **{"vibe_llms.kept": kept})
+        run = Run(identity, self._limits)
+        task = asyncio.create_task(self._perform(run, inner))
+        self._runs[identity] = (run, inner, task)
+        return run
+
+    def find(self, identity: str) -> Run | None:
+        """Returns what is being answered here."""
+        found = self._runs.get(identity)
+        return None if found is None else found[0]
+
+    async def cancel(self, response: KeptResponse) -> None:
+        """Ends a response; one that another process answers ends within seconds."""
+        if (found := self._runs.get(response.id)) is not None:
+            _, inner, task = found
+            inner.leave()
+            await asyncio.wait({task})
+            return
+        cancelled = _end(response, "cancelled")
+        await self._registry.perform(partial(rows.write_response, response=cancelled))
+
+    async def _perform(self, run: Run, inner: InnerCall) -> None:
+        assert self.service is not None
+        looking = asyncio.create_task(self._look(run, inner))
+        try:
+            await inner.perform(self.service, run.hear)
+        except Exception:  # it is in the log; the response says that it was cut
+            run.status = run.status or 500
+        finally:
+            looking.cancel()
+            await self._settle(run)
+            run.end()
+            del self._runs[run.identity]
+
+    async def _look(self, run: Run, inner: InnerCall) -> None:
+        work = partial(rows.find_response, identity=run.identity)
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            found = await self._registry.perform(work)
+            if found is None or not found.is_running:  # deleted, or cancelled
+                inner.leave()
+                return
+
+    async def _settle(self, run: Run) -> None:
+        """Notes how it has ended, where the answer itself has not."""
+
+        def work(db: Any) -> None:
+            found = rows.find_response(db, run.identity)
+            if found is None:
+                return
+            if found.is_running:
+                if run.status >= 400:
+                    failed = {**found.body, "error": run.read_error()}
+                    found = _end(attrs.evolve(found, body=failed), "failed")
+                else:
+                    found = _end(found, "incomplete" if run.status else "cancelled")
+                rows.write_response(db, found)
+            if run.frames:
+                data = msgspec.json.encode([(n, text.decode()) for n, text in run.frames])
+                rows.write_frames(db, run.identity, data)
+
+        await self._registry.perform(work)
+
+    async def replay(self, identity: str, after: int) -> list[bytes] | None:
+        """Returns the events after one of a response that has ended; ``None`` without any."""
+        data = await self._registry.perform(partial(rows.find_frames, identity=identity))
+        if data is None:
+            return None
+        frames: list[tuple[int, str]] = msgspec.json.decode(data, type=list[tuple[int, str]])
+        return [text.encode() for number, text in frames if number > after]
+
+    async def close(self) -> None:
+        """Ends all."""
+        tasks = set()
+        for _, inner, task in list(self._runs.values()):
+            inner.leave()
+            tasks.add(task)
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+async def send_frames(call: HttpCall, frames: AsyncIterator[bytes]) -> None:
+    """Answers a call with events, as they come."""
+    headers = {"content-type": "text/event-stream", "x-vibe-request-id": call.request_id}
+    await call.begin(200, headers)
+    async for data in frames:
+        await call.send(data)
+    await call.finish()
+
+
+def _end(response: KeptResponse, status: str) -> KeptResponse:
+    body = {**interrupt_body(response.body, status), "status": status}
+    return attrs.evolve(response, status=status, body=body)

@@ -1,0 +1,186 @@
+"""Answers for conversations that clients begin, and for the items in them.
+
+They lie here whichever model is asked with them later: what begins one names no model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from functools import partial
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.gateway.asked import Face, decode_body
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.responses import rows
+from vibe_llms.daemons.gateway.responses.bodies import Fields
+from vibe_llms.daemons.gateway.responses.chains import TAG, read_shared
+from vibe_llms.daemons.gateway.responses.items import (
+    compose_page,
+    list_items_of,
+    read_canisters,
+    write_items,
+)
+from vibe_llms.daemons.gateway.responses.keeping import Keeper
+from vibe_llms.daemons.gateway.responses.rows import KeptConversation
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import encode
+from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.messages.canisters import AnyCanister
+
+_MOST_ADDED: Final = 20
+_MOST_METADATA: Final = 16
+_KEY_CHARACTERS: Final = 64
+_VALUE_CHARACTERS: Final = 512
+
+
+class ConversationEndpoints:
+    """The paths below ``/v1/conversations``.
+
+    Args:
+        gateway: Says who asks.
+        keeper: Has what is kept.
+        face: Of the protocol.
+    """
+
+    def __init__(self, gateway: Gateway, keeper: Keeper, face: Face) -> None:
+        self._gateway = gateway
+        self._keeper = keeper
+        self._face = face
+
+    async def create(self, call: HttpCall, record: CallRecord) -> None:
+        """Begins a conversation, with items or none. Raises ConverseError."""
+        await self._admit(call, record)
+        native = await _read_fields(call)
+        canisters = _read_added(native)
+        begun = KeptConversation(
+            id=f"conv_{secrets.token_hex(24)}",
+            subject=record.subject,
+            metadata=_read_metadata(native.get("metadata")),
+        )
+        await asyncio.to_thread(self._begin, begun.id, canisters)
+        await self._note(begun)
+        await call.answer(200, encode(_describe(begun)), {})
+
+    def _begin(self, identity: str, canisters: tuple[AnyCanister, ...]) -> None:
+        store = self._keeper.access_store()
+        store.create(identity, ConversationMetadata(tags=(TAG,)))
+        if canisters:
+            store.append(identity, canisters)
+
+    async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
+        """Answers with a conversation, without its items. Raises ConverseError."""
+        found = await self._find(call, record)
+        await call.answer(200, encode(_describe(found)), {})
+
+    async def update(self, call: HttpCall, record: CallRecord) -> None:
+        """Changes the metadata. Raises ConverseError."""
+        found = await self._find(call, record)
+        native = await _read_fields(call)
+        changed = attrs.evolve(found, metadata=_read_metadata(native.get("metadata")))
+        await self._note(changed)
+        await call.answer(200, encode(_describe(changed)), {})
+
+    async def delete(self, call: HttpCall, record: CallRecord) -> None:
+        """Forgets a conversation; responses in it can still be read. Raises ConverseError."""
+        found = await self._find(call, record)
+        work = partial(rows.remove_conversation, identity=found.id)
+        await self._keeper.registry.perform(work)
+        await self._keeper.release(found.id)
+        told = {"id": found.id, "object": "conversation.deleted", "deleted": True}
+        await call.answer(200, encode(told), {})
+
+    async def add_items(self, call: HttpCall, record: CallRecord) -> None:
+        """Adds items at the end. Raises ConverseError."""
+        found = await self._find(call, record)
+        canisters = _read_added(await _read_fields(call))
+        store = self._keeper.access_store()
+        await asyncio.to_thread(store.append, found.id, canisters)
+        page = compose_page(write_items(canisters), {"order": "asc", "limit": "100"})
+        await call.answer(200, encode(page), {})
+
+    async def list_items(self, call: HttpCall, record: CallRecord) -> None:
+        """Answers with a page of the items. Raises ConverseError."""
+        found = await self._find(call, record)
+        await call.answer(200, encode(compose_page(await self._read(found), call.query)), {})
+
+    async def retrieve_item(self, call: HttpCall, record: CallRecord) -> None:
+        """Answers with one item. Raises ConverseError."""
+        item = await self._access_item(await self._find(call, record), call.names["item"])
+        await call.answer(200, encode(item), {})
+
+    async def delete_item(self, call: HttpCall, record: CallRecord) -> None:
+        """Takes an item out of the conversation. Raises ConverseError."""
+        found = await self._find(call, record)
+        item = await self._access_item(found, call.names["item"])
+        changed = attrs.evolve(found, hidden=(*found.hidden, item["id"]))
+        await self._note(changed)
+        await call.answer(200, encode(_describe(changed)), {})
+
+    async def _access_item(self, found: KeptConversation, identity: str) -> Fields:
+        for item in await self._read(found):
+            if item["id"] == identity:
+                return item
+        raise UnknownNameError(kind="item", name=identity)
+
+    async def _read(self, found: KeptConversation) -> list[Fields]:
+        """Returns the items that were not taken out."""
+        chain = await asyncio.to_thread(read_shared, self._keeper.access_store(), found.id)
+        gone = frozenset(found.hidden)
+        return [item for item in write_items(chain.canisters) if item["id"] not in gone]
+
+    async def _note(self, conversation: KeptConversation) -> None:
+        work = partial(rows.write_conversation, conversation=conversation)
+        await self._keeper.registry.perform(work)
+
+    async def _find(self, call: HttpCall, record: CallRecord) -> KeptConversation:
+        await self._admit(call, record)
+        return await self._keeper.access_conversation(call.names["id"], record.subject)
+
+    async def _admit(self, call: HttpCall, record: CallRecord) -> None:
+        record.face = self._face.name
+        await self._gateway.authorize(call, record)
+
+
+async def _read_fields(call: HttpCall) -> dict[str, Any]:
+    body = await call.read_body()
+    return decode_body(body) if body else {}
+
+
+def _read_added(native: dict[str, Any]) -> tuple[AnyCanister, ...]:
+    items = list_items_of(native.get("items"))
+    if len(items) > _MOST_ADDED:
+        raise refuse_body(f"At most {_MOST_ADDED} items can be added at once.", "items")
+    return read_canisters(items)
+
+
+def _read_metadata(given: object) -> dict[str, Any]:
+    """Returns metadata. Raises RequestError where they are not as the protocol has them."""
+    if given is None:
+        return {}
+    is_right = (
+        isinstance(given, dict)
+        and len(given) <= _MOST_METADATA
+        and all(len(name) <= _KEY_CHARACTERS for name in given)
+        and all(isinstance(text, str) and len(text) <= _VALUE_CHARACTERS for text in given.values())
+    )
+    if not is_right or not isinstance(given, dict):
+        raise refuse_body(
+            f"metadata are at most {_MOST_METADATA} texts of {_VALUE_CHARACTERS} characters, with "
+            f"names of {_KEY_CHARACTERS}.",
+            "metadata",
+        )
+    return given
+
+
+def _describe(conversation: KeptConversation) -> Fields:
+    return {
+        "id": conversation.id,
+        "object": "conversation",
+        "created_at": int(conversation.created),
+        "metadata": conversation.metadata,
+    }

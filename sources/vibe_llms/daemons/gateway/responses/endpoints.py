@@ -1,0 +1,161 @@
+"""Answers for responses that are kept: to read, delete and cancel them, and what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import quote
+
+from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
+from vibe_llms.daemons.gateway.carrying import carry
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.responses.background import send_frames
+from vibe_llms.daemons.gateway.responses.bodies import Fields
+from vibe_llms.daemons.gateway.responses.items import compose_page, write_items
+from vibe_llms.daemons.gateway.responses.keeping import Keeper
+from vibe_llms.daemons.gateway.responses.rows import KeptResponse
+from vibe_llms.daemons.gateway.upstreams import is_carrying
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import encode
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.exceptions import RequestError, Stage
+
+
+class ResponseEndpoints:
+    """The paths below ``/v1/responses/{id}``.
+
+    Args:
+        gateway: Says who asks, and reaches upstreams.
+        keeper: Has what is kept.
+        face: Of the protocol.
+    """
+
+    def __init__(self, gateway: Gateway, keeper: Keeper, face: Face) -> None:
+        self._gateway = gateway
+        self._keeper = keeper
+        self._face = face
+
+    async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
+        """Answers with a response, as far as it has come. Raises ConverseError."""
+        found = await self._find(call, record)
+        if not found.conversation:
+            await self._carry_on(call, record, found)
+            return
+        if call.query.get("stream", "").lower() == "true":
+            await self._stream(call, found)
+            return
+        await call.answer(200, encode(await self.compose(found)), {})
+
+    async def delete(self, call: HttpCall, record: CallRecord) -> None:
+        """Removes a response. Raises ConverseError."""
+        found = await self._find(call, record)
+        if not found.conversation:
+            await self._carry_on(call, record, found)
+            if call.status >= 400:
+                return
+            await self._keeper.forget(found)
+            return
+        await self._keeper.forget(found)
+        told = {"id": found.id, "object": "response", "deleted": True}
+        await call.answer(200, encode(told), {})
+
+    async def cancel(self, call: HttpCall, record: CallRecord) -> None:
+        """Ends a response in the background. Raises ConverseError."""
+        found = await self._find(call, record)
+        if not found.conversation:
+            await self._carry_on(call, record, found, "/cancel")
+            return
+        if not found.is_in_background:
+            raise refuse_body("Only a response in the background can be cancelled.")
+        if found.is_running:
+            await self._keeper.background.cancel(found)
+            found = await self._keeper.access_response(found.id, record.subject)
+        await call.answer(200, encode(await self.compose(found)), {})
+
+    async def _stream(self, call: HttpCall, found: KeptResponse) -> None:
+        """Answers with the events of a response in the background, from one on."""
+        given = call.query.get("starting_after", "-1")
+        if not given.removeprefix("-").isdecimal():
+            raise refuse_body("starting_after is the number of an event.", "starting_after")
+        after = int(given)
+        background = self._keeper.background
+        run = background.find(found.id)
+        if run is not None and found.body.get("stream", True):
+            await send_frames(call, run.follow(after))
+            return
+        frames = await background.replay(found.id, after)
+        if frames is None:
+            raise _refuse_stream(found)
+        await send_frames(call, _each(frames))
+
+    async def list_input(self, call: HttpCall, record: CallRecord) -> None:
+        """Answers with a page of the items that were asked. Raises ConverseError."""
+        found = await self._find(call, record)
+        if not found.conversation:
+            await self._carry_on(call, record, found, "/input_items")
+            return
+        said = await self._keeper.read_canisters(found)
+        answered = frozenset(found.output)
+        asked = [each for identity, each in said.items() if identity not in answered]
+        await call.answer(200, encode(compose_page(write_items(asked), call.query)), {})
+
+    async def compact(self, call: HttpCall, record: CallRecord) -> None:
+        """Lets a vendor that can do so compact a conversation. Raises ConverseError."""
+        record.face = self._face.name
+        grant = await self._gateway.authorize(call, record)
+        asked = read_asked(self._face, await call.read_body())
+        call.watch_client()
+        await self._gateway.ask_beside(call, record, self._face, asked, grant, "/responses/compact")
+
+    async def compose(self, found: KeptResponse) -> Fields:
+        """Returns a response as the client is told it. Raises StoreError."""
+        said = await self._keeper.read_canisters(found) if found.output else {}
+        output = write_items(said[each] for each in found.output if each in said)
+        return {**found.body, "id": found.id, "status": found.status, "output": output}
+
+    async def _find(self, call: HttpCall, record: CallRecord) -> KeptResponse:
+        record.face = self._face.name
+        await self._gateway.authorize(call, record)
+        call.watch_client()
+        return await self._keeper.access_response(call.names["id"], record.subject)
+
+    async def _carry_on(
+        self, call: HttpCall, record: CallRecord, found: KeptResponse, below: str = ""
+    ) -> None:
+        """Hands a request to the upstream that keeps the response."""
+        upstream = await self._gateway.upstreams.reach(found.address)
+        record.address = upstream.address
+        model = upstream.model
+        if not is_carrying(model, PROTOCOL):
+            raise refuse_body(
+                f"{found.address}, which keeps this response, cannot be asked for it."
+            )
+        query = call.scope["query_string"].decode("latin-1")
+        path = f"/responses/{quote(found.id, safe='')}{below}" + (f"?{query}" if query else "")
+        await carry(
+            call,
+            record,
+            self._face,
+            Asked(body=b"", model="", streaming="stream=true" in query, is_named_in_body=False),
+            model,
+            name=upstream.name,
+            limits=self._gateway.limits,
+            path=path,
+            method=call.method,
+        )
+        record.usage = None  # it was used, and told, when the response was made
+
+
+async def _each(frames: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for data in frames:
+        yield data
+
+
+def _refuse_stream(found: KeptResponse) -> RequestError:
+    return RequestError(
+        path="stream",
+        detail=f"The response {found.id} cannot be streamed: it was not asked for with background"
+        " and stream.",
+        remedy="Read it whole.",
+        stage=Stage.FRAME,
+    )

@@ -1,0 +1,91 @@
+"""Hears an answer on its way, and says at any point what of it has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.daemons.gateway.responses.bodies import Fields
+from vibe_llms.limits import Limits
+from vibe_llms.wire.sse import SseFramer
+
+_ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_BEGINNINGS: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
+
+
+class Hearer:
+    """Reads the events of one streamed response.
+
+    Attributes:
+        response: As its beginning or its end has it; ``None`` before.
+        is_over: Whether its end was heard.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._framer = SseFramer(limits)
+        self._items: dict[int, Fields] = {}
+        self._texts: dict[tuple[int, int], list[str]] = {}
+        self.response: Fields | None = None
+        self.is_over = False
+
+    def feed(self, data: bytes) -> None:
+        """Hears a piece. Raises LimitError for an event that is too long."""
+        for frame in self._framer.feed(data):
+            try:
+                event = msgspec.json.decode(frame.data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue  # [DONE], or a vendor's nonsense
+            if isinstance(event, dict):
+                self._hear(event)
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        kind = event.get("type")
+        if kind == "response.output_text.delta":
+            self._texts.setdefault(_place(event), []).append(str(event.get("delta", "")))
+        elif kind in _ENDS or kind in _BEGINNINGS:
+            response = event.get("response")
+            if isinstance(response, dict):
+                self.response = response
+            self.is_over = kind in _ENDS
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            item = event.get("item")
+            if isinstance(item, dict):
+                self._items[_place(event)[0]] = item
+
+    def compose(self) -> Fields:
+        """Returns the response as far as it was heard, with what has arrived of its output."""
+        assert self.response is not None
+        if self.is_over and self.response.get("output"):
+            return self.response
+        output = [self._fill(index) for index in sorted(self._items)]
+        return {**self.response, "output": output}
+
+    def _fill(self, index: int) -> Fields:
+        """Returns an item; one that has not ended with the text that it has come to."""
+        item = self._items[index]
+        pieces = sorted((place, "".join(texts)) for place, texts in self._texts.items())
+        texts = [text for (owner, _), text in pieces if owner == index]
+        if item.get("type") != "message" or item.get("status") != "in_progress" or not texts:
+            return item
+        content = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
+        return {**item, "status": "incomplete", "content": content}
+
+
+def _place(event: Mapping[str, Any]) -> tuple[int, int]:
+    index, part = event.get("output_index"), event.get("content_index")
+    return (index if isinstance(index, int) else 0, part if isinstance(part, int) else 0)
+
+
+def select_kept(output: object) -> list[Fields]:
+    """Returns the items that a later request can hold: of what was cut, the texts alone."""
+    kept = []
+    for item in output if isinstance(output, list) else ():
+        if not isinstance(item, dict):
+            continue
+        is_cut = item.get("status") in ("in_progress", "incomplete")
+        if is_cut and (item.get("type") != "message" or not item.get("content")):
+            continue
+        kept.append(item)
+    return kept

@@ -1,0 +1,131 @@
+"""Items of the protocol, and the canisters as which they lie in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from vibe_llms.daemons.asgi import refuse_body
+from vibe_llms.daemons.gateway.responses.bodies import Fields
+from vibe_llms.dialects.history import Placed
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.responses.calling.messages import ItemsWriter
+from vibe_llms.dialects.responses.calling.parts import PartsWriter
+from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.responses.serving.messages import normalize_messages
+from vibe_llms.dialects.serving import UNKNOWN_MODEL
+from vibe_llms.messages.canisters import AnyCanister
+
+_PREFIXES: Final[Mapping[str, str]] = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "reasoning": "rs",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+}
+_STATED: Final = frozenset({"message", "function_call", "function_call_output"})
+_MOST_LISTED: Final = 100
+_QUIRKS: Final = Quirks(supervisor_role="developer", takes_reasoning=True, takes_audio=True)
+
+
+def list_input(given: object) -> list[Any]:
+    """Returns the items of a request; a text is a message of the user. Raises RequestError."""
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": given}]
+    return list_items_of(given, "input")
+
+
+def list_items_of(given: object, field: str = "items") -> list[Any]:
+    """Returns the items that a field has, none where it is not there. Raises RequestError."""
+    if given is None:
+        return []
+    if isinstance(given, list):
+        return given
+    raise refuse_body(f"{field} is no list of items.", field)
+
+
+def read_canisters(items: Sequence[Any]) -> tuple[AnyCanister, ...]:
+    """Returns what items say. Raises RequestError."""
+    return normalize_messages({"input": list(items)}).value if items else ()
+
+
+def write_asked(canisters: Iterable[AnyCanister]) -> list[Fields]:
+    """Returns canisters as the items of a request: with no id but those that they came with."""
+    writer = _produce_writer(is_answer=False)
+    writer.write(Placed(canister, canister.id) for canister in canisters)
+    return [each.item for each in writer.written]
+
+
+def write_items(canisters: Iterable[AnyCanister]) -> list[Fields]:
+    """Returns canisters as the items of a list: each whole, and with an id that stays its own."""
+    writer = _produce_writer(is_answer=False)
+    items = []
+    for canister in canisters:
+        start = len(writer.written)
+        writer.write([Placed(canister, canister.id)])
+        for number, each in enumerate(writer.written[start:]):
+            items.append(_complete(each.item, canister.id + (f"_{number}" if number else "")))
+    return items
+
+
+def _produce_writer(*, is_answer: bool) -> ItemsWriter:
+    parts = PartsWriter(UNKNOWN_MODEL, _QUIRKS, Ledger(protocol=PROTOCOL))
+    return ItemsWriter(parts=parts, is_answer=is_answer)
+
+
+def _complete(item: Fields, identity: str) -> Fields:
+    """Returns an item as the vendor lists it, which leaves nothing to be guessed."""
+    kind = str(item.get("type") or "message")
+    named = item.get("id") or f"{_PREFIXES.get(kind, kind)}_{identity}"
+    whole: Fields = {"type": kind, **item, "id": named}
+    if kind in _STATED:
+        whole.setdefault("status", "completed")
+    if kind == "message":
+        whole["content"] = _complete_content(item.get("content"), item.get("role"))
+    return whole
+
+
+def _complete_content(content: Any, role: object) -> list[Any]:
+    is_said = role == "assistant"
+    parts = content
+    if isinstance(content, str):
+        parts = [{"type": "output_text" if is_said else "input_text", "text": content}]
+    whole = []
+    for part in parts or ():
+        if isinstance(part, dict) and part.get("type") == "output_text":
+            part = {"annotations": [], "logprobs": [], **part}
+        whole.append(part)
+    return whole
+
+
+def compose_page(items: Sequence[Fields], query: Mapping[str, str]) -> Fields:
+    """Composes a page of a list, as a query asks for it.
+
+    Raises:
+        RequestError: The query makes no sense, or names an item that is not there.
+    """
+    order = query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise refuse_body("order is asc or desc.", "order")
+    limit = query.get("limit", "20")
+    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= _MOST_LISTED):
+        raise refuse_body(f"limit is a number from 1 to {_MOST_LISTED}.", "limit")
+    listed = list(items) if order == "asc" else list(reversed(items))
+    if after := query.get("after", ""):
+        listed = listed[_locate(listed, after) + 1 :]
+    page = listed[: int(limit)]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": len(page) < len(listed),
+    }
+
+
+def _locate(items: Sequence[Fields], identity: str) -> int:
+    for index, item in enumerate(items):
+        if item["id"] == identity:
+            return index
+    raise refuse_body(f"There is no item {identity!r} in this list.", "after")

@@ -1,0 +1,184 @@
+"""The two places where a response is kept: here, and at the upstream that has made it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body
+from vibe_llms.daemons.gateway.responses.chains import Chain, go_on
+from vibe_llms.daemons.gateway.responses.hearing import select_kept
+from vibe_llms.daemons.gateway.responses.items import read_canisters
+from vibe_llms.daemons.gateway.responses.rows import KeptResponse
+from vibe_llms.messages.canisters import AnyCanister
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.gateway.responses.keeping import Keeper
+
+
+Memory: TypeAlias = dict[str, Chain]
+"""What a lane of a socket remembers."""
+
+
+class KeptUpstream:
+    """The upstream keeps the response: who that is has to be known, and nothing else.
+
+    Args:
+        keeper: Keeps.
+        subject: Whose it is.
+        address: The model that answers.
+    """
+
+    is_heard = False
+
+    def __init__(self, keeper: Keeper, subject: str, address: str) -> None:
+        self._keeper = keeper
+        self._subject = subject
+        self._address = address
+
+    async def begin(self, response: Fields) -> None:
+        """Remembers who has the response. Raises StoreError."""
+        row = KeptResponse(id=str(response.get("id")), subject=self._subject, address=self._address)
+        await self._keeper.keep(row)
+
+    async def settle(self, response: Fields) -> None:
+        """There is nothing more to keep."""
+
+    async def keep(self, response: Fields) -> Fields:
+        """Remembers who has the response. Raises StoreError."""
+        await self.begin(response)
+        return response
+
+
+class KeptHere:
+    """We keep the response: what was asked before it is told of, what was answered at its end.
+
+    Args:
+        keeper: Keeps.
+        subject: Whose it is.
+        address: The model that answers.
+        chain: What was said before.
+        given: The items of the request.
+        native: The request without its input.
+        identity: The id of the response; by default the one that the answer has.
+    """
+
+    is_heard = True
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        subject: str,
+        address: str,
+        chain: Chain,
+        given: Sequence[Any],
+        native: Fields,
+        identity: str | None = None,
+    ) -> None:
+        self._keeper = keeper
+        self._subject = subject
+        self._address = address
+        self._chain = chain
+        self._given = given
+        self.native = native
+        self.identity = identity
+        self._is_begun = False
+        self._input: tuple[str, ...] = ()
+        self._created = time.time()
+
+    async def begin(self, response: Fields) -> None:
+        """Keeps what was asked, and that it is being answered. Raises StoreError."""
+        if self._is_begun:  # in the background, before it was
+            await self._note(response, (), "in_progress")
+            return
+        canisters = await asyncio.to_thread(read_canisters, self._given)
+        self._input = _list_ids(canisters)
+        await self._add(canisters)
+        await self._note(response, (), str(response.get("status") or "in_progress"))
+
+    async def settle(self, response: Fields) -> None:
+        """Keeps what was answered, whole or cut. Raises StoreError."""
+        output = select_kept(response.get("output"))
+        canisters = await asyncio.to_thread(read_canisters, output)
+        await self._add(canisters)
+        await self._note(response, _list_ids(canisters), str(response.get("status")))
+
+    async def keep(self, response: Fields) -> Fields:
+        """Keeps what was asked and answered at once. Raises StoreError."""
+        if self._is_begun:
+            await self.settle(response)
+            return response
+        told = complete_body(response, self.native)
+        asked = read_canisters(self._given)
+        answered = read_canisters(select_kept(told.get("output")))
+        self._input = _list_ids(asked)
+        await self._add((*asked, *answered))
+        await self._note(told, _list_ids(answered), str(told.get("status", "completed")))
+        return told
+
+    async def _add(self, canisters: Sequence[AnyCanister]) -> None:
+        if canisters or not self._chain.conversation:
+            store = self._keeper.access_store()
+            self._chain = await asyncio.to_thread(
+                go_on, store, self._chain, canisters, self._address
+            )
+
+    async def _note(self, response: Fields, output: tuple[str, ...], status: str) -> None:
+        if self.native.get("store") is False:
+            return
+        body = complete_body(response, self.native)
+        body.pop("output", None)
+        said = self._chain.canisters
+        row = KeptResponse(
+            id=self.identity or str(response["id"]),
+            subject=self._subject,
+            address=self._address,
+            conversation=self._chain.conversation,
+            input=self._input,
+            output=output,
+            last=said[-1].id if said else "",
+            created=self._created,
+            status=status,
+            owner=self._keeper.registry.owner,
+            body={**body, "status": status},
+        )
+        is_new, self._is_begun = not self._is_begun, True
+        await self._keeper.keep(row, is_new=is_new)
+
+
+class KeptInMemory:
+    """A socket remembers the last response of a lane, which shall be stored nowhere.
+
+    Args:
+        memory: Of the lane: has one response at most.
+        chain: What was said before.
+        given: The items of the request.
+    """
+
+    is_heard = True
+
+    def __init__(self, memory: Memory, chain: Chain, given: Sequence[Any]) -> None:
+        self._memory = memory
+        self._chain = chain
+        self._given = given
+
+    async def begin(self, response: Fields) -> None:
+        """There is nothing to keep before its end."""
+
+    async def settle(self, response: Fields) -> None:
+        """Remembers it in place of the one before."""
+        items = (*self._given, *select_kept(response.get("output")))
+        canisters = await asyncio.to_thread(read_canisters, items)
+        self._memory.clear()
+        self._memory[str(response["id"])] = Chain(canisters=(*self._chain.canisters, *canisters))
+
+    async def keep(self, response: Fields) -> Fields:
+        """Remembers it in place of the one before."""
+        await self.settle(response)
+        return response
+
+
+def _list_ids(canisters: Sequence[AnyCanister]) -> tuple[str, ...]:
+    return tuple(each.id for each in canisters)

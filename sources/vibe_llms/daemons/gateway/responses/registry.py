@@ -1,0 +1,165 @@
+"""Which responses and conversations there are, whose they are, and where what was said lies.
+
+A database of SQLite, since several worker processes look up, add and remove at once, and the
+oldest go. Writes that come together share one transaction, and one wait for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from vibe_llms.exceptions import StoreError
+from vibe_llms.logs import locks
+from vibe_llms.messages.identities import produce_identity
+
+_T = TypeVar("_T")
+
+Work = Callable[[sqlite3.Connection], _T]
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS responses (
+    id TEXT PRIMARY KEY,
+    subject TEXT NOT NULL,          -- who may read it
+    address TEXT NOT NULL,          -- the model that has answered
+    conversation TEXT NOT NULL,     -- in the store; empty where the upstream keeps it
+    input TEXT NOT NULL,            -- ids of canisters, in JSON
+    output TEXT NOT NULL,
+    last TEXT NOT NULL,             -- the canister with which it ends
+    created REAL NOT NULL,          -- seconds since 1970
+    status TEXT NOT NULL,
+    owner TEXT NOT NULL,            -- the process that answers
+    body TEXT NOT NULL              -- the response without its output, in JSON
+);
+CREATE INDEX IF NOT EXISTS ages ON responses (created);
+CREATE INDEX IF NOT EXISTS places ON responses (conversation);
+CREATE TABLE IF NOT EXISTS conversations (
+    id TEXT PRIMARY KEY,            -- of the conversation in the store, too
+    subject TEXT NOT NULL,
+    created REAL NOT NULL,
+    metadata TEXT NOT NULL,
+    hidden TEXT NOT NULL            -- ids of items that were deleted, in JSON
+);
+CREATE INDEX IF NOT EXISTS conversation_ages ON conversations (created);
+CREATE TABLE IF NOT EXISTS frames (
+    id TEXT PRIMARY KEY,            -- of a response in the background that was streamed
+    data BLOB NOT NULL
+);
+"""
+_PATIENCE_SECONDS: Final = 10.0
+
+
+class Registry:
+    """The database, in a folder of its own, opened when it is first needed.
+
+    Args:
+        folder: May not exist yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._connection: sqlite3.Connection | None = None
+        self._lock: int | None = None
+        self._waiting: list[tuple[Work[Any], asyncio.Future[Any]]] = []
+        self._task: asyncio.Task[None] | None = None
+        self.owner = produce_identity()
+
+    async def perform(self, work: Work[_T]) -> _T:
+        """Has work done in a transaction; what it wrote is on the disk when this returns.
+
+        Work that comes while another is done shares the next transaction: it must not fail.
+
+        Raises:
+            StoreError: The disk is full, or the database cannot be used.
+        """
+        future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((work, future))
+        if self._task is None:
+            self._task = asyncio.create_task(self._drain())
+        return await future
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                try:
+                    results = await asyncio.to_thread(self._commit, [work for work, _ in batch])
+                except Exception as error:  # told to each who waits
+                    for _, future in batch:
+                        if not future.done():
+                            future.set_exception(error)
+                else:
+                    for (_, future), result in zip(batch, results, strict=True):
+                        if not future.done():
+                            future.set_result(result)
+        finally:
+            self._task = None
+
+    def _commit(self, works: list[Work[Any]]) -> list[Any]:
+        try:
+            connection = self._open()
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                return [work(connection) for work in works]
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                path=str(self._folder),
+                detail=f"Responses cannot be kept: {error}.",
+                remedy="See whether the disk is full, and whether the folder may be written to.",
+            ) from error
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is not None:
+            return self._connection
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._lock is None:
+            mark = self._compose_mark(self.owner)
+            mark.touch(mode=0o600)
+            self._lock = locks.acquire(str(mark), wait_seconds=0)
+        connection = sqlite3.connect(
+            self._folder / "responses.sqlite",
+            timeout=_PATIENCE_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,  # one thread at a time, by the one task that asks
+        )
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")  # acknowledged is on the disk
+        connection.executescript(_SCHEMA)
+        self._connection = connection
+        return connection
+
+    def _compose_mark(self, owner: str) -> Path:
+        return self._folder / f"{owner}.lock"
+
+    def is_alive(self, owner: str) -> bool:
+        """Tells whether a process still lives: it holds a lock for as long."""
+        if owner == self.owner:
+            return True
+        mark = self._compose_mark(owner)
+        try:
+            descriptor = locks.acquire(str(mark), wait_seconds=0)
+        except FileNotFoundError:
+            return False
+        except StoreError:
+            return True
+        mark.unlink(missing_ok=True)
+        locks.release(descriptor)
+        return False
+
+    async def close(self) -> None:
+        """Waits for what is under way, and closes the database."""
+        while self._task is not None:
+            await asyncio.wait({self._task})
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._lock is not None:
+            with suppress(OSError):
+                self._compose_mark(self.owner).unlink()
+            locks.release(self._lock)
+            self._lock = None

@@ -1,0 +1,213 @@
+"""The protocol over a web socket: requests come as messages, and events go as messages.
+
+Each message ``response.create`` is a request like any other. Those of one lane (``stream_id``) are
+answered one after the other, those of several at once. What shall not be stored can be gone on
+from for as long as the socket is open: the last response of each lane is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.responses.bodies import Fields
+from vibe_llms.daemons.gateway.responses.inner import InnerCall
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.server.words import Application, Message, Receive, Scope, Send
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.limits import Limits
+from vibe_llms.wire.sse import SseFramer
+
+_LANES: Final = 32
+_WAITING: Final = 16
+_IDLE_SECONDS: Final = 3_600
+_POLICY: Final = 1008
+_GOING_AWAY: Final = 1001
+
+
+class ResponseSockets:
+    """Answers web sockets.
+
+    Args:
+        gateway: Says who asks.
+        service: Answers each request.
+    """
+
+    def __init__(self, gateway: Gateway, service: Application) -> None:
+        self._gateway = gateway
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one socket, until it is closed or nothing has come for an hour."""
+        await receive()  # websocket.connect
+        call = HttpCall({**scope, "method": "GET"}, receive, send, request_id="", limit=0)
+        record = CallRecord(request_id="", method="GET", path=call.path, started=0.0)
+        try:
+            await self._gateway.authorize(call, record)
+        except ConverseError:
+            await send({"type": "websocket.close", "code": _POLICY})
+            return
+        await send({"type": "websocket.accept"})
+        socket = _Socket(self._service, scope, send, self._gateway.limits)
+        async with asyncio.TaskGroup() as tasks:
+            socket.tasks = tasks
+            try:
+                async with asyncio.timeout(None) as idle:
+                    await _listen(socket, receive, idle)
+            except TimeoutError:
+                await send({"type": "websocket.close", "code": _GOING_AWAY})
+            finally:
+                socket.end()
+
+
+async def _listen(socket: _Socket, receive: Receive, idle: asyncio.Timeout) -> None:
+    now = asyncio.get_running_loop().time
+    while True:
+        idle.reschedule(now() + _IDLE_SECONDS)
+        message = await receive()
+        if message["type"] != "websocket.receive":
+            return
+        data = message.get("text") or message.get("bytes") or b""
+        await socket.take(data.encode() if isinstance(data, str) else data)
+
+
+class _Socket:
+    def __init__(self, service: Application, scope: Scope, send: Send, limits: Limits) -> None:
+        self.tasks: asyncio.TaskGroup
+        self._service, self._scope, self._send = service, scope, send
+        self._limits = limits
+        self._lanes: dict[str, asyncio.Queue[Fields | None]] = {}
+        self._running: set[InnerCall] = set()
+
+    async def take(self, data: bytes) -> None:
+        """Takes a message of the client."""
+        try:
+            event = msgspec.json.decode(data, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            await self._refuse("", "The message is no JSON object.")
+            return
+        lane = event.pop("stream_id", None) or ""
+        kind = event.pop("type", None)
+        if kind == "response.steer":
+            await self._refuse_steering(event)
+        elif kind != "response.create" or not isinstance(lane, str):
+            await self._refuse("", "type is response.create or response.steer.", "type")
+        elif event.get("background"):
+            await self._refuse(lane, "background does not go with a web socket.", "background")
+        elif event.get("generate") is False:
+            await self._refuse(lane, "generate = false is not known here.", "generate")
+        else:
+            await self._enqueue(lane, event)
+
+    async def _enqueue(self, lane: str, event: Fields) -> None:
+        queue = self._lanes.get(lane)
+        if queue is None:
+            if len(self._lanes) >= _LANES:
+                await self._refuse(lane, f"A socket has at most {_LANES} lanes.", "stream_id")
+                return
+            queue = self._lanes[lane] = asyncio.Queue(_WAITING)
+            self.tasks.create_task(self._answer_all(lane, queue))
+        try:
+            queue.put_nowait(event)
+        except asyncio.QueueFull:
+            await self._refuse(lane, f"At most {_WAITING} requests wait in a lane.")
+
+    async def _answer_all(self, lane: str, queue: asyncio.Queue[Fields | None]) -> None:
+        memory: dict[str, Any] = {}
+        while (event := await queue.get()) is not None:
+            event.pop("generate", None)
+            body = msgspec.json.encode({**event, "stream": True})
+            inner = InnerCall(self._scope, body, **{"vibe_llms.memory": memory})
+            writer = _Writer(self._send, lane, self._limits)
+            self._running.add(inner)
+            try:
+                await inner.perform(self._service, writer)
+            except Exception:  # it is in the log; here, the answer has broken off
+                if not self._running:
+                    return
+                await self._refuse(lane, "The answer broke off.", status=502)
+            finally:
+                self._running.discard(inner)
+
+    def end(self) -> None:
+        """Ends all that is being answered: the client has left."""
+        for inner in list(self._running):
+            inner.leave()
+        self._running.clear()
+        for queue in self._lanes.values():
+            while not queue.empty():
+                queue.get_nowait()
+            queue.put_nowait(None)
+
+    async def _refuse(self, lane: str, detail: str, param: str = "", status: int = 400) -> None:
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        error = {"type": kind, "code": None, "message": detail, "param": param or None}
+        await send_event(self._send, lane, {"type": "error", "status": status, "error": error})
+
+    async def _refuse_steering(self, event: Fields) -> None:
+        told = {
+            "type": "response.steer.failed",
+            "sequence_number": 0,
+            "error": {
+                "type": "invalid_request_error",
+                "code": "steering_not_supported",
+                "message": "A response cannot be steered here.",
+            },
+            "steer": {
+                "input": event.get("input"),
+                "previous_response_id": event.get("previous_response_id"),
+            },
+        }
+        await send_event(self._send, "", told)
+
+
+class _Writer:
+    """Sends the answer of one request as messages."""
+
+    def __init__(self, send: Send, lane: str, limits: Limits) -> None:
+        self._send, self._lane = send, lane
+        self._framer: SseFramer | None = None
+        self._limits = limits
+        self._status = 0
+        self._whole: list[bytes] = []
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = {name.lower(): text for name, text in message["headers"]}
+            if headers.get(b"content-type", b"").startswith(b"text/event-stream"):
+                self._framer = SseFramer(self._limits)
+            return
+        data = message.get("body", b"")
+        if self._framer is None:
+            self._whole.append(data)
+            if not message.get("more_body", False):
+                await self._tell_whole(b"".join(self._whole))
+            return
+        for frame in self._framer.feed(data):
+            if frame.data == b"[DONE]":
+                continue
+            if self._lane:
+                await send_event(self._send, self._lane, msgspec.json.decode(frame.data))
+            else:
+                await self._send({"type": "websocket.send", "text": frame.data.decode()})
+
+    async def _tell_whole(self, body: bytes) -> None:
+        told = msgspec.json.decode(body)
+        if self._status < 400:
+            event = {"type": "response.completed", "sequence_number": 0, "response": told}
+        else:
+            error = told.get("error") if isinstance(told, dict) else None
+            event = {"type": "error", "status": self._status, "error": error}
+        await send_event(self._send, self._lane, event)
+
+
+async def send_event(send: Send, lane: str, event: Fields) -> None:
+    """Sends an event, with the name of its lane where it has one."""
+    if lane:
+        event = {**event, "stream_id": lane}
+    await send({"type": "websocket.send", "text": msgspec.json.encode(event).decode()})

@@ -1,0 +1,19 @@
+"""A native request as the bytes that are sent."""
+
+from __future__ import annotations
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.plain import JsonObject
+
+
+def encode_body(body: JsonObject) -> bytes:
+    """Returns a request as JSON. Raises RequestError."""
+    import msgspec
+
+    try:
+        return msgspec.json.encode(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RequestError(
+            detail=f"The request cannot be written as JSON: {error}.",
+            remedy="Half a surrogate pair in a text is the usual cause.",
+        ) from error

@@ -1,0 +1,319 @@
+"""Responses that go on from others, before models that keep nothing; judged by OpenAI's library."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from openai.types.responses import Response
+
+from gateways import produce_application, serve_gateway
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.plugins.specification.daemons import Arrival, Demand
+from vibe_llms.testing.simulator import Invoke, Say, Simulator, Think
+
+TRANSLATED = "anthropic:claude-sonnet-5"
+CARRIED = "openai_responses:gpt-5.5"
+PIXEL = (
+    "data:image/png;base64,"
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+TOOL: Any = {
+    "type": "function",
+    "name": "measure",
+    "parameters": {"type": "object", "properties": {"place": {"type": "string"}}},
+    "strict": False,
+}
+
+
+@pytest.fixture
+async def simulator() -> AsyncIterator[Simulator]:
+    """What stands behind the gateway."""
+    async with Simulator() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(simulator: Simulator, tmp_path: Path) -> AsyncIterator[openai.AsyncOpenAI]:
+    """OpenAI's library, before a gateway that keeps what its upstreams do not."""
+    application = produce_application(tmp_path, simulator.url)
+    async with serve_gateway(application) as address, produce_client(address) as made:
+        yield made
+
+
+def produce_client(address: str, key: str = "sk-client") -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0)
+
+
+def settle(response: Response) -> dict[str, Any]:
+    """Returns a response without what may be left out as well."""
+    told: dict[str, Any] = response.to_dict()
+    for item in told["output"]:
+        for part in item.get("content") or ():
+            if part.get("logprobs") == []:
+                del part["logprobs"]
+    return told
+
+
+def script(simulator: Simulator, *texts: str) -> None:
+    for text in texts:
+        simulator.enqueue(Say(text))
+
+
+@pytest.mark.parametrize("model", [TRANSLATED, CARRIED])
+async def test_a_chain_is_gone_on_from_and_forked(
+    simulator: Simulator, client: openai.AsyncOpenAI, model: str
+) -> None:
+    script(simulator, "The North Sea.", "Deep.", "Cold.")
+    first = await client.responses.create(model=model, input="Name a sea.")
+    second = await client.responses.create(
+        model=model, input="How deep?", previous_response_id=first.id
+    )
+    forked = await client.responses.create(
+        model=model, input="How cold?", previous_response_id=first.id
+    )
+    assert len({first.id, second.id, forked.id}) == 3
+    assert [first.output_text, second.output_text, forked.output_text] == [
+        "The North Sea.",
+        "Deep.",
+        "Cold.",
+    ]
+    assert second.previous_response_id == first.id
+    for number, question in ((1, "How deep?"), (2, "How cold?")):
+        asked = str(simulator.requests[number].body)
+        assert "Name a sea." in asked
+        assert "The North Sea." in asked
+        assert question in asked
+    assert "How deep?" not in str(simulator.requests[2].body)
+    for made in (first, second, forked):
+        read = await client.responses.retrieve(made.id)
+        assert read.output_text == made.output_text
+        assert settle(read) == settle(made)
+
+
+@pytest.mark.parametrize("model", [TRANSLATED, CARRIED])
+async def test_tools_images_and_reasoning_are_gone_on_from(
+    simulator: Simulator, client: openai.AsyncOpenAI, model: str
+) -> None:
+    simulator.enqueue(Think("It needs a measure."), Invoke("measure", {"place": "here"}))
+    script(simulator, "Three metres.")
+    asked: Any = [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "How deep?"},
+                {"type": "input_image", "image_url": PIXEL, "detail": "low"},
+            ],
+        }
+    ]
+    first = await client.responses.create(
+        model=model, input=asked, tools=[TOOL], max_output_tokens=2_000
+    )
+    [call] = [item for item in first.output if item.type == "function_call"]
+    second = await client.responses.create(
+        model=model,
+        previous_response_id=first.id,
+        tools=[TOOL],
+        input=[{"type": "function_call_output", "call_id": call.call_id, "output": "3"}],
+    )
+    assert second.output_text == "Three metres."
+    again = str(simulator.requests[1].body)
+    assert PIXEL.partition(",")[2] in again
+    listed = await client.responses.input_items.list(second.id, order="asc")
+    assert [item.type for item in listed.data][-1] == "function_call_output"
+    assert settle(await client.responses.retrieve(first.id)) == settle(first)
+
+
+async def test_what_was_asked_is_listed_in_pages(
+    simulator: Simulator, client: openai.AsyncOpenAI
+) -> None:
+    script(simulator, "Yes.")
+    asked: Any = [{"role": "user", "content": f"Line {number}."} for number in range(5)]
+    made = await client.responses.create(model=TRANSLATED, input=asked)
+    found = []
+    async for item in client.responses.input_items.list(made.id, limit=2, order="asc"):
+        found.append(item)
+    assert [item.content[0].text for item in found] == [f"Line {n}." for n in range(5)]
+    assert len({item.id for item in found}) == 5
+    newest = await client.responses.input_items.list(made.id, limit=1)
+    assert newest.data[0].id == found[-1].id
+    with pytest.raises(openai.BadRequestError, match="limit"):
+        await client.responses.input_items.list(made.id, limit=0)
+
+
+async def test_a_response_that_is_deleted_is_gone(
+    simulator: Simulator, client: openai.AsyncOpenAI, tmp_path: Path
+) -> None:
+    script(simulator, "One.", "Two.")
+    first = await client.responses.create(model=TRANSLATED, input="Count.")
+    second = await client.responses.create(
+        model=TRANSLATED, input="On.", previous_response_id=first.id
+    )
+    await client.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve(first.id)
+    assert (await client.responses.retrieve(second.id)).output_text == "Two."
+    await client.responses.delete(second.id)
+    assert not list(tmp_path.rglob("messages.jsonl"))
+
+
+async def test_what_shall_not_be_kept_is_not(
+    simulator: Simulator, client: openai.AsyncOpenAI, tmp_path: Path
+) -> None:
+    script(simulator, "One.")
+    made = await client.responses.create(model=TRANSLATED, input="Count.", store=False)
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve(made.id)
+    assert not list(tmp_path.rglob("messages.jsonl"))
+
+
+async def test_a_conversation_goes_on_with_any_model(
+    simulator: Simulator, client: openai.AsyncOpenAI
+) -> None:
+    script(simulator, "The North Sea.", "Cold.")
+    begun = await client.conversations.create(
+        items=[{"type": "message", "role": "user", "content": "Be brief."}],
+        metadata={"topic": "seas"},
+    )
+    for model, question in ((TRANSLATED, "Name a sea."), (CARRIED, "How cold?")):
+        made = await client.responses.create(model=model, input=question, conversation=begun.id)
+    assert made.output_text == "Cold."
+    assert "The North Sea." in str(simulator.requests[1].body)
+    listed = [item async for item in client.conversations.items.list(begun.id, order="asc")]
+    texts = [item.content[0].text for item in listed]
+    assert texts == ["Be brief.", "Name a sea.", "The North Sea.", "How cold?", "Cold."]
+    [added] = (
+        await client.conversations.items.create(
+            begun.id, items=[{"type": "message", "role": "user", "content": "Thanks."}]
+        )
+    ).data
+    read = await client.conversations.items.retrieve(added.id, conversation_id=begun.id)
+    assert read.content[0].text == "Thanks."
+    await client.conversations.items.delete(added.id, conversation_id=begun.id)
+    with pytest.raises(openai.NotFoundError):
+        await client.conversations.items.retrieve(added.id, conversation_id=begun.id)
+    changed = await client.conversations.update(begun.id, metadata={"topic": "oceans"})
+    assert changed.metadata == {"topic": "oceans"}
+    assert (await client.conversations.retrieve(begun.id)).metadata == {"topic": "oceans"}
+    assert (await client.conversations.delete(begun.id)).deleted
+    with pytest.raises(openai.NotFoundError):
+        await client.conversations.retrieve(begun.id)
+
+
+async def test_tokens_of_what_is_gone_on_from_count(
+    simulator: Simulator, client: openai.AsyncOpenAI
+) -> None:
+    script(simulator, "A long answer, of several words.")
+    made = await client.responses.create(model=TRANSLATED, input="Say something long.")
+    alone = await client.responses.input_tokens.count(model=TRANSLATED, input="More.")
+    whole = await client.responses.input_tokens.count(
+        model=TRANSLATED, input="More.", previous_response_id=made.id
+    )
+    assert alone.object == "response.input_tokens"
+    assert whole.input_tokens > alone.input_tokens > 0
+
+
+async def test_what_cannot_be_done_is_said(
+    simulator: Simulator, client: openai.AsyncOpenAI
+) -> None:
+    with pytest.raises(openai.NotFoundError, match="resp_none"):
+        await client.responses.create(
+            model=TRANSLATED, input="On.", previous_response_id="resp_none"
+        )
+    with pytest.raises(openai.BadRequestError, match="another protocol"):
+        await client.responses.compact(model=TRANSLATED, input="All.")
+    script(simulator, "One.")
+    made = await client.responses.create(model=TRANSLATED, input="Count.")
+    with pytest.raises(openai.BadRequestError, match="background"):
+        await client.responses.cancel(made.id)
+    with pytest.raises(openai.BadRequestError, match="streamed"):
+        await client.responses.retrieve(made.id, stream=True)
+
+
+async def test_what_an_upstream_keeps_is_asked_of_it(simulator: Simulator, tmp_path: Path) -> None:
+    produce_application(tmp_path, simulator.url)
+    path = tmp_path / "vibe.toml"
+    text = path.read_text(encoding="utf-8")
+    place = "[providers.openai_responses]"
+    path.write_text(text.replace(place, f"{place}\nkeeps_responses = true"), encoding="utf-8")
+    application = Application(
+        load_configuration(
+            environment={"HOME": str(tmp_path), "VIBE_LLMS_CONFIG": str(path)},
+            working_directory=tmp_path,
+        )
+    )
+    script(simulator, "The North Sea.", "Deep.")
+    async with serve_gateway(application) as address, produce_client(address) as client:
+        first = await client.responses.create(model=CARRIED, input="Name a sea.")
+        second = await client.responses.create(
+            model=CARRIED, input="How deep?", previous_response_id=first.id
+        )
+        assert second.output_text == "Deep."
+        asked = simulator.requests[1].body
+        assert (asked["previous_response_id"], asked["input"]) == (first.id, "How deep?")
+        assert (await client.responses.retrieve(first.id)).to_dict() == first.to_dict()
+        with pytest.raises(openai.BadRequestError, match="another provider"):
+            await client.responses.create(
+                model=TRANSLATED, input="On.", previous_response_id=first.id
+            )
+        await client.responses.delete(first.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(first.id)
+    assert not list(tmp_path.rglob("messages.jsonl"))
+
+
+class _Everybody:
+    """Lets everybody in, and calls them by their keys."""
+
+    async def authorize(self, arrival: Arrival) -> _Named:
+        return _Named(arrival.credential)
+
+    async def close(self) -> None:
+        """There is nothing to free."""
+
+
+class _Named:
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+
+    def admits(self, model: str) -> bool:
+        return True
+
+    async def reserve(self, demand: Demand) -> _Named:
+        return self
+
+    async def settle(self, usage: object, cents: object) -> None:
+        """Nobody counts."""
+
+    async def release(self) -> None:
+        """Nobody counts."""
+
+
+async def test_what_one_has_asked_another_does_not_find(
+    simulator: Simulator, tmp_path: Path
+) -> None:
+    application = produce_application(tmp_path, simulator.url)
+    script(simulator, "A secret.", "No more.")
+    async with (
+        serve_gateway(application, authorizer=_Everybody()) as address,
+        produce_client(address, "sk-ada") as ada,
+        produce_client(address, "sk-eve") as eve,
+    ):
+        made = await ada.responses.create(model=TRANSLATED, input="Tell me.")
+        begun = await ada.conversations.create()
+        for attempt in (
+            eve.responses.retrieve(made.id),
+            eve.responses.delete(made.id),
+            eve.responses.input_items.list(made.id),
+            eve.responses.create(model=TRANSLATED, input="On.", previous_response_id=made.id),
+            eve.responses.create(model=TRANSLATED, input="On.", conversation=begun.id),
+            eve.conversations.retrieve(begun.id),
+        ):
+            with pytest.raises(openai.NotFoundError):
+                await attempt
+        assert (await ada.responses.retrieve(made.id)).output_text == "A secret."
+    assert len(simulator.requests) == 1
