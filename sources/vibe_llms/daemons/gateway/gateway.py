@@ -266,9 +266,9 @@ class Gateway:
 
     async def close(self) -> None:
         """Frees what is held."""
-        await self.upstreams.close()
-        if self.keeper is not None:
+        if self.keeper is not None:  # first, as what is in the background still asks upstreams
             await self.keeper.close()
+        await self.upstreams.close()
         if self._authorizer is not None:
             await self._authorizer.close()
 
