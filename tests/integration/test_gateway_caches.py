@@ -9,10 +9,9 @@ from pathlib import Path
 import openai
 import pytest
 
+from doormen import Doorman
 from gateway_files import Routed
 from gateways import become
-from vibe_llms.exceptions import AccessError, ProviderFault
-from vibe_llms.plugins.specification.daemons import Arrival, Demand
 from vibe_llms.testing.simulator import Say, Simulator
 
 CACHED = '[models.quick]\ntargets = ["first:gpt-5.5"]\ncache = { seconds = 600 }\n'
@@ -133,42 +132,6 @@ async def test_who_waited_for_one_that_left_asks_itself(routed: Routed) -> None:
         answer = await follower
     assert (answer.status, answer.headers["x-vibe-cache"]) == (200, "miss")
     assert len(routed.first.requests) == 2
-
-
-class Doorman:
-    """Lets one key ask anything, and others nothing; counts what is set aside."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    async def authorize(self, arrival: Arrival) -> Doorman.Grant:
-        return self.Grant(self, arrival.credential)
-
-    async def close(self) -> None:
-        pass
-
-    class Grant:
-        def __init__(self, doorman: Doorman, subject: str) -> None:
-            self.doorman, self.subject = doorman, subject
-
-        def admits(self, model: str) -> bool:
-            return self.subject == "friend"
-
-        async def reserve(self, demand: Demand) -> Doorman.Reservation:
-            if self.doorman.told.count("reserve") == 2:
-                raise AccessError(fault=ProviderFault.RATE_LIMITED, detail="Enough.")
-            self.doorman.told.append("reserve")
-            return Doorman.Reservation(self.doorman)
-
-    class Reservation:
-        def __init__(self, doorman: Doorman) -> None:
-            self.doorman = doorman
-
-        async def settle(self, usage: object, cents: object) -> None:
-            self.doorman.told.append("settle" if usage is not None else "settle unknown")
-
-        async def release(self) -> None:
-            self.doorman.told.append("release")
 
 
 async def test_who_may_not_ask_gets_nothing_that_is_kept(routed: Routed) -> None:

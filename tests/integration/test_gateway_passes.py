@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from doormen import Doorman
 from gateway_files import Routed
 from vibe_llms.testing.simulator import Simulator
 
@@ -125,3 +126,16 @@ async def test_a_new_file_may_allow_more(routed: Routed, vendor: Vendor) -> None
         async with routed.session.get(f"{routed.address}/v1/chat/completions") as it:
             assert it.status == 405
     assert [path for _, path, _, _ in vendor.heard] == ["/v1/rerank"]
+
+
+async def test_what_is_carried_is_accounted_for(routed: Routed, vendor: Vendor) -> None:
+    doorman = Doorman()
+    async with routed.run(TABLES, authorizer=doorman):
+        client = produce_client(routed).with_options(api_key="friend")
+        async with client:
+            await client.embeddings.create(model="vectors", input="A sea.", encoding_format="float")
+            await client.files.create(file=("a.txt", b"A sea."), purpose="user_data")
+        async with produce_client(routed) as stranger:
+            with pytest.raises(openai.PermissionDeniedError):
+                await stranger.files.retrieve("file-1")
+    assert doorman.told == ["reserve", "settle", "reserve", "settle unknown"]

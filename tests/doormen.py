@@ -1,0 +1,42 @@
+"""An authorizer of tests."""
+
+from __future__ import annotations
+
+from vibe_llms.exceptions import AccessError, ProviderFault
+from vibe_llms.plugins.specification.daemons import Arrival, Demand
+
+
+class Doorman:
+    """Lets one key ask anything, and others nothing; counts what is set aside."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def authorize(self, arrival: Arrival) -> Doorman.Grant:
+        return self.Grant(self, arrival.credential)
+
+    async def close(self) -> None:
+        pass
+
+    class Grant:
+        def __init__(self, doorman: Doorman, subject: str) -> None:
+            self.doorman, self.subject = doorman, subject
+
+        def admits(self, model: str) -> bool:
+            return self.subject == "friend"
+
+        async def reserve(self, demand: Demand) -> Doorman.Reservation:
+            if self.doorman.told.count("reserve") == 2:
+                raise AccessError(fault=ProviderFault.RATE_LIMITED, detail="Enough.")
+            self.doorman.told.append("reserve")
+            return Doorman.Reservation(self.doorman)
+
+    class Reservation:
+        def __init__(self, doorman: Doorman) -> None:
+            self.doorman = doorman
+
+        async def settle(self, usage: object, cents: object) -> None:
+            self.doorman.told.append("settle" if usage is not None else "settle unknown")
+
+        async def release(self) -> None:
+            self.doorman.told.append("release")
