@@ -59,9 +59,15 @@ class Passage:
         self._path = path
 
     async def carry(
-        self, body: bytes, headers: Mapping[str, str], *, streaming: bool, path: str = ""
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        streaming: bool,
+        path: str = "",
+        method: str = "POST",
     ) -> Exchange:
-        """Sends a request as it is. Raises ConverseError."""
+        """Sends a request as it is, by the method that it came with. Raises ConverseError."""
         if headers.get("content-type", "").startswith("multipart/"):
             name = self.descriptor.name.encode()
             body = _FORM_MODEL.sub(lambda found: found[1] + name, body, count=1)
