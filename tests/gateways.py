@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ UPSTREAMS = {
 
 BASES = {
     "anthropic": "",
-    "google": "/v1beta",
+    "google": "",
     "ollama": "",
     "openai_conversations": "/v1",
     "openai_responses": "/v1",
@@ -64,7 +65,7 @@ async def serve_gateway(
     application: Application, records: list[CallRecord] | None = None, **options: Any
 ) -> AsyncIterator[str]:
     """Serves a gateway; what is known of each request is added to the records."""
-    listeners = () if records is None else (records.append,)
+    listeners = [*options.pop("listeners", ()), *([] if records is None else [records.append])]
     async with serve(produce_service(application, listeners=listeners, **options)) as address:
         yield address
 
@@ -74,3 +75,10 @@ async def become(condition: Callable[[], object], seconds: float = 10) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # whatever it looks at tells nobody
             await asyncio.sleep(0.002)
+
+
+def find_port() -> int:
+    """Returns a port of loopback that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

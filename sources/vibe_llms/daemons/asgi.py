@@ -30,6 +30,7 @@ class HttpCall:
         request_id: What we call the request, in logs and to the client.
         status: Of the answer, once it has begun; 0 before.
         names: What the path names, by the pattern of its route.
+        began: When the answer began, by the event loop's clock.
         is_gone: Whether the client has left before its answer was whole.
         added: Headers that go with whatever is answered, be it an error.
     """
@@ -40,6 +41,7 @@ class HttpCall:
         "_send",
         "_watcher",
         "added",
+        "began",
         "headers",
         "is_gone",
         "method",
@@ -61,6 +63,7 @@ class HttpCall:
         }
         self.request_id = request_id
         self.status = 0
+        self.began: float | None = None
         self.is_gone = False
         self.names: Mapping[str, str] = {}
         self.added: Mapping[str, str] = _NOTHING
@@ -172,6 +175,7 @@ class HttpCall:
             (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
         ]
         self.status = status
+        self.began = asyncio.get_running_loop().time()
         await self._send({"type": "http.response.start", "status": status, "headers": encoded})
 
     async def send(self, data: bytes) -> None:

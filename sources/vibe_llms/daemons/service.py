@@ -179,6 +179,8 @@ class Service:
         finally:
             call.end_watch()
             record.seconds = now() - record.started
+            if call.began is not None:
+                record.first_seconds = call.began - record.started
             record.status = call.status or record.status
             for listener in self.listeners:
                 try:

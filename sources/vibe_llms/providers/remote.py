@@ -406,6 +406,10 @@ class RemoteModel(ModelBase[JsonObject]):
         clock = self._vendor.context.clock
         return RetryingSource(attempt, self._policy, clock=clock, source=source)
 
+    def compose_path(self, *, streaming: bool) -> str:
+        """Returns the path behind the base URL at which the vendor answers."""
+        return self._vendor.compose_path(self._descriptor, streaming=streaming)
+
     async def carry(
         self,
         body: bytes,
@@ -415,7 +419,7 @@ class RemoteModel(ModelBase[JsonObject]):
         path: str = "",
         method: str = "POST",
     ) -> Exchange:
-        """Sends a body that is written in the vendor's protocol already, as it is, once.
+        """Sends a body in the vendor's protocol as it is, once; any status is an answer.
 
         Args:
             headers: Of whoever is carried, none of them a credential.
@@ -423,13 +427,10 @@ class RemoteModel(ModelBase[JsonObject]):
             path: Behind the base URL; by default where the vendor answers.
             method: Of HTTP.
 
-        Returns:
-            Whatever the vendor answers; the status of an error is none here.
-
         Raises:
             ConverseError: It could not be sent.
         """
-        path = path or self._vendor.compose_path(self._descriptor, streaming=streaming)
+        path = path or self.compose_path(streaming=streaming)
         return await self._client.carry(method, path, body, headers, Ticket(self.client.limiter))
 
 

@@ -76,6 +76,9 @@ class Asked:
         is_named_in_body: Whether the model stands in the body, as a field ``model``.
         response_id: The id that an answer of ours must have; by default it is made up.
         echo: The request as the client wrote it, but for its input, where ``body`` is another.
+        find_path: From the path at which a vendor answers to that which this request is for, where
+            it is another.
+        writing: How the dialect's writer of streams is to write, beyond what the body says.
     """
 
     body: bytes = attrs.field(repr=False)
@@ -84,6 +87,8 @@ class Asked:
     is_named_in_body: bool = True
     response_id: str | None = None
     echo: Mapping[str, Any] | None = None
+    find_path: Callable[[str], str] | None = None
+    writing: Mapping[str, bool] = attrs.field(factory=dict)
 
 
 class _Head(msgspec.Struct):

@@ -61,6 +61,8 @@ async def carry(
     body = asked.body
     if asked.is_named_in_body and asked.model != name:
         body = rename_model(body, name)
+    if asked.find_path is not None:
+        path = asked.find_path(model.compose_path(streaming=asked.streaming))
     record.way = "carry"
     headers_out = choose_headers(face, call)
     exchange = await model.carry(
@@ -71,7 +73,7 @@ async def carry(
         headers["x-vibe-request-id"] = call.request_id
         record.status = exchange.status
         # An error is told whole, whatever was asked for.
-        if _is_streamed(exchange):
+        if asked.streaming and exchange.status < 400:
             await _pass_on(call, record, exchange, headers, face, limits)
         else:
             await _hand_over(call, record, exchange, headers, face, limits)
@@ -89,9 +91,12 @@ def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
     return headers
 
 
-def _is_streamed(exchange: Exchange) -> bool:
-    kind = exchange.headers.get("content-type", "")
-    return exchange.status < 400 and kind.startswith(("text/event-stream", "application/x-ndjson"))
+_FRAMINGS: Final = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"}
+
+
+def _find_framing(exchange: Exchange) -> str:
+    kind = exchange.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _FRAMINGS.get(kind, "")
 
 
 async def _hand_over(
@@ -119,7 +124,7 @@ async def _pass_on(
     face: Face,
     limits: Limits,
 ) -> None:
-    tap = Tap(face.dialect.PROTOCOL, limits, face.framing)
+    tap = Tap(face.dialect.PROTOCOL, limits, _find_framing(exchange))
     await call.begin(exchange.status, headers)
     try:
         while data := await exchange.receive():

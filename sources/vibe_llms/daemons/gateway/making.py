@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
-from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.faces import (
     chat_completions,
     converse,
@@ -23,9 +21,10 @@ from vibe_llms.daemons.gateway.responses.keeping import Keeper, KeepingLimits
 from vibe_llms.daemons.gateway.responses.sockets import ResponseSockets
 from vibe_llms.daemons.gateway.tables import Tables
 from vibe_llms.daemons.gateway.upstreams import Upstreams
-from vibe_llms.daemons.records import CallRecord, Listener
+from vibe_llms.daemons.health import add_health
+from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.server.words import Receive, Scope, Send
-from vibe_llms.daemons.service import Route, Service, encode, write_plain_error
+from vibe_llms.daemons.service import Service
 from vibe_llms.plugins.specification.daemons import Authorizer
 
 _FACES = (chat_completions, responses, messages, generate_content, ollama, converse, models)
@@ -69,27 +68,18 @@ def produce_service(
     routes = [route for face in _FACES for route in face.produce_routes(gateway)]
     service: Service
 
-    async def converse(scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer_socket(scope: Scope, receive: Receive, send: Send) -> None:
         await ResponseSockets(gateway, service)(scope, receive, send)
 
-    produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
-
-    async def tell_ready(call: HttpCall, record: CallRecord) -> None:
-        word = "ready" if service.is_ready else "not ready"
-        await call.answer(200 if service.is_ready else 503, encode({"status": word}), {})
-
-    routes += [
-        produce(pattern="/healthz", handler=_tell_health),
-        produce(pattern="/readyz", handler=tell_ready),
-    ]
     service = Service(
         routes,
         limits=limits,
         listeners=listeners,
         stop=gateway.close,
-        sockets={"/v1/responses": converse},
+        sockets={"/v1/responses": answer_socket},
         on_reload=None if tables is None else tables.reload,
     )
+    add_health(service)
     if tables is not None:
         tables.serve(service)
     keeper.background.service = service
@@ -107,7 +97,3 @@ def _produce_keeper(
         keeping=keeping,
         knows_subjects=knows_subjects,
     )
-
-
-async def _tell_health(call: HttpCall, record: CallRecord) -> None:
-    await call.answer(200, b'{"status":"ok"}', {})

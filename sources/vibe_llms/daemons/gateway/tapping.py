@@ -67,12 +67,15 @@ class Tap:
         self._mark, self._find = _FINDERS[protocol]
         self._found: _Fields | None = None
         self._framer: Framer | None = None
+        self._pieces: list[bytes] = []
         if framing:
             self._framer = NdjsonFramer(limits) if framing == "ndjson" else SseFramer(limits)
 
     def feed(self, data: bytes) -> None:
         """Hears a piece of a streamed answer. Raises LimitError for an event that is too long."""
-        assert self._framer is not None
+        if self._framer is None:  # one JSON text, which is passed on as it comes
+            self._pieces.append(data)
+            return
         for frame in self._framer.feed(data):
             if self._mark in frame.data:
                 self.read(frame.data)
@@ -85,11 +88,14 @@ class Tap:
             fields = msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
-        if isinstance(fields, dict):
-            self._found = self._find(fields, self._found)
+        for each in fields if isinstance(fields, list) else [fields]:
+            if isinstance(each, dict):
+                self._found = self._find(each, self._found)
 
     def find_usage(self) -> Usage | None:
         """Returns what the answer has used, as far as it has told."""
+        if self._pieces:
+            self.read(b"".join(self._pieces))
         if not isinstance(self._found, Mapping):
             return None
         module = importlib.import_module(f"vibe_llms.dialects.{self._protocol}.calling.usage")

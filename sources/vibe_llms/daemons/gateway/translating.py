@@ -85,6 +85,7 @@ async def _stream(
         native if asked.echo is None else asked.echo,
         model=asked.model or upstream.address,
         response_id=asked.response_id,
+        **asked.writing,
     )
     lost: list[Loss] = []
     try:

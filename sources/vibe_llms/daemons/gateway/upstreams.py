@@ -50,6 +50,8 @@ class CarryingModel(Protocol):
     @property
     def protocol(self) -> str: ...
 
+    def compose_path(self, *, streaming: bool) -> str: ...
+
     async def carry(
         self,
         body: bytes,

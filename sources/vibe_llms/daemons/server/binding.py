@@ -32,13 +32,13 @@ def check_binding(settings: ServerSettings, *, is_guarded: bool) -> None:
         return
     lacks = []
     if settings.certificate is None:
-        lacks.append("TLS (name a certificate)")
+        lacks.append("no TLS (name a certificate)")
     if not is_guarded and settings.client_authorities is None:
-        lacks.append("anybody who asks who comes (switch keys on, or name client_authorities)")
+        lacks.append("nobody who asks who comes (switch keys on, or name client_authorities)")
     if lacks:
         raise ConfigurationError.at(
             "server.host",
-            f"{settings.host} is open to others, and there is no {' and no '.join(lacks)}. Listen"
+            f"{settings.host} is open to others, and there is {' and '.join(lacks)}. Listen"
             " on 127.0.0.1, add what is missing, or say a second time that you mean it: insecure"
             " = true, or --insecure.",
         )

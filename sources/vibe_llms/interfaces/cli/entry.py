@@ -27,5 +27,11 @@ def main() -> None:
     sys.exit(code)
 
 
+def serve_gateway() -> None:
+    """Performs ``vibe serve gateway``: what ``desid`` is."""
+    sys.argv[1:1] = ["serve", "gateway"]
+    main()
+
+
 if __name__ == "__main__":
     main()

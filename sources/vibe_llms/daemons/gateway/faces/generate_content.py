@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import attrs
+
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
@@ -36,12 +38,31 @@ async def _count(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
         call,
         record,
         FACE,
-        path="/models/{model}:countTokens",
+        path="",
         write=lambda counted: {"totalTokens": counted.tokens},
-        read=partial(_read, call, False),
+        read=partial(_read_count, call),
     )
 
 
 def _read(call: HttpCall, streaming: bool, face: Face, body: bytes) -> Asked:
-    name = call.names["model"]
-    return Asked(body=body, model=name, streaming=streaming, is_named_in_body=False)
+    # Without this query a stream is one JSON array, which grows.
+    is_array = streaming and call.query.get("alt") != "sse"
+    return Asked(
+        body=body,
+        model=call.names["model"],
+        streaming=streaming,
+        is_named_in_body=False,
+        find_path=_drop_query if is_array else None,
+        writing={"array": True} if is_array else {},
+    )
+
+
+def _drop_query(path: str) -> str:
+    return path.partition("?")[0]
+
+
+def _read_count(call: HttpCall, face: Face, body: bytes) -> Asked:
+    return attrs.evolve(
+        _read(call, False, face, body),
+        find_path=lambda path: path.replace(":generateContent", ":countTokens"),
+    )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
 from vibe_llms.interfaces.cli.options import MODEL, Command, yes_option
 from vibe_llms.interfaces.cli.output import note
 
@@ -42,29 +46,81 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("gateway", cls=Command)
 @click.option("-m", "--model", type=MODEL, help="The model for requests that name none.")
+@click.option(
+    "--config",
+    "file",
+    type=_FILE,
+    help="A file that says which models there are, and who else is asked where one fails.",
+)
+@click.option(
+    "--authorizer",
+    metavar="NAME",
+    help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
+)
+@click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
 @server_options
 @yes_option
-def gateway(model: str | None, yes: bool, **given: Any) -> None:
+def gateway(
+    model: str | None,
+    file: Path | None,
+    authorizer: str | None,
+    log: bool,
+    yes: bool,
+    **given: Any,
+) -> None:
     """Answer clients of any protocol by any model, until Ctrl-C.
 
     Clients of OpenAI (Chat Completions, Responses), Anthropic, Gemini and Ollama reach all
     configured models, by the names that `vibe ask --model` knows. The provider `remote` of another
-    vibe-llms reaches them, too. Nothing is retried, routed or cached.
+    vibe-llms reaches them, too. Nothing is retried, routed or cached but by the file's tables.
+
+    What is given here goes before what the file says. SIGHUP reads the file and the certificates
+    again.
     """
-    from vibe_llms.daemons.server import ServerSettings, override, run
+    from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
+    from vibe_llms.daemons.server import override, run
 
-    settings = override(ServerSettings(), given)
-    # Before anything listens, so that the mistakes of the configuration come first.
-    tell_untrusted(load_application(yes=yes, model=model).configuration)
-    produce = functools.partial(_produce, model, yes)
-    run(produce, settings, is_guarded=False, on_ready=_tell)
+    read = GatewaySettings() if file is None else read_settings(file)
+    settings = override(read.server, given)
+    produce = functools.partial(_produce, model, file, authorizer or read.authorizer, log, yes)
+    produce()  # before anything listens, so that mistakes come first
+    tell_untrusted(load_configuration())
+    is_guarded = bool(authorizer or read.authorizer)
+    with adding_up(settings.workers):
+        run(produce, settings, is_guarded=is_guarded, on_ready=_tell, on_reload=_reload)
 
 
-def _produce(model: str | None, yes: bool) -> Service:
+@contextlib.contextmanager
+def adding_up(workers: int) -> Iterator[None]:
+    """Lets the metrics of several worker processes be added up."""
+    from vibe_llms.daemons.metrics import FOLDER_VARIABLE
+
+    if workers == 1 or os.environ.get(FOLDER_VARIABLE):
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[FOLDER_VARIABLE] = folder
+        yield
+
+
+def _produce(
+    model: str | None, file: Path | None, authorizer: str | None, log: bool, yes: bool
+) -> Service:
     from vibe_llms.daemons.gateway.making import produce_service
+    from vibe_llms.daemons.logs import AccessLog
 
     # What no table of the gateway retries is not retried.
-    return produce_service(load_application(yes=yes, model=model, limits={"attempts": 1}))
+    application = load_application(yes=yes, model=model, limits={"attempts": 1})
+    asked = application.plugins.load_authorizer(authorizer) if authorizer else None
+    listeners = []
+    if log:
+        listeners.append(AccessLog())
+        atexit.register(listeners[0].flush)
+    return produce_service(application, authorizer=asked, listeners=listeners, file=file)
+
+
+def _reload(service: Any) -> None:
+    service.reload()
 
 
 def _tell(urls: Sequence[str]) -> None:

@@ -1,0 +1,53 @@
+"""What every daemon tells of itself: whether it lives, whether it is ready, what it has done."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Route, Service, encode, write_plain_error
+from vibe_llms.exceptions import DependencyError
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.metrics import Metrics
+
+
+def add_health(service: Service) -> None:
+    """Lets a service answer at ``/healthz``, ``/readyz`` and ``/metrics``."""
+    produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
+    metrics = _produce_metrics(service)
+    if not isinstance(metrics, DependencyError):
+        service.listeners.append(metrics)
+
+    async def tell_ready(call: HttpCall, record: CallRecord) -> None:
+        word = "ready" if service.is_ready else "not ready"
+        await call.answer(200 if service.is_ready else 503, encode({"status": word}), {})
+
+    async def tell_metrics(call: HttpCall, record: CallRecord) -> None:
+        if isinstance(metrics, DependencyError):
+            raise metrics
+        from vibe_llms.daemons.metrics import CONTENT_TYPE
+
+        await call.answer(200, metrics.write(), {}, content_type=CONTENT_TYPE)
+
+    told = (
+        produce(pattern="/healthz", handler=_tell_health),
+        produce(pattern="/readyz", handler=tell_ready),
+        produce(pattern="/metrics", handler=tell_metrics),
+    )
+    service.adopt_routes((*service.routes, *told))
+
+
+def _produce_metrics(service: Service) -> Metrics | DependencyError:
+    from vibe_llms.daemons.metrics import Metrics
+
+    try:
+        return Metrics(service)
+    except DependencyError as error:  # it is of use without
+        return error
+
+
+async def _tell_health(call: HttpCall, record: CallRecord) -> None:
+    await call.answer(200, b'{"status":"ok"}', {})

@@ -1,0 +1,86 @@
+"""A line of JSON for each request: who asked whom, and how it ended; never what was said."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.daemons.records import CallRecord
+
+_TOGETHER_SECONDS: Final = 0.1
+"""Lines wait so long for others, and are written at once."""
+
+_TOGETHER_BYTES: Final = 65_536
+
+
+class AccessLog:
+    """Hears of requests, and writes a line for each.
+
+    Args:
+        write: Takes lines; by default standard error does.
+    """
+
+    def __init__(self, write: Callable[[bytes], object] | None = None) -> None:
+        self._write = write or _write_to_stderr
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __call__(self, record: CallRecord) -> None:
+        """Hears of a request that is over; see :data:`.records.Listener`."""
+        line = msgspec.json.encode(describe(record)) + b"\n"
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size > _TOGETHER_BYTES:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_TOGETHER_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Writes the lines that wait."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        lines, self._lines, self._size = self._lines, [], 0
+        if lines:
+            self._write(b"".join(lines))
+
+
+def describe(record: CallRecord) -> dict[str, Any]:
+    """Returns what stands in the line of a request; what is not known is left out."""
+    usage = record.usage
+    told = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "request": record.request_id,
+        "method": record.method,
+        "path": record.path,
+        "status": record.status,
+        "seconds": round(record.seconds, 6),
+        "first_seconds": None if record.first_seconds is None else round(record.first_seconds, 6),
+        "client": record.client,
+        "subject": record.subject,
+        "face": record.face,
+        "way": record.way,
+        "model": record.model,
+        "address": record.address,
+        "streamed": record.streamed,
+        "bytes": record.sent_bytes,
+        "input_tokens": usage and usage.total_input_tokens,
+        "output_tokens": usage and usage.total_output_tokens,
+        "cents": None if record.cents is None else str(record.cents),
+        "losses": [str(loss) for loss in record.losses],
+        "error": record.error,
+        "detail": record.detail,
+        "trace": record.trace,
+    }
+    return {name: value for name, value in told.items() if value not in (None, "", [], False)}
+
+
+def _write_to_stderr(lines: bytes) -> None:
+    sys.stderr.buffer.write(lines)
+    sys.stderr.buffer.flush()

@@ -1,0 +1,269 @@
+"""Official clients as judges of our faces: each asks in its own way, and says what it has heard."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import anthropic
+import attrs
+import openai
+from google import genai
+from google.genai import types
+
+from vibe_llms.testing.simulator.behaviour import produce_png
+
+QUESTION = "Name a sea."
+PICTURE = produce_png(8, 8)
+SCHEMA = {
+    "type": "object",
+    "properties": {"sea": {"type": "string"}},
+    "required": ["sea"],
+    "additionalProperties": False,
+}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+DESCRIPTION = "Tells the time."
+
+
+@attrs.frozen(kw_only=True)
+class Heard:
+    """What a client has made of an answer.
+
+    Attributes:
+        text: All of it.
+        calls: Name and arguments of each call.
+        output_tokens: As the client was told.
+        pieces: How many came, of a stream.
+    """
+
+    text: str
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+    output_tokens: int | None = None
+    pieces: int = 0
+
+
+class Judge(Protocol):
+    """Asks in the way of one library."""
+
+    async def ask(
+        self,
+        model: str,
+        *,
+        stream: bool,
+        tools: bool = False,
+        picture: bool = False,
+        schema: bool = False,
+    ) -> Heard: ...
+
+    async def list_models(self) -> list[str]: ...
+
+
+class ChatJudge:
+    """The openai library, Chat Completions."""
+
+    def __init__(self, client: openai.AsyncOpenAI) -> None:
+        self._client = client
+
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> Heard:
+        content: Any = QUESTION
+        if wanted.get("picture"):
+            url = f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"
+            content = [
+                {"type": "text", "text": QUESTION},
+                {"type": "image_url", "image_url": {"url": url}},
+            ]
+        asked: dict[str, Any] = {
+            "model": model,
+            "messages": [{"role": "user", "content": content}],
+            "max_completion_tokens": 500,
+        }
+        if wanted.get("tools"):
+            function = {"name": "clock", "description": DESCRIPTION, "parameters": PARAMETERS}
+            asked["tools"] = [{"type": "function", "function": function}]
+        if wanted.get("schema"):
+            described = {"name": "answer", "schema": SCHEMA, "strict": True}
+            asked["response_format"] = {"type": "json_schema", "json_schema": described}
+        pieces = 0
+        if stream:
+            asked["stream_options"] = {"include_usage": True}
+            async with self._client.chat.completions.stream(**asked) as events:
+                async for event in events:
+                    pieces += event.type == "content.delta"
+                answer: Any = await events.get_final_completion()
+        else:
+            answer = await self._client.chat.completions.create(**asked)
+        message = answer.choices[0].message
+        calls = [(each.function.name, each.function.arguments) for each in message.tool_calls or ()]
+        return Heard(
+            text=message.content or "",
+            calls=tuple((name, json.loads(arguments)) for name, arguments in calls),
+            output_tokens=answer.usage.completion_tokens if answer.usage else None,
+            pieces=pieces,
+        )
+
+    async def list_models(self) -> list[str]:
+        return [model.id async for model in self._client.models.list()]
+
+
+class ResponsesJudge:
+    """The openai library, Responses."""
+
+    def __init__(self, client: openai.AsyncOpenAI) -> None:
+        self._client = client
+
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> Heard:
+        content: list[Any] = [{"type": "input_text", "text": QUESTION}]
+        if wanted.get("picture"):
+            url = f"data:image/png;base64,{base64.b64encode(PICTURE).decode()}"
+            content.append({"type": "input_image", "image_url": url, "detail": "auto"})
+        asked: dict[str, Any] = {
+            "model": model,
+            "input": [{"role": "user", "content": content}],
+            "max_output_tokens": 500,
+            "store": False,
+        }
+        if wanted.get("tools"):
+            tool = {"type": "function", "name": "clock", "description": DESCRIPTION}
+            asked["tools"] = [{**tool, "parameters": PARAMETERS, "strict": True}]
+        if wanted.get("schema"):
+            described = {"type": "json_schema", "name": "answer", "schema": SCHEMA}
+            asked["text"] = {"format": {**described, "strict": True}}
+        pieces = 0
+        if stream:
+            async with self._client.responses.stream(**asked) as events:
+                async for event in events:
+                    pieces += event.type == "response.output_text.delta"
+                answer: Any = await events.get_final_response()
+        else:
+            answer = await self._client.responses.create(**asked)
+        calls = [item for item in answer.output if item.type == "function_call"]
+        return Heard(
+            text=answer.output_text,
+            calls=tuple((call.name, json.loads(call.arguments)) for call in calls),
+            output_tokens=answer.usage.output_tokens if answer.usage else None,
+            pieces=pieces,
+        )
+
+    async def list_models(self) -> list[str]:
+        return [model.id async for model in self._client.models.list()]
+
+
+class MessagesJudge:
+    """The anthropic library."""
+
+    def __init__(self, client: anthropic.AsyncAnthropic) -> None:
+        self._client = client
+
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> Heard:
+        content: list[Any] = [{"type": "text", "text": QUESTION}]
+        if wanted.get("picture"):
+            data = base64.b64encode(PICTURE).decode()
+            source = {"type": "base64", "media_type": "image/png", "data": data}
+            content.insert(0, {"type": "image", "source": source})
+        asked: dict[str, Any] = {
+            "model": model,
+            "messages": [{"role": "user", "content": content}],
+            "max_tokens": 500,
+        }
+        if wanted.get("tools"):
+            tool = {"name": "clock", "description": DESCRIPTION, "input_schema": PARAMETERS}
+            asked["tools"] = [tool]
+        if wanted.get("schema"):
+            asked["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
+        pieces = 0
+        if stream:
+            async with self._client.messages.stream(**asked) as events:
+                async for event in events:
+                    pieces += event.type == "text"
+                answer: Any = await events.get_final_message()
+        else:
+            answer = await self._client.messages.create(**asked)
+        calls = [block for block in answer.content if block.type == "tool_use"]
+        return Heard(
+            text="".join(block.text for block in answer.content if block.type == "text"),
+            calls=tuple((call.name, dict(call.input)) for call in calls),
+            output_tokens=answer.usage.output_tokens,
+            pieces=pieces,
+        )
+
+    async def list_models(self) -> list[str]:
+        return [model.id async for model in self._client.models.list()]
+
+
+class GeminiJudge:
+    """The google-genai library."""
+
+    def __init__(self, client: genai.Client) -> None:
+        self._client = client
+
+    async def ask(self, model: str, *, stream: bool, **wanted: bool) -> Heard:
+        contents: list[Any] = [QUESTION]
+        if wanted.get("picture"):
+            contents.append(types.Part.from_bytes(data=PICTURE, mime_type="image/png"))
+        config = types.GenerateContentConfig(max_output_tokens=500)
+        config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
+        if wanted.get("tools"):
+            function = types.FunctionDeclaration(
+                name="clock", description=DESCRIPTION, parameters_json_schema=PARAMETERS
+            )
+            config.tools = [types.Tool(function_declarations=[function])]
+        if wanted.get("schema"):
+            config.response_mime_type = "application/json"
+            config.response_json_schema = SCHEMA
+        models = self._client.aio.models
+        if stream:
+            given = await models.generate_content_stream(
+                model=model, contents=contents, config=config
+            )
+            answers = [answer async for answer in given]
+        else:
+            given = await models.generate_content(model=model, contents=contents, config=config)
+            answers = [given]
+        parts = [
+            part
+            for answer in answers
+            for candidate in answer.candidates or ()
+            for part in (candidate.content.parts if candidate.content else None) or ()
+        ]
+        calls = [part.function_call for part in parts if part.function_call]
+        usage = answers[-1].usage_metadata
+        return Heard(
+            text="".join(part.text or "" for part in parts if not part.thought),
+            calls=tuple((call.name or "", dict(call.args or {})) for call in calls),
+            output_tokens=usage.candidates_token_count if usage else None,
+            pieces=len(answers) if stream else 0,
+        )
+
+    async def list_models(self) -> list[str]:
+        return [
+            (model.name or "").removeprefix("models/")
+            async for model in await self._client.aio.models.list(config={"query_base": True})
+        ]
+
+
+@asynccontextmanager
+async def open_judge(kind: str, address: str, key: str = "sk-client") -> AsyncIterator[Judge]:
+    """Opens a client: ``chat``, ``responses``, ``messages`` or ``gemini``."""
+    if kind in ("chat", "responses"):
+        async with openai.AsyncOpenAI(
+            base_url=f"{address}/v1", api_key=key, max_retries=0
+        ) as client:
+            yield ChatJudge(client) if kind == "chat" else ResponsesJudge(client)
+    elif kind == "messages":
+        async with anthropic.AsyncAnthropic(base_url=address, api_key=key, max_retries=0) as other:
+            yield MessagesJudge(other)
+    else:
+        options = types.HttpOptions(base_url=address)
+        gemini = genai.Client(api_key=key, http_options=options)
+        try:
+            yield GeminiJudge(gemini)
+        finally:
+            await gemini.aio.aclose()
