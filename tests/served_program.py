@@ -57,7 +57,7 @@ def main() -> None:
             settings,
             is_guarded=False,
             on_ready=lambda urls: print(urls[0], flush=True),
-            on_reload=lambda _: print("reloaded", flush=True),
+            on_reload=lambda _: os.write(1, b"reloaded\n"),
         )
     except ConverseError as error:
         sys.exit(str(error))

@@ -73,6 +73,8 @@ def describe(record: CallRecord) -> dict[str, Any]:
         "input_tokens": usage and usage.total_input_tokens,
         "output_tokens": usage and usage.total_output_tokens,
         "cents": None if record.cents is None else str(record.cents),
+        "attempts": [str(each) for each in record.attempts],
+        "cache": record.cache,
         "losses": [str(loss) for loss in record.losses],
         "error": record.error,
         "detail": record.detail,

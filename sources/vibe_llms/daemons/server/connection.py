@@ -23,6 +23,7 @@ from vibe_llms.daemons.server.requests import (
 from vibe_llms.daemons.server.scopes import compose_scope
 from vibe_llms.daemons.server.service import Service
 from vibe_llms.daemons.server.words import ClientGone, Scope
+from vibe_llms.wire.http.reading import reading
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.server.websocket import WebSocket
@@ -45,7 +46,7 @@ To close at once, with something unread, would take the last word back from the 
 _VANISH: Final = struct.pack("ii", 1, 0)
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """Reads requests, lets the application answer them one after the other, and keeps the time.
 
     Whoever sweeps calls :meth:`look` now and then.
@@ -124,10 +125,15 @@ class Connection(asyncio.Protocol):
         else:
             self._input_due = self.service.loop.time() + self.service.settings.head_seconds
 
-    def data_received(self, data: bytes) -> None:
-        """Is told what has come."""
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Returns what is read into."""
+        return reading.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Is told how much has come."""
+        data = bytes(reading.buffer[:nbytes])
         if self._is_deaf:
-            self._lingering -= len(data)
+            self._lingering -= nbytes
             if self._lingering < 0:
                 self.transport.abort()
             return

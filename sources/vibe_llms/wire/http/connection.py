@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from math import inf
 from typing import Final, cast
 
 from vibe_llms.wire.http.answers import AnswerReader
 from vibe_llms.wire.http.faults import Left, NotHttp, Overdue
+from vibe_llms.wire.http.reading import reading
 
 _BUFFER_BYTES: Final = 131_072
 """From so much that nobody has taken, no more is read until somebody does."""
@@ -19,25 +19,6 @@ _TOGETHER_BYTES: Final = 32_768
 
 _PIECE_BYTES: Final = 262_144
 """A longer body goes out in such pieces, as fast as they are taken."""
-
-
-_READ_BYTES: Final = 262_144
-"""How much is read at once, as asyncio does."""
-
-
-class _Reading(threading.local):
-    """What is read into: one buffer for all connections of a thread.
-
-    What has come is taken out before anything else is read. To let asyncio make new bytes for each
-    read costs more than all else on the way of a small answer: so many, of which few are used, the
-    system gives page by page, and takes back.
-    """
-
-    def __init__(self) -> None:
-        self.buffer = memoryview(bytearray(_READ_BYTES))
-
-
-_reading: Final = _Reading()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -258,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Returns what is read into next."""
-        return _reading.buffer
+        return reading.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Is told how much has come."""
@@ -266,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._is_asked:
             self._fail(NotHttp())  # nobody asked for that
             return
-        fault = answer.feed(_reading.buffer[:nbytes])
+        fault = answer.feed(reading.buffer[:nbytes])
         if fault is not None:
             self._fail(fault)
             return
