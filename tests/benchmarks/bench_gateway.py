@@ -2,7 +2,8 @@
 
 Load comes from outside the process: ``wrk`` (Debian package wrk) for whole answers, 32 at once, and
 a generator of streams. What is measured is the processor time of the process between. With a raw
-gateway's path in ``RAW_GATEWAY`` that is measured besides.
+gateway's path in ``RAW_GATEWAY``, or that of LiteLLM's command in ``LITELLM``, those are measured
+besides.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ PARTS = Path(__file__).with_name("gateway_parts.py")
 CHAT = "/v1/chat/completions"
 SECONDS = int(os.environ.get("SECONDS_EACH", "4"))
 AT_ONCE = 32
+STREAMS = 2_000
 _CONFIGURATION = """
 [limits]
 attempts = 1
@@ -38,13 +40,22 @@ api_key = "sk-x"
 """
 
 
+_PEER = """
+model_list:
+  - model_name: chat
+    litellm_params: {{model: openai/m, api_base: "http://127.0.0.1:{port}/v1", api_key: sk-x}}
+  - model_name: messages
+    litellm_params: {{model: anthropic/m, api_base: "http://127.0.0.1:{port}", api_key: sk-x}}
+"""
+
+
 @contextmanager
 def running(*command: str, port: int, home: Path) -> Iterator[psutil.Process]:
     """Runs a server until it has been measured."""
     environment = {**os.environ, "HOME": str(home), "VIBE_LLMS_CONFIG": str(home / "vibe.toml")}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(200):
+        for _ in range(1_200):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5)
                 break
@@ -103,6 +114,22 @@ def measure_chunks(
     return spent / figures["events"] * 1e6, figures["p99"] * 1_000
 
 
+def measure_streams(process: psutil.Process, port: int, model: str) -> float:
+    """Returns KiB of memory an open stream that is slow."""
+    messages = [{"role": "user", "content": "slow"}]
+    asked = {"model": model, "stream": True, "messages": messages}
+    body = json.dumps(asked, separators=(",", ":"))
+    before = process.memory_info().rss
+    command = [sys.executable, str(PARTS), "hold", str(port), CHAT, body, str(STREAMS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holding:
+        assert holding.stdout is not None
+        assert holding.stdout.readline() == b"begun\n"
+        after = process.memory_info().rss
+        assert holding.stdin is not None
+        holding.stdin.close()
+    return (after - before) / STREAMS / 1_024
+
+
 def main() -> None:
     """Measures all of them, and prints the table."""
     if shutil.which("wrk") is None:
@@ -120,10 +147,19 @@ def main() -> None:
             "carry": (gateway, "openai_conversations:m", False),
             "translate": (gateway, "anthropic:m", False),
         }
+        if peer := os.environ.get("LITELLM"):
+            file = folder / "litellm.yaml"
+            file.write_text(_PEER.format(port=upstream))
+            command = (peer, "--config", str(file), "--telemetry", "False", "--port")
+            ways["litellm, carry"] = (command, "chat", False)
+            ways["litellm, transl."] = (command, "messages", False)
         if raw := os.environ.get("RAW_GATEWAY"):
             command = (sys.executable, raw, "--upstream", f"127.0.0.1:{upstream}", "--port")
             ways["raw"] = (command, "m", False)
-        print(f"{'':16} ms/request requests/s us/chunk  paced p99 first ms   MB")
+        print(
+            f"{'':16} ms/request requests/s us/chunk  paced p99 first ms   MB  KiB/stream"
+            "  MB after as many requests again"
+        )
         for name, (command, model, names_upstream) in ways.items():
             port = find_port()
             rest = (str(upstream),) if names_upstream else ()
@@ -132,9 +168,15 @@ def main() -> None:
                 chunk, first = measure_chunks(process, port, model, paced=False)
                 slow, first = measure_chunks(process, port, model, paced=True)
                 megabytes = process.memory_info().rss / 1e6
+                again = megabytes
+                if command == gateway:
+                    measure_requests(process, port, model, folder)
+                    again = process.memory_info().rss / 1e6
+                is_peer = name.startswith("litellm")  # it takes minutes to begin so many
+                kibibytes = 0.0 if is_peer else measure_streams(process, port, model)
             print(
                 f"{name:16} {cpu:10.3f} {rate:10.0f} {chunk:8.1f} {slow:6.1f} {first:12.1f} "
-                f"{megabytes:4.0f}",
+                f"{megabytes:4.0f} {kibibytes:10.1f} {again:10.0f}",
                 flush=True,
             )
 

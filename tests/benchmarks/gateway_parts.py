@@ -122,7 +122,7 @@ class Upstream(asyncio.Protocol):
         if b'"stream":true' not in body.replace(b" ", b""):
             self.transport.write(WHOLE[kind])
             return
-        pace = 0.002 if b"paced" in body else 0.0
+        pace = 0.5 if b"slow" in body else 0.002 if b"paced" in body else 0.0
         asyncio.get_running_loop().create_task(self.stream(STREAMED[kind], pace))
 
     async def stream(self, chunks: list[bytes], pace: float) -> None:
@@ -231,6 +231,27 @@ async def load_streams(port: int, path: str, body: bytes, streams: int, rounds: 
     print(json.dumps({"events": total, "p99": firsts[int(len(firsts) * 0.99) - 1]}))
 
 
+async def hold_streams(port: int, path: str, body: bytes, streams: int) -> None:
+    """Begins so many streams, says when all have, and leaves them when its input ends."""
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+
+    async def begin() -> asyncio.StreamWriter:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head + body)
+        told = b""
+        while b"data:" not in told:
+            told += await reader.read(65_536)
+        return writer
+
+    writers = []
+    for start in range(0, streams, 100):  # no more come at once than a backlog takes
+        writers += await asyncio.gather(*(begin() for _ in range(min(100, streams - start))))
+    print("begun", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    for writer in writers:
+        writer.close()
+
+
 def find_port() -> int:
     """Returns a port that is free."""
     with socket.socket() as probe:
@@ -241,11 +262,19 @@ def find_port() -> int:
 if __name__ == "__main__":
     role, *arguments = sys.argv[1:]
     if role == "upstream":
+        import resource
+
         import uvloop
 
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2
+        )
         uvloop.run(serve_upstream(int(arguments[0])))
     elif role in ("limit", "limit-translating"):
         serve_limit(int(arguments[0]), int(arguments[1]), role == "limit-translating")
+    elif role == "hold":
+        port, path, body, streams = arguments
+        asyncio.run(hold_streams(int(port), path, body.encode(), int(streams)))
     elif role == "load":
         port, path, body, streams, rounds = arguments
         asyncio.run(load_streams(int(port), path, body.encode(), int(streams), int(rounds)))
