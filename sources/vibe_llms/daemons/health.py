@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.openapi import Operation, describe
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route, Service, encode, write_plain_error
 from vibe_llms.exceptions import DependencyError
@@ -14,8 +15,18 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.metrics import Metrics
 
 
+_LIVES: Final = Operation(summary="Tells that it lives.", tag="daemon")
+_READY: Final = Operation(
+    summary="Tells whether it is ready.", tag="daemon", error={"type": "object"}
+)
+_METRICS: Final = Operation(
+    summary="Tells what it has done.", tag="daemon", answers={"text/plain": {"type": "string"}}
+)
+_DESCRIPTION: Final = Operation(summary="Tells what there is to ask.", tag="daemon")
+
+
 def add_health(service: Service) -> None:
-    """Lets a service answer at ``/healthz``, ``/readyz`` and ``/metrics``."""
+    """Lets a service answer at ``/healthz``, ``/readyz``, ``/metrics`` and ``/openapi.json``."""
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
     metrics = _produce_metrics(service)
     if not isinstance(metrics, DependencyError):
@@ -32,10 +43,14 @@ def add_health(service: Service) -> None:
 
         await call.answer(200, metrics.write(), {}, content_type=CONTENT_TYPE)
 
+    async def tell_description(call: HttpCall, record: CallRecord) -> None:
+        await call.answer(200, encode(describe(service.routes, "vibe-llms")), {})
+
     told = (
-        produce(pattern="/healthz", handler=_tell_health),
-        produce(pattern="/readyz", handler=tell_ready),
-        produce(pattern="/metrics", handler=tell_metrics),
+        produce(pattern="/healthz", handler=_tell_health, operation=_LIVES),
+        produce(pattern="/readyz", handler=tell_ready, operation=_READY),
+        produce(pattern="/metrics", handler=tell_metrics, operation=_METRICS),
+        produce(pattern="/openapi.json", handler=tell_description, operation=_DESCRIPTION),
     )
     service.adopt_routes((*service.routes, *told))
 

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.openapi import Operation
 from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.server.words import ClientGone, Message, Receive, Scope, Send
 from vibe_llms.dialects.answering import ErrorAnswer
@@ -42,6 +43,7 @@ class Route:
         write_error: Writes errors as the clients of this path expect them.
         is_admitted: Whether it counts among the requests that are answered at once; what tells of
             the daemon itself does not.
+        operation: What is said there.
     """
 
     method: str
@@ -49,6 +51,7 @@ class Route:
     handler: Handler
     write_error: ErrorWriter
     is_admitted: bool = True
+    operation: Operation = Operation()
 
     def compile(self) -> re.Pattern[str]:
         """Returns what matches its paths; the parts are groups."""

@@ -78,6 +78,11 @@ class Gateway:
         self.limits = limits
         self._authorizer = authorizer
 
+    @property
+    def needs_key(self) -> bool:
+        """Whether clients have to say who they are."""
+        return self._authorizer is not None
+
     async def authorize(self, call: HttpCall, record: CallRecord) -> Grant | None:
         """Says who asks; ``None`` where nobody has to say. Raises AccessError."""
         if self._authorizer is None:

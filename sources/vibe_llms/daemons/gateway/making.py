@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.gateway.describing import describe_routes
 from vibe_llms.daemons.gateway.faces import (
     chat_completions,
     converse,
@@ -72,7 +73,7 @@ def produce_service(
         await ResponseSockets(gateway, service)(scope, receive, send)
 
     service = Service(
-        routes,
+        describe_routes(routes, needs_key=gateway.needs_key),
         limits=limits,
         listeners=listeners,
         stop=gateway.close,

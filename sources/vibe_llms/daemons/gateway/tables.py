@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from vibe_llms.daemons.gateway.describing import describe_routes
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
 from vibe_llms.daemons.service import Route, Service
@@ -104,7 +105,8 @@ class Tables:
 
         known = {(route.method, route.pattern) for route in self._routes}
         routes = produce_routes(self._gateway, self._access_router, carried)
-        return [route for route in routes if (route.method, route.pattern) not in known]
+        passing = [route for route in routes if (route.method, route.pattern) not in known]
+        return describe_routes(passing, needs_key=self._gateway.needs_key)
 
     def _access_router(self) -> TableRouter:
         assert self._router is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.gateway.asked import Face, decode_body
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
@@ -67,7 +67,9 @@ _DETAILS = {
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     await gateway.authorize(call, record)
     body = decode_body(await call.read_body())
-    name = str(body.get("model") or body.get("name") or "")
+    name = body.get("model") or body.get("name") or ""
+    if not isinstance(name, str):
+        raise refuse_body("The name of a model is a text.", "model")
     record.model = name
     upstream = await gateway.upstreams.access(name)
     await call.answer(200, encode(describe(upstream.model.descriptor)), {})

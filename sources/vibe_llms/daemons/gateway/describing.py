@@ -1,0 +1,196 @@
+"""What is said at the gateway's routes, for its description (:mod:`vibe_llms.daemons.openapi`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from vibe_llms.daemons.openapi import PLAIN_ERROR, Operation
+from vibe_llms.daemons.service import Route
+from vibe_llms.plain import JsonObject, JsonValue
+
+_TEXT: Final[JsonObject] = {"type": "string"}
+_LIST: Final[JsonObject] = {"type": "array", "items": {"type": "object"}}
+_SWITCH: Final[JsonObject] = {"type": ["boolean", "null"]}
+
+
+def _object(title: str, *required: str, **fields: JsonValue) -> JsonObject:
+    schema: dict[str, JsonValue] = {"type": "object", "properties": fields}
+    if required:
+        schema["required"] = required
+    return {"title": title, **schema} if title else schema
+
+
+_ASKED: Final = {"model": _TEXT, "stream": _SWITCH}
+_SAID: Final = {"messages": _LIST, **_ASKED}
+_BEGUN: Final = {"input": {"description": "A text, or a list of items."}, **_ASKED}
+_CHAT: Final = _object("ChatCompletionRequest", "messages", **_SAID)
+_RESPONSE: Final = _object("ResponseRequest", **_BEGUN)
+_MESSAGE: Final = _object("MessageRequest", "messages", **_SAID)
+_GEMINI: Final = _object("GenerateContentRequest", "contents", contents={"type": "array"})
+_OLLAMA: Final = _object("OllamaChatRequest", "messages", **_SAID)
+_SHOWN: Final = _object("OllamaShowRequest", model={"type": ["string", "null"]})
+_ITEMS: Final = _object("ConversationItems", items=_LIST)
+_METADATA: Final = _object("ConversationMetadata", metadata={"type": ["object", "null"]})
+_CONVERSE: Final = _object(
+    "ConverseRequest",
+    "request",
+    request=_object("", "canisters", model=_TEXT, canisters=_LIST),
+    stream={"type": "boolean"},
+)
+
+_OPENAI_ERROR: Final = _object(
+    "OpenAiError",
+    "error",
+    error=_object(
+        "",
+        "message",
+        "type",
+        message=_TEXT,
+        type=_TEXT,
+        param={"type": ["string", "null"]},
+        code={"type": ["string", "null"]},
+    ),
+)
+_ANTHROPIC_ERROR: Final = _object(
+    "AnthropicError",
+    "type",
+    "error",
+    type={"const": "error"},
+    error=_object("", "type", "message", type=_TEXT, message=_TEXT),
+)
+_GEMINI_ERROR: Final = _object(
+    "GeminiError",
+    "error",
+    error=_object(
+        "", "code", "message", "status", code={"type": "integer"}, message=_TEXT, status=_TEXT
+    ),
+)
+_OLLAMA_ERROR: Final = _object("OllamaError", "error", error=_TEXT)
+_CONVERSE_ERROR: Final = _object(
+    "ConverseError", "version", "error", version={"type": "integer"}, error={"type": "object"}
+)
+
+_TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
+    "/v1/chat/completions": ("OpenAI", _OPENAI_ERROR),
+    "/v1/responses": ("OpenAI", _OPENAI_ERROR),
+    "/v1/conversations": ("OpenAI", _OPENAI_ERROR),
+    "/v1/messages": ("Anthropic", _ANTHROPIC_ERROR),
+    "/v1beta/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
+    "/v1/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
+    "/api/": ("Ollama", _OLLAMA_ERROR),
+    "/v1/converse": ("vibe", _CONVERSE_ERROR),
+    "/v1/models": ("models", PLAIN_ERROR),
+    "/v1beta/models": ("models", PLAIN_ERROR),
+}
+"""By how a path begins: whose protocol it is, and how that tells of errors. The first holds."""
+
+_EVENTS: Final[Mapping[str, JsonObject]] = {
+    "application/json": {"type": "object"},
+    "text/event-stream": {},
+}
+_LINES: Final[Mapping[str, JsonObject]] = {
+    "application/json": {"type": "object"},
+    "application/x-ndjson": {},
+}
+_PAGE: Final[Mapping[str, JsonObject]] = {
+    "order": {"enum": ["asc", "desc"]},
+    "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+    "after": _TEXT,
+}
+_FOLLOWED: Final[Mapping[str, JsonObject]] = {
+    "stream": {"enum": ["true", "false"]},
+    "starting_after": {"type": "integer"},
+}
+
+
+def _describe_generation(version: str) -> dict[tuple[str, str], Operation]:
+    base = f"/{version}/models/{{model:path}}"
+    return {
+        ("POST", f"{base}:generateContent"): Operation(summary="Answers.", body=_GEMINI),
+        ("POST", f"{base}:streamGenerateContent"): Operation(
+            summary="Answers piece by piece.",
+            body=_GEMINI,
+            queries={"alt": {"enum": ["sse", "json"]}},
+            answers={"application/json": {"type": "array"}, "text/event-stream": {}},
+        ),
+        ("POST", f"{base}:countTokens"): Operation(summary="Counts tokens.", body=_GEMINI),
+    }
+
+
+_OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
+    ("POST", "/v1/chat/completions"): Operation(summary="Answers.", body=_CHAT, answers=_EVENTS),
+    ("POST", "/v1/responses"): Operation(summary="Answers.", body=_RESPONSE, answers=_EVENTS),
+    ("POST", "/v1/responses/input_tokens"): Operation(summary="Counts tokens.", body=_RESPONSE),
+    ("POST", "/v1/responses/compact"): Operation(
+        summary="Makes a conversation shorter, where its vendor does that.", body=_RESPONSE
+    ),
+    ("GET", "/v1/responses/{id}"): Operation(
+        summary="Reads a response that was kept.", queries=_FOLLOWED, answers=_EVENTS
+    ),
+    ("DELETE", "/v1/responses/{id}"): Operation(summary="Removes a response."),
+    ("POST", "/v1/responses/{id}/cancel"): Operation(summary="Ends one in the background."),
+    ("GET", "/v1/responses/{id}/input_items"): Operation(
+        summary="Lists what was asked.", queries=_PAGE
+    ),
+    ("POST", "/v1/conversations"): Operation(
+        summary="Begins a conversation.",
+        body=_object("Conversation", items=_LIST, metadata={"type": ["object", "null"]}),
+        needs_body=False,
+    ),
+    ("GET", "/v1/conversations/{id}"): Operation(summary="Reads a conversation."),
+    ("POST", "/v1/conversations/{id}"): Operation(
+        summary="Changes its metadata.", body=_METADATA, needs_body=False
+    ),
+    ("DELETE", "/v1/conversations/{id}"): Operation(summary="Forgets a conversation."),
+    ("POST", "/v1/conversations/{id}/items"): Operation(
+        summary="Adds items.", body=_ITEMS, needs_body=False
+    ),
+    ("GET", "/v1/conversations/{id}/items"): Operation(summary="Lists its items.", queries=_PAGE),
+    ("GET", "/v1/conversations/{id}/items/{item}"): Operation(summary="Reads an item."),
+    ("DELETE", "/v1/conversations/{id}/items/{item}"): Operation(summary="Takes an item out."),
+    ("POST", "/v1/messages"): Operation(summary="Answers.", body=_MESSAGE, answers=_EVENTS),
+    ("POST", "/v1/messages/count_tokens"): Operation(summary="Counts tokens.", body=_MESSAGE),
+    **_describe_generation("v1beta"),
+    **_describe_generation("v1"),
+    ("POST", "/api/chat"): Operation(summary="Answers.", body=_OLLAMA, answers=_LINES),
+    ("GET", "/api/tags"): Operation(summary="Lists models."),
+    ("POST", "/api/show"): Operation(summary="Tells of a model.", body=_SHOWN),
+    ("GET", "/api/version"): Operation(summary="Tells whose protocol it is."),
+    ("POST", "/v1/converse"): Operation(summary="Answers.", body=_CONVERSE, answers=_EVENTS),
+    ("POST", "/v1/converse/count"): Operation(summary="Counts tokens.", body=_CONVERSE),
+    ("GET", "/v1/converse/models"): Operation(
+        summary="Tells all that is known of models.", queries={"model": _TEXT}
+    ),
+    ("GET", "/v1/models"): Operation(summary="Lists models."),
+    ("GET", "/v1/models/{name:path}"): Operation(summary="Tells of a model."),
+    ("GET", "/v1beta/models"): Operation(summary="Lists models, in Gemini's words."),
+}
+
+_CARRIED: Final = Operation(
+    summary="Is carried to an upstream as it is.", body={}, body_type="*/*", answers={"*/*": {}}
+)
+_OPEN: Final = frozenset({"/api/version"})
+
+
+def describe_routes(routes: Iterable[Route], *, needs_key: bool) -> list[Route]:
+    """Returns the gateway's routes with what is said there; those of tables are carried ones.
+
+    Args:
+        needs_key: Whether somebody asks clients who they are.
+    """
+    return [
+        attrs.evolve(route, operation=_describe(route, needs_key and route.pattern not in _OPEN))
+        for route in routes
+    ]
+
+
+def _describe(route: Route, needs_key: bool) -> Operation:
+    operation = _OPERATIONS.get((route.method, route.pattern))
+    if operation is None:
+        body = _CARRIED.body if route.method == "POST" else None
+        return attrs.evolve(_CARRIED, body=body, error=_OPENAI_ERROR, needs_key=needs_key)
+    tag, error = next(told for start, told in _TAGS.items() if route.pattern.startswith(start))
+    return attrs.evolve(operation, tag=tag, error=error, needs_key=needs_key)

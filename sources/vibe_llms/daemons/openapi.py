@@ -1,0 +1,159 @@
+"""What a daemon answers, as OpenAPI 3.1 describes it (https://spec.openapis.org/oas/v3.1.1.html).
+
+The paths are those of its routes; what a route is for, and what is said there, it has as an
+:class:`Operation`. Schemas say what a request is refused without, and no more: clients of a
+protocol have its own reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.service import Route
+
+_JSON: Final = "application/json"
+_OBJECT: Final[JsonObject] = {"type": "object"}
+_PART: Final = re.compile(r"\{(\w+)(:path)?\}")
+
+SCHEMES: Final[Mapping[str, JsonObject]] = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+    "x-goog-api-key": {"type": "apiKey", "in": "header", "name": "x-goog-api-key"},
+}
+"""Where a client may show its key; see :func:`.asgi.read_credential`."""
+
+PLAIN_ERROR: Final[JsonObject] = {
+    "title": "Error",
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "code": {"type": ["string", "null"]},
+            },
+        }
+    },
+}
+"""Where no protocol has words of its own."""
+
+
+@frozen(kw_only=True)
+class Operation:
+    """What is said at a route. A schema that has a title is written once, under its title.
+
+    Attributes:
+        summary: What it is for, in a line.
+        tag: What it belongs to.
+        body: The schema of what a request says; ``None`` where it says nothing.
+        needs_body: Whether nothing else will do.
+        body_type: The media type of it.
+        queries: The parameters behind the path, and their schemas.
+        answers: The schemas of what is answered, by media type.
+        error: The schema of an error.
+        needs_key: Whether a client has to show a key.
+    """
+
+    summary: str = ""
+    tag: str = ""
+    body: JsonObject | None = None
+    needs_body: bool = True
+    body_type: str = _JSON
+    queries: Mapping[str, JsonObject] = attrs.field(factory=dict)
+    answers: Mapping[str, JsonObject] = attrs.field(factory=lambda: {_JSON: _OBJECT})
+    error: JsonObject = PLAIN_ERROR
+    needs_key: bool = False
+
+
+def describe(routes: Sequence[Route], title: str) -> JsonObject:
+    """Returns the whole description of what answers at some routes."""
+    from vibe_llms.version import __version__
+
+    schemas: dict[str, JsonObject] = {}
+    paths: dict[str, dict[str, JsonObject]] = {}
+    for route in routes:
+        path = paths.setdefault(_PART.sub(r"{\1}", route.pattern), {})
+        path[route.method.lower()] = _describe_route(route, schemas)
+    return {
+        "openapi": "3.1.1",
+        "info": {"title": title, "version": __version__},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": SCHEMES},
+    }
+
+
+def _describe_route(route: Route, schemas: dict[str, JsonObject]) -> JsonObject:
+    operation = route.operation
+    told: dict[str, Any] = {
+        "operationId": _name(route),
+        "summary": operation.summary or f"{route.method} {route.pattern}",
+        "responses": {
+            "200": {"description": "The answer.", "content": _write(operation.answers, schemas)},
+            **{
+                status: {
+                    "description": description,
+                    "content": _write({_JSON: operation.error}, schemas),
+                }
+                for status, description in _ERRORS
+            },
+        },
+    }
+    if operation.tag:
+        told["tags"] = [operation.tag]
+    if parameters := [*_list_parts(route.pattern), *_list_queries(operation.queries)]:
+        told["parameters"] = parameters
+    if operation.body is not None:
+        content = _write({operation.body_type: operation.body}, schemas)
+        told["requestBody"] = {"required": operation.needs_body, "content": content}
+    if operation.needs_key:
+        told["security"] = [{name: []} for name in SCHEMES]
+    return told
+
+
+_ERRORS: Final = (
+    ("4XX", "It was refused; or an upstream has refused it."),
+    ("5XX", "It went wrong here, or at an upstream."),
+)
+
+
+def _name(route: Route) -> str:
+    words = re.findall(r"[A-Za-z0-9]+", _PART.sub(r"by_\1", route.pattern))
+    return "_".join((route.method.lower(), *words))
+
+
+def _list_parts(pattern: str) -> list[JsonObject]:
+    schema: JsonObject = {"type": "string", "minLength": 1}
+    return [
+        {"name": found[1], "in": "path", "required": True, "schema": schema}
+        for found in _PART.finditer(pattern)
+    ]
+
+
+def _list_queries(queries: Mapping[str, JsonObject]) -> list[JsonObject]:
+    return [{"name": name, "in": "query", "schema": schema} for name, schema in queries.items()]
+
+
+def _write(
+    contents: Mapping[str, JsonObject], schemas: dict[str, JsonObject]
+) -> Mapping[str, JsonObject]:
+    """Returns what is said, by media type; schemas with a title are put among the others."""
+    written: dict[str, JsonObject] = {}
+    for kind, schema in contents.items():
+        title = schema.get("title")
+        if isinstance(title, str):
+            schemas[title] = schema
+            written[kind] = {"schema": {"$ref": f"#/components/schemas/{title}"}}
+        else:
+            written[kind] = {"schema": schema}
+    return written
