@@ -52,8 +52,15 @@ model_list:
 @contextmanager
 def running(*command: str, port: int, home: Path) -> Iterator[psutil.Process]:
     """Runs a server until it has been measured."""
-    environment = {**os.environ, "HOME": str(home), "VIBE_LLMS_CONFIG": str(home / "vibe.toml")}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "VIBE_LLMS_CONFIG": str(home / "vibe.toml"),
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    }
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         for _ in range(1_200):
             try:
