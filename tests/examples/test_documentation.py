@@ -36,8 +36,9 @@ PAGES = [
         for page in sorted((ROOT / "documentation" / folder).glob("*.rst"))
     ),
 ]
-ELSEWHERE = {"first-provider.rst"}
-"""Followed in an environment of their own, in ``test_first_provider_guide``."""
+ELSEWHERE = {"first-gateway.rst", "first-provider.rst"}
+"""Followed in an environment of their own, in ``test_gateway_tutorial`` and
+``test_first_provider_guide``."""
 
 SECONDS = 600
 """How long a page may take before it counts as stuck."""

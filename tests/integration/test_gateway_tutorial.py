@@ -15,7 +15,7 @@ import pytest
 
 from gateways import find_port
 
-PAGE = Path(__file__).resolve().parents[2] / "documentation" / "tutorials" / "gateway.rst"
+PAGE = Path(__file__).resolve().parents[2] / "documentation" / "tutorials" / "first-gateway.rst"
 TEXT = PAGE.read_text(encoding="utf-8")
 VIBE = Path(sys.executable).with_name("vibe")
 
