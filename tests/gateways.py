@@ -35,17 +35,22 @@ BASES = {
 """What stands behind the address of a simulator, for a provider's base URL."""
 
 
-def produce_application(folder: Path, upstream: str, **tables: Any) -> Application:
+def produce_application(
+    folder: Path, upstream: str, *, key: str = "", **tables: Any
+) -> Application:
     """Makes an application whose providers all lead to one address.
 
     Args:
         upstream: The address of a simulator, without a slash at its end.
+        key: That all of them show; by default each has one of its own.
         tables: Further lines of the configuration, by the names of their tables.
     """
     lines = ["[limits]", "attempts = 1"]
     for name, base in BASES.items():
-        key = "" if name == "ollama" else f'api_key = "sk-upstream-{name}"'
-        lines += [f"[providers.{name}]", f'base_url = "{upstream}{base}"', key]
+        lines += [f"[providers.{name}]", f'base_url = "{upstream}{base}"']
+        if name != "ollama":
+            shown = key or f"sk-upstream-{name}"
+            lines.append(f'api_key = "{shown}"')
     for name, body in tables.items():
         lines += [f"[{name}]", body]
     (folder / "vibe.toml").write_text("\n".join(lines), encoding="utf-8")

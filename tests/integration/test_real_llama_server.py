@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from llama_servers import serve_weights
 from remoting import produce_context
 from vibe_llms.events.stream import ContentDeltaEvent, ResponseStartedEvent
 from vibe_llms.exceptions import ContextOverflowError, ProviderError, ProviderFault
@@ -39,19 +37,6 @@ pytestmark = [
 KEY = "canary"
 MODEL = "claude-sonnet-4-5"
 """The server takes any name; this one is known to take a temperature, wherever it is asked."""
-PROGRAM = """
-import signal, sys
-import xllamacpp
-parameters = xllamacpp.CommonParams()
-parameters.model.path = sys.argv[1]
-parameters.api_keys = [sys.argv[2]]
-parameters.port, parameters.n_ctx, parameters.n_parallel, parameters.ui = 0, 512, 1, False
-# More threads wait for each other by spinning, which takes ages on a machine that is busy.
-parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
-server = xllamacpp.Server(parameters)
-print(server.listening_address, flush=True)
-signal.pause()
-"""
 PLACES = {
     "anthropic": ("vibe_llms.providers.anthropic", ""),
     "llamacpp": ("vibe_llms.providers.openai_compatible", "/v1"),
@@ -74,29 +59,8 @@ each_provider = pytest.mark.parametrize("name", sorted(PLACES))
 @pytest.fixture(scope="module")
 def address(weights: Path) -> Iterator[str]:
     """Where the server listens, which is started once."""
-    command = [sys.executable, "-c", PROGRAM, str(weights), KEY]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        assert process.stdout is not None
-        try:
-            address = process.stdout.readline().strip()
-            wait_for(f"{address}/health")
-            yield address
-        finally:
-            process.kill()
-
-
-def wait_for(url: str) -> None:
-    """Waits until a server answers that it is well."""
-    for _ in range(600):
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise TimeoutError(url)
+    with serve_weights(weights, KEY) as address:
+        yield address
 
 
 Access = Callable[..., Awaitable[RemoteModel]]
