@@ -87,7 +87,7 @@ class HttpCall:
         call = HttpCall(
             self.scope, self._receive, send, request_id=self.request_id, limit=self._limit
         )
-        call.names = self.names
+        call.names, call.headers = self.names, self.headers
         return call
 
     async def read_body(self) -> bytes:

@@ -10,7 +10,7 @@ import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall
@@ -20,6 +20,9 @@ from vibe_llms.daemons.server.words import ClientGone, Message, Receive, Scope, 
 from vibe_llms.dialects.answering import ErrorAnswer
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderFault, Stage
 from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.tracing import Tracing
 
 Handler: TypeAlias = Callable[[HttpCall, CallRecord], Awaitable[None]]
 """Answers one request; what it raises before it has begun to answer becomes an error's answer."""
@@ -72,6 +75,7 @@ class Service:
         start, stop: Are awaited before the first request, and after the last.
         sockets: Answer web sockets, by path.
         on_reload: Reads again what the daemon was made of.
+        tracing: Makes spans of requests; by default nobody does.
     """
 
     def __init__(
@@ -84,12 +88,14 @@ class Service:
         stop: Callable[[], Awaitable[None]] | None = None,
         sockets: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] | None = None,
         on_reload: Callable[[], object] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.limits = limits or ServiceLimits()
         self.adopt_routes(routes)
         self.listeners = list(listeners)
         self._start, self._stop = start, stop
         self._on_reload = on_reload
+        self.tracing = tracing
         self._sockets = dict(sockets or {})
         self._admission = Admission(self.limits)
         self.is_ready = False
@@ -177,6 +183,7 @@ class Service:
             client=call.client,
             trace=call.headers.get("traceparent", ""),
         )
+        span = None if self.tracing is None else self.tracing.begin(call)
         try:
             await self._route(call, record)
         finally:
@@ -185,6 +192,8 @@ class Service:
             if call.began is not None:
                 record.first_seconds = call.began - record.started
             record.status = call.status or record.status
+            if self.tracing is not None and span is not None:
+                self.tracing.end(span, record)
             for listener in self.listeners:
                 try:
                     listener(record)

@@ -42,6 +42,7 @@ from vibe_llms.secrets import Secret
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.frames import Framer
+from vibe_llms.wire.tracing import TRACEPARENT
 
 if TYPE_CHECKING:
     from vibe_llms.providers.borders import EventCleaner
@@ -298,6 +299,8 @@ class RemoteClient:
         headers = {"accept": "*/*", **vendor.compose_headers(self.require_key(), body or {})}
         if body is not None:
             headers["content-type"] = "application/json"
+        if trace := TRACEPARENT.get():
+            headers["traceparent"] = trace
         return WireRequest(
             method=method,
             url=vendor.settings.base_url + path,

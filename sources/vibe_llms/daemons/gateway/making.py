@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
@@ -26,7 +28,11 @@ from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.server.words import Receive, Scope, Send
 from vibe_llms.daemons.service import Service
+from vibe_llms.exceptions import DependencyError
 from vibe_llms.plugins.specification.daemons import Authorizer
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.tracing import Tracing
 
 _FACES = (chat_completions, responses, messages, generate_content, ollama, converse, models)
 
@@ -79,12 +85,25 @@ def produce_service(
         stop=gateway.close,
         sockets={"/v1/responses": answer_socket},
         on_reload=None if tables is None else tables.reload,
+        tracing=_produce_tracing(application),
     )
     add_health(service)
     if tables is not None:
         tables.serve(service)
     keeper.background.service = service
     return service
+
+
+def _produce_tracing(application: Application) -> Tracing | None:
+    if not application.configuration.access_table("telemetry").get("opentelemetry"):
+        return None
+    from vibe_llms.daemons.tracing import Tracing
+
+    try:
+        return Tracing()
+    except DependencyError as error:  # nobody shall go without an answer for want of a span
+        logging.getLogger("vibe_llms.daemons").warning("%s", error)
+        return None
 
 
 def _produce_keeper(

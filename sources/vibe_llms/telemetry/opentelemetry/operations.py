@@ -96,9 +96,15 @@ class Operation:
         """Ends it, once, and records how long it took."""
         if self.is_ended:
             return
+        durations.record(time.perf_counter() - self.started, self.labels)
+        self.leave()
+
+    def leave(self) -> None:
+        """Ends its span, once."""
+        if self.is_ended:
+            return
         self.is_ended = True
         self.span.end()
-        durations.record(time.perf_counter() - self.started, self.labels)
         if self._token is not None and self._task is _access_task():
             from opentelemetry import context as contexts
 
