@@ -85,15 +85,20 @@ class RateLimiter:
     async def acquire(self, tokens: float) -> None:
         """Waits for the turn of a request, which is put down for so many tokens."""
         due: float | None = None
+        distance = 0.0
         while True:
             with self._lock:
                 now = self._clock.read()
                 if due is None or due < self._held:  # held up while it waited: from there again
-                    due = self._reserve(now, tokens if due is None else 0.0)
+                    due, distance = self._reserve(now, tokens if due is None else 0.0)
                 if due <= now:
                     self._note(now)
                     return
-            await self._clock.sleep(due - now)
+            try:
+                await self._clock.sleep(due - now)
+            except BaseException:
+                self._give_back(distance, tokens)
+                raise
 
     def estimate(self, size_bytes: int) -> float:
         """Estimates what a request with a body of this size will use, its answer included."""
@@ -150,8 +155,16 @@ class RateLimiter:
         self._held = max(self._held, until)
         self._next = max(self._next, self._held)
 
-    def _reserve(self, now: float, tokens: float) -> float:
-        """Returns when a request may go, and moves all later ones behind it."""
+    def _give_back(self, distance: float, tokens: float) -> None:
+        """Lets later requests go sooner: nobody waits for this turn any more."""
+        limit = self._rates.tokens_per_minute
+        with self._lock:
+            self._next -= distance
+            if limit is not None:
+                self._next_tokens -= tokens * _MINUTE / limit
+
+    def _reserve(self, now: float, tokens: float) -> tuple[float, float]:
+        """Returns when a request may go, and how far all later ones are moved behind it."""
         requests, limit = self._rates.requests_per_minute, self._rates.tokens_per_minute
         due = max(now, self._next, self._held)
         if limit is not None:
@@ -161,7 +174,7 @@ class RateLimiter:
         if requests is not None:
             distance = max(distance, _MINUTE / requests)
         self._next = due + distance if distance else self._next
-        return due
+        return due, distance
 
     def _access_distance(self, now: float) -> float:
         """Returns the distance that a refusal has brought about, as far as it still holds."""

@@ -287,3 +287,24 @@ async def test_a_refusal_of_one_request_holds_up_the_others(tmp_path: Path) -> N
     await other.converse(request, stream=False)
 
     assert clock.now - 1_000 == pytest.approx(20)
+
+
+async def test_who_leaves_while_waiting_gives_the_turn_back() -> None:
+    """However many come and go: whoever comes next waits as if they had not been there."""
+
+    class StoppedClock(HurriedClock):
+        async def sleep(self, seconds: float) -> None:
+            await asyncio.Event().wait()
+
+    clock = StoppedClock()
+    limiter = produce_limiter(clock, requests_per_minute=60, tokens_per_minute=60)
+    await limiter.acquire(1)
+    waiting = [asyncio.create_task(limiter.acquire(1)) for _ in range(20)]
+    await asyncio.sleep(0)
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+    clock.now += 1
+    async with asyncio.timeout(1):
+        await limiter.acquire(1)
