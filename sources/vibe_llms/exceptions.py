@@ -290,7 +290,7 @@ class LimitError(ConverseError, RuntimeError):
     value: float = 0
 
     def describe(self) -> str:
-        return self.detail or f"The limit {self.limit} = {self.value:g} was reached."
+        return self.detail or f"The limit {self.limit} = {self.value:.15g} was reached."
 
 
 class TransportError(ConverseError, ConnectionError):

@@ -104,7 +104,12 @@ def classify(error: ConverseError) -> tuple[ProviderFault, int]:
     for kind, fault, status in _FAULTS:
         if isinstance(error, kind):
             return fault, status
-    return ProviderFault.SERVER, 500
+    # What makes no sense was said by an upstream: a client's nonsense is a RequestError.
+    return ProviderFault.SERVER, 502 if _is_nonsense(error) else 500
+
+
+def _is_nonsense(error: ConverseError) -> bool:
+    return type(error) is ConverseError and error.stage in (Stage.FRAME, Stage.DECODE)
 
 
 def compose_error_message(error: ConverseError) -> str:
@@ -134,6 +139,8 @@ def compose_error_message(error: ConverseError) -> str:
             text = "The server of the model could not be reached, or went away."
         case StreamTruncatedError():
             text = "The answer of the model broke off before it was complete."
+        case _ if _is_nonsense(error):
+            text = "What the server of the model answered makes no sense."
         case _:
             text = f"The server has failed (stage: {error.stage}). Its log says why."
     # Some vendors say which key was wrong; a half of a character goes into no JSON.
