@@ -36,18 +36,21 @@ BASES = {
 
 
 def produce_application(
-    folder: Path, upstream: str, *, key: str = "", **tables: Any
+    folder: Path, upstream: str, *, key: str = "", keeps_responses: bool = False, **tables: Any
 ) -> Application:
     """Makes an application whose providers all lead to one address.
 
     Args:
         upstream: The address of a simulator, without a slash at its end.
         key: That all of them show; by default each has one of its own.
+        keeps_responses: Whether the upstream keeps them itself, as OpenAI does.
         tables: Further lines of the configuration, by the names of their tables.
     """
     lines = ["[limits]", "attempts = 1"]
     for name, base in BASES.items():
         lines += [f"[providers.{name}]", f'base_url = "{upstream}{base}"']
+        if name == "openai_responses" and keeps_responses:
+            lines.append("keeps_responses = true")
         if name != "ollama":
             shown = key or f"sk-upstream-{name}"
             lines.append(f'api_key = "{shown}"')

@@ -143,6 +143,7 @@ class Application:
         shared = await self._access_client(resolved.provider, holder or self)
         model = shared.models.get(resolved.name)
         if model is None:
+            _make_room(shared.models)
             model = shared.models[resolved.name] = await shared.client.access_model(resolved.name)
         return model
 
@@ -170,6 +171,7 @@ class Application:
         resolved = ModelAddress.parse(text)
         if not resolved.name and (entry := configuration.providers.get(resolved.provider)):
             resolved = ModelAddress(resolved.provider, str(entry.settings.get("model", "")))
+        _make_room(self._addresses)
         self._addresses[address] = resolved
         return resolved
 
@@ -346,6 +348,16 @@ class _Shared:
     client: Client
     models: dict[str, ConverserModel] = attrs.field(factory=dict)
     holders: set[object] = attrs.field(factory=set)
+
+
+_MOST_NAMES = 1_024
+"""Others may name models, whatever they like; of so many it is remembered what they are."""
+
+
+def _make_room(remembered: dict[str, Any]) -> None:
+    """Forgets what was remembered first, where there is too much."""
+    while len(remembered) >= _MOST_NAMES:
+        del remembered[next(iter(remembered))]
 
 
 _lock = threading.Lock()

@@ -15,7 +15,7 @@ import aiohttp
 import attrs
 import pytest
 
-from gateways import produce_application, serve_gateway
+from gateways import become, produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner
@@ -94,7 +94,7 @@ async def replaying(
     upstream = Upstream()
     records: list[CallRecord] = []
     async with serve(upstream) as server, aiohttp.ClientSession() as session:
-        application = produce_application(folder, server.url)
+        application = produce_application(folder, server.url, keeps_responses=True)
         async with serve_gateway(application, records) as address:
             yield upstream, address, session, records
 
@@ -128,6 +128,7 @@ async def test_what_is_carried_arrives_as_it_was(tmp_path: Path, name: str, size
             async with session.post(f"{address}{path}", json=body, headers=headers) as told:
                 said = await told.read()
             assert said == upstream.body, exchange["id"]
+            await become(lambda: len(records) == count + 1)  # it is told of when all is done  # noqa: B023
             assert told.status == exchange["status"]
             assert told.headers["content-type"] == exchange["content_type"]
             assert told.headers["x-said"] == "yes"
@@ -158,6 +159,7 @@ async def test_what_is_translated_says_the_same(tmp_path: Path, name: str, other
             path = compose_path(name, model, exchange)
             async with session.post(f"{address}{path}", json=body) as told:
                 heard = await told.read()
+            await become(lambda: len(records) == index + 1)  # noqa: B023
             record = records[-1]
             if told.status == 400:  # the model takes no such content, and that is said
                 assert record.error == "capability", (exchange["id"], heard)

@@ -171,8 +171,10 @@ class HttpCall:
         """Begins an answer; :meth:`send` goes on, :meth:`finish` ends it."""
         if self.added:
             headers = {**headers, **self.added}
+        # As the wire reads those of an upstream, so that any of them goes on.
         encoded = [
-            (name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
+            (name.encode("latin-1"), value.encode("utf-8", "surrogateescape"))
+            for name, value in headers.items()
         ]
         self.status = status
         self.began = asyncio.get_running_loop().time()

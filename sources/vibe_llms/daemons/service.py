@@ -16,7 +16,7 @@ from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import Operation
 from vibe_llms.daemons.records import CallRecord, Listener
-from vibe_llms.daemons.server.words import ClientGone, Message, Receive, Scope, Send
+from vibe_llms.daemons.server.words import BrokenAnswer, ClientGone, Message, Receive, Scope, Send
 from vibe_llms.dialects.answering import ErrorAnswer
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderFault, Stage
 from vibe_llms.values import frozen
@@ -292,10 +292,6 @@ class Service:
         await call.answer(
             told.status, encode(told.body), {**told.headers, "x-vibe-request-id": call.request_id}
         )
-
-
-class BrokenAnswer(Exception):
-    """An answer that had begun cannot be ended: the server is to cut the connection."""
 
 
 def encode(body: object) -> bytes:

@@ -15,6 +15,9 @@ from vibe_llms.wire.exchanges import Exchange
 
 _KEPT: Final = frozenset(
     {
+        "anthropic-organization-id",
+        "openai-organization",
+        "openai-project",
         "connection",
         "content-encoding",  # what was packed has been unpacked
         "content-length",
@@ -32,7 +35,7 @@ _KEPT: Final = frozenset(
         "strict-transport-security",
     }
 )
-"""Headers of an upstream's answer that are about its connection or its site, not the answer."""
+"""Headers of an upstream's answer that are about its connection, its site or our account there."""
 
 
 async def carry(

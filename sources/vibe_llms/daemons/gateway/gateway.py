@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from vibe_llms.asynchrony import finish
@@ -12,6 +13,7 @@ from vibe_llms.daemons.gateway.carrying import carry
 from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
 from vibe_llms.daemons.gateway.responses.holding import detach, expand, hold
 from vibe_llms.daemons.gateway.responses.keeping import Keeper
+from vibe_llms.daemons.gateway.routing.outcomes import may_be_billed
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import (
     CarryingModel,
@@ -21,7 +23,7 @@ from vibe_llms.daemons.gateway.upstreams import (
 )
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import encode
-from vibe_llms.exceptions import AccessError, ProviderFault, RequestError, Stage
+from vibe_llms.exceptions import AccessError, ConverseError, ProviderFault, RequestError, Stage
 from vibe_llms.limits import Limits
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.tokens import TokenCount
@@ -150,10 +152,8 @@ class Gateway:
     ) -> None:
         if grant is not None:
             reservation = await grant.reserve(estimate(asked, upstream))
-            try:
+            async with _settling(reservation, record, upstream):
                 await self._ask(call, record, face, asked, upstream)
-            finally:
-                await finish(_settle(reservation, record, upstream))
             return
         model = upstream.model
         if _carries(model, face):
@@ -235,11 +235,8 @@ class Gateway:
             asked = await expand(self.keeper, asked, record.subject, upstream)
         reservation = None if grant is None else await grant.reserve(estimate(asked, upstream))
         name, limits = upstream.name, self.limits
-        try:
+        async with _settling(reservation, record, upstream):
             await carry(call, record, face, asked, model, name=name, path=path, limits=limits)
-        finally:
-            if reservation is not None:
-                await finish(_settle(reservation, record, upstream))
 
     async def list_names(self, call: HttpCall, record: CallRecord) -> list[str]:
         """Returns the names of the models that whoever asks may use. Raises AccessError."""
@@ -299,9 +296,27 @@ def ensure_admitted(grant: Grant | None, name: str) -> None:
         )
 
 
-async def _settle(reservation: Reservation, record: CallRecord, upstream: Upstream) -> None:
+@asynccontextmanager
+async def _settling(
+    reservation: Reservation | None, record: CallRecord, upstream: Upstream
+) -> AsyncIterator[None]:
     """Tells what a request has used; one that an upstream has refused has used nothing."""
-    if not record.way or record.status >= 400:
+    is_unbilled = False
+    try:
+        yield
+    except ConverseError as error:
+        is_unbilled = not may_be_billed(error)
+        raise
+    finally:
+        if reservation is not None:
+            is_refused = not record.way or record.status >= 400 or is_unbilled
+            await finish(_settle(reservation, record, upstream, is_refused=is_refused))
+
+
+async def _settle(
+    reservation: Reservation, record: CallRecord, upstream: Upstream, *, is_refused: bool
+) -> None:
+    if is_refused:
         await reservation.release()
         return
     record.cents = price_in_cents(record.usage, upstream.model.descriptor)

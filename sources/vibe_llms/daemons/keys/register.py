@@ -26,7 +26,7 @@ from vibe_llms.suggestions import order_by_nearness
 from vibe_llms.tables.annotations import Amount, Count, Strings
 from vibe_llms.tables.documents import parse_document, read_bytes
 from vibe_llms.tables.kinds import Kind
-from vibe_llms.values import frozen
+from vibe_llms.values import define, frozen
 
 _FILE: Final = "keys.toml"
 
@@ -89,7 +89,7 @@ class Key:
         return float("inf") if self.expires is None else self.expires.timestamp()
 
 
-@attrs.define(eq=False)
+@define(eq=False)
 class Register:
     """The keys in a folder, as they are now.
 

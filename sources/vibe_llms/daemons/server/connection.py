@@ -23,6 +23,7 @@ from vibe_llms.daemons.server.requests import (
 from vibe_llms.daemons.server.scopes import compose_scope
 from vibe_llms.daemons.server.service import Service
 from vibe_llms.daemons.server.words import ClientGone, Scope
+from vibe_llms.installing import advise_extra
 from vibe_llms.wire.http.reading import reading
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
             # Few have it installed, and fewer want it.
             from vibe_llms.daemons.server.websocket import produce_websocket
         except ImportError:
-            _logger.warning("WebSockets need an extra: pip install 'vibe-llms[serve]'")
+            _logger.warning("WebSockets need an extra. %s", advise_extra("serve", "websockets"))
             self._upgrade = (None, {}, NOT_IMPLEMENTED)
             return
         made = produce_websocket(self, head)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.server.heads import BODILESS, LAST_CHUNK, compose_head
-from vibe_llms.daemons.server.words import ClientGone, Message, Scope
+from vibe_llms.daemons.server.words import BrokenAnswer, ClientGone, Message, Scope
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.server.connection import Connection
@@ -132,6 +132,8 @@ class Exchange:
             await service.application(scope, self.receive, self.send)
             if not (self.is_complete or self.is_gone):
                 _logger.error("The application returned without a whole answer")
+        except BrokenAnswer as error:
+            _logger.warning("An answer was cut: %s", error)
         except Exception as error:
             # That nobody is there any more to be answered is no fault of the application's.
             if not (self.is_gone and isinstance(error, ClientGone)):

@@ -17,3 +17,7 @@ DISCONNECT_EXTENSION = "vibe_llms.disconnect"
 
 class ClientGone(ConnectionError):
     """There is nobody any more whom something could be sent to."""
+
+
+class BrokenAnswer(Exception):
+    """An answer that had begun cannot be ended: the server is to cut the connection."""

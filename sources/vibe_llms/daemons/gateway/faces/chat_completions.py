@@ -12,7 +12,7 @@ from vibe_llms.dialects import chat_completions
 FACE = Face(
     name="chat_completions",
     dialect=chat_completions,
-    passed=("openai-beta", "openai-organization", "openai-project", "idempotency-key"),
+    passed=("openai-beta", "idempotency-key"),  # whose account pays is ours to say
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.gateway.asked import Face, decode_body
-from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route, encode
 from vibe_llms.dialects import ollama_chat
@@ -65,13 +65,14 @@ _DETAILS = {
 
 
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
-    await gateway.authorize(call, record)
+    grant = await gateway.authorize(call, record)
     body = decode_body(await call.read_body())
     name = body.get("model") or body.get("name") or ""
     if not isinstance(name, str):
         raise refuse_body("The name of a model is a text.", "model")
     record.model = name
     upstream = await gateway.upstreams.access(name)
+    ensure_admitted(grant, name or upstream.address)
     await call.answer(200, encode(describe(upstream.model.descriptor)), {})
 
 

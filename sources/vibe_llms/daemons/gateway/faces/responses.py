@@ -16,7 +16,7 @@ from vibe_llms.providers.interfaces import TokenCount
 FACE = Face(
     name="responses",
     dialect=responses,
-    passed=("openai-beta", "openai-organization", "openai-project", "idempotency-key"),
+    passed=("openai-beta", "idempotency-key"),  # whose account pays is ours to say
     is_kept=True,
 )
 

@@ -83,7 +83,8 @@ def gateway(
     read = GatewaySettings() if file is None else read_settings(file)
     settings = override(read.server, given)
     produce = functools.partial(_produce, model, file, authorizer or read.authorizer, log, yes)
-    produce()  # before anything listens, so that mistakes come first
+    # Before anything listens, so that mistakes come first; what an authorizer opens is a worker's.
+    _produce(model, file, None, False, yes)
     tell_untrusted(load_configuration())
     is_guarded = bool(authorizer or read.authorizer)
     with adding_up(settings.workers):
