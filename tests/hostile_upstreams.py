@@ -232,7 +232,11 @@ async def misbehave(connection: Connection) -> None:
     """Does to each request what its model is called."""
     while not connection.writer.is_closing():
         line, _, body = await connection.read_request()
-        asked = json.loads(body)
+        try:
+            asked = json.loads(body)
+        except ValueError:
+            await connection.answer(b"{}", status="400 Bad Request", headers=_JSON)
+            continue
         wanted = Wanted(asked["model"], "/messages" in line, bool(asked.get("stream")))
         await FAULTS.get(wanted.fault, answer_well)(connection, wanted)
 
@@ -240,6 +244,11 @@ async def misbehave(connection: Connection) -> None:
 def is_last_asked_for(connection: Connection, fault: str) -> bool:
     """Tells whether a connection's last request is for a fault."""
     return bool(connection.requests) and json.loads(connection.requests[-1][2])["model"] == fault
+
+
+def find_key_folder(home: Path) -> Path:
+    """Returns where the keys of a home are, and what these have spent."""
+    return home / ".local/share/vibe-llms/authorizers/keys"
 
 
 @attrs.define
@@ -256,7 +265,7 @@ class Process:
     @property
     def keys(self) -> Path:
         """Where its keys are, and what these have spent."""
-        return self.folder / ".local/share/vibe-llms/authorizers/keys"
+        return find_key_folder(self.folder)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -1,0 +1,175 @@
+"""A gateway that is killed, whose disk is full, whose clock jumps: accounts of keys add up."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import resource
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import aiohttp
+import attrs
+import psutil
+import pytest
+
+from gateways import become, produce_application, serve_gateway
+from hostile_upstreams import Process, find_key_folder, gateway_process, start
+from key_holders import Clocks, count_under_way, give_key, open_authorizer, total
+from vibe_llms.daemons.keys.ledger import Account, Ledger
+from vibe_llms.testing.simulator import Say, Simulator
+
+MODELS = ("openai_conversations:answer-slowly", "anthropic:answer-slowly")
+CLIENTS = 6
+LONGEST_SECONDS = 12.0
+"""Behind which no client waits: ``total_seconds`` is 8, and a new worker is there in a second."""
+
+
+@attrs.define
+class Crowd:
+    """Clients that ask again and again, whatever becomes of the gateway."""
+
+    process: Process
+    acknowledged: int = 0
+    is_over: bool = False
+
+    async def ask(self, key: str = "", model: str = MODELS[0], *, stream: bool = False) -> int:
+        """Asks once; returns the status, or 0 where the connection broke."""
+        body = {"model": model, "messages": [{"role": "user", "content": "A sea?"}]}
+        headers = {"authorization": f"Bearer {key or self.process.key}"}
+        url = f"{self.process.url}/v1/chat/completions"
+        told = {**body, "max_tokens": 9, "stream": stream}
+        async with asyncio.timeout(LONGEST_SECONDS), aiohttp.ClientSession() as session:
+            try:
+                async with session.post(url, json=told, headers=headers) as answer:
+                    await answer.read()
+                    return answer.status
+            except (aiohttp.ClientError, ConnectionError):
+                await asyncio.sleep(0.02)
+                return 0
+
+    async def go_on(self, number: int) -> None:
+        """Asks until it is over, by both ways, streamed and not."""
+        turn = number
+        while not self.is_over:
+            model, stream = MODELS[turn % 2], turn % 4 < 2
+            self.acknowledged += await self.ask(model=model, stream=stream) == 200
+            turn += 1
+
+    async def grow_by(self, count: int) -> None:
+        """Waits until so many more are acknowledged."""
+        wanted = self.acknowledged + count
+        await become(lambda: self.acknowledged >= wanted, 30)
+
+
+def survey(directory: Path) -> Account:
+    """Looks at the account after the last process has ended."""
+    with closing(Ledger(directory, read_clock=time.monotonic, tell_time=time.time)) as ledger:
+        return ledger.survey()
+
+
+@pytest.mark.parametrize("bounds", [{}, {"requests_per_minute": 10**6}], ids=["free", "bounded"])
+async def test_kills_under_load_lose_nothing_and_hide_nothing(
+    tmp_path: Path, bounds: dict[str, int]
+) -> None:
+    """Workers and then all of it, at random moments; what comes next is answered each time."""
+    dice = random.Random(7)
+    async with gateway_process(tmp_path, workers=2) as process:
+        process.key = give_key(process.keys, "bob", **bounds)
+        crowd = Crowd(process)
+        asking = [asyncio.create_task(crowd.go_on(number)) for number in range(CLIENTS)]
+        for _ in range(3):
+            await crowd.grow_by(dice.randint(5, 25))
+            workers = psutil.Process(process.running.pid).children()
+            with suppress(psutil.NoSuchProcess):
+                dice.choice(workers).kill()
+        await crowd.grow_by(10)
+        port = int(process.url.rpartition(":")[2])
+        workers = psutil.Process(process.running.pid).children()
+        for each in [psutil.Process(process.running.pid), *workers]:
+            each.kill()
+        await process.running.wait()
+        again = await start(tmp_path, process.upstream, key=process.key, workers=2, port=port)
+        try:
+            await crowd.grow_by(20)
+            crowd.is_over = True
+            await asyncio.gather(*asking)
+        finally:
+            await again.end()
+        upstream = process.count_upstream()
+
+    account = survey(find_key_folder(tmp_path))
+    whole = total(account)
+    assert count_under_way(account) == 0
+    assert crowd.acknowledged <= whole.requests + whole.perhaps_requests
+    assert whole.requests <= upstream <= whole.requests + whole.perhaps_requests
+    # Each of the five deaths leaves at most one request of each client in the dark.
+    assert whole.perhaps_requests <= 5 * CLIENTS
+    assert whole.perhaps_requests < whole.requests
+    assert whole.output_tokens == 5 * whole.requests
+
+
+async def test_a_full_disk_refuses_and_sends_nothing(tmp_path: Path) -> None:
+    """What cannot be written down is not asked; with room again, all goes on."""
+    async with gateway_process(tmp_path) as process:
+        crowd = Crowd(process)
+        bounded = give_key(process.keys, "bob", requests_per_minute=1000)
+        assert [await crowd.ask(), await crowd.ask(bounded)] == [200, 200]
+        before = process.count_upstream()
+        running = psutil.Process(process.running.pid)
+        _, most = running.rlimit(psutil.RLIMIT_FSIZE)
+
+        running.rlimit(psutil.RLIMIT_FSIZE, (1, most))
+        refused = [await crowd.ask(key) for key in ("", bounded, "", bounded)]
+        assert process.count_upstream() == before
+        running.rlimit(psutil.RLIMIT_FSIZE, (resource.RLIM_INFINITY, most))
+
+        assert refused == [500] * 4
+        assert [await crowd.ask(), await crowd.ask(bounded)] == [200, 200]
+        await process.end()
+        whole = total(survey(process.keys))
+        assert (whole.requests, whole.perhaps_requests) == (4, 0)
+
+
+def jump_ahead(clocks: Clocks) -> None:
+    clocks.wall += 3_600
+
+
+def jump_back(clocks: Clocks) -> None:
+    clocks.wall -= 86_400 * 400
+
+
+@pytest.mark.parametrize("jump", [jump_ahead, jump_back])
+async def test_a_clock_that_jumps_opens_no_door(
+    tmp_path: Path, jump: Callable[[Clocks], None]
+) -> None:
+    """Nor keeps one closed: a minute is one that has passed."""
+    clocks = Clocks()
+    authorizer = open_authorizer(tmp_path / "keys", clocks)
+    key = give_key(tmp_path / "keys", requests_per_minute=1)
+    async with Simulator() as simulator:
+        application = produce_application(tmp_path, simulator.url)
+        async with (
+            serve_gateway(application, authorizer=authorizer) as address,
+            aiohttp.ClientSession(headers={"authorization": f"Bearer {key}"}) as session,
+        ):
+
+            async def ask() -> int:
+                simulator.enqueue(Say("The North Sea."))
+                body = {
+                    "model": "openai_conversations:m",
+                    "messages": [{"role": "user", "content": "A sea?"}],
+                }
+                url = f"{address}/v1/chat/completions"
+                async with session.post(url, json=body) as told:
+                    return told.status
+
+            heard = [await ask()]
+            jump(clocks)
+            heard.append(await ask())
+            clocks.steady += 61
+            heard.append(await ask())
+
+    assert heard == [200, 429, 200]
