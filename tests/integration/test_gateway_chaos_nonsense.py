@@ -13,7 +13,7 @@ import aiohttp
 import psutil
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hostile_upstreams import SECRET, Process, gateway_process
@@ -127,6 +127,9 @@ def check(process: Process, status: int, body: bytes) -> None:
 
 
 @given(asked=mutated())
+@example(asked=("/v1/chat/completions", json.dumps(_CHAT).encode()))  # names no model
+@example(asked=("/v1/messages", json.dumps({**_CHAT, "model": ""}).encode()))
+@example(asked=("/api/show", b"{}"))
 @settings(examples(400), suppress_health_check=[*HealthCheck])
 async def test_a_body_that_is_wrong_has_a_clear_answer(
     process: Process, asked: tuple[str, bytes]

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
-from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.exceptions import ConverseError, RequestError, Stage, UnknownNameError
 from vibe_llms.values import frozen
 from vibe_llms.wire.exchanges import Exchange
 
@@ -91,9 +91,12 @@ class Upstreams:
             name: Empty for the configured model.
 
         Raises:
+            RequestError: It is empty, and no model is configured that could answer then.
             UnknownNameError: Nothing of that name is here.
             ConverseError: The provider cannot be loaded.
         """
+        if not name:
+            return await self._access_default()
         address = name
         if self.models:
             if name not in self.models:
@@ -102,6 +105,20 @@ class Upstreams:
                 )
             address = self.models[name]
         return Upstream(await self._application.access_model(address))
+
+    async def _access_default(self) -> Upstream:
+        cause: ConverseError | None = None
+        if not self.models:
+            try:
+                return Upstream(await self._application.access_model(""))
+            except ConverseError as error:
+                cause = error
+        raise RequestError(
+            path="model",
+            detail="The request names no model, and there is none here that answers then.",
+            remedy="Name one of those that GET /v1/models lists.",
+            stage=Stage.FRAME,
+        ) from cause
 
     async def reach(self, address: str, *, strict: bool = False) -> Upstream:
         """Returns a model as an upstream, whether or not clients may name it. Raises likewise."""
