@@ -47,6 +47,8 @@ class Face:
         passed: Headers of a client that go to an upstream of the same protocol, as beginnings of
             their names.
         streams_by_default: Whether an answer is streamed unless the request says otherwise.
+        model_field: Of a whole answer: says who gave it.
+        echo: Returns what a whole answer repeats of the request, where the protocol does.
         is_ours: Whether it is our own protocol, in which nothing is lost: the request says by
             itself what may be, and the answer tells what was.
     """
@@ -56,6 +58,8 @@ class Face:
     framing: str = "sse"
     passed: tuple[str, ...] = ()
     streams_by_default: bool = False
+    model_field: str = "model"
+    echo: Callable[[Mapping[str, Any]], JsonObject] | None = None
     is_kept: bool = False
     is_ours: bool = False
 

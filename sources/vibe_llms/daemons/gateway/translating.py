@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -22,6 +22,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject
 from vibe_llms.providers.conversing import refuse_losses
 
 LOSSES_HEADER: Final = "x-vibe-losses"
@@ -49,10 +50,7 @@ async def translate(
     written = face.dialect.nativize_response(response)
     losses = (*record.losses, *response.losses, *written.losses)
     _settle_losses(record, losses, request)
-    named = name_model(face, written.value, asked.model)
-    if asked.response_id is not None:
-        named["id"] = asked.response_id
-    body = msgspec.json.encode(named)
+    body = msgspec.json.encode(complete_answer(face, written.value, asked, native, upstream))
     record.sent_bytes = len(body)
     await call.answer(200, body, _compose_headers(call, record.losses))
 
@@ -117,11 +115,19 @@ async def _stream(
     await call.finish()
 
 
-def name_model(face: Face, body: Any, model: str) -> Any:
-    """Returns a whole answer that calls the model what the client has called it."""
-    if model and isinstance(body, dict) and "model" in body:
-        body["model"] = model
-    return body
+def complete_answer(
+    face: Face, answer: JsonObject, asked: Asked, native: Mapping[str, Any], upstream: Upstream
+) -> JsonObject:
+    """Returns a whole answer as a streamed one would be: with the name that the client used.
+
+    Args:
+        native: The request as the client wrote it.
+    """
+    if face.is_ours:  # which tells who has answered, and not whom somebody meant
+        return answer
+    echoed = face.echo(native if asked.echo is None else asked.echo) if face.echo else {}
+    told = {**echoed, **answer, face.model_field: asked.model or upstream.address}
+    return told if asked.response_id is None else {**told, "id": asked.response_id}
 
 
 def _settle_losses(record: CallRecord, losses: Iterable[Loss], request: Request) -> None:

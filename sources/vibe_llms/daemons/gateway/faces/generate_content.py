@@ -13,7 +13,12 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route
 from vibe_llms.dialects import generate_content
 
-FACE = Face(name="generate_content", dialect=generate_content, passed=("x-goog-api-client",))
+FACE = Face(
+    name="generate_content",
+    dialect=generate_content,
+    passed=("x-goog-api-client",),
+    model_field="modelVersion",
+)
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:

@@ -10,12 +10,14 @@ from vibe_llms.daemons.gateway.responses.conversations import ConversationEndpoi
 from vibe_llms.daemons.gateway.responses.endpoints import ResponseEndpoints
 from vibe_llms.daemons.service import Route
 from vibe_llms.dialects import responses
+from vibe_llms.dialects.responses.serving.responses import echo_request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import TokenCount
 
 FACE = Face(
     name="responses",
     dialect=responses,
+    echo=echo_request,
     passed=("openai-beta", "idempotency-key"),  # whose account pays is ours to say
     is_kept=True,
 )

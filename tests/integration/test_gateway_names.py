@@ -1,0 +1,96 @@
+"""Whom an answer names, and what it repeats of its request: one table for all faces and ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gateways import produce_application, serve_gateway
+from vibe_llms.testing.simulator import Say, Simulator
+
+TOLD = [{"role": "user", "content": "Name a sea."}]
+PARTS = {"contents": [{"role": "user", "parts": [{"text": "Name a sea."}]}]}
+FACES: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "chat_completions": (
+        "openai_conversations:gpt-5.5",
+        "/v1/chat/completions",
+        {"messages": TOLD},
+        "model",
+    ),
+    "responses": ("openai_responses:gpt-5.5", "/v1/responses", {"input": TOLD}, "model"),
+    "messages": (
+        "anthropic:claude-sonnet-5",
+        "/v1/messages",
+        {"messages": TOLD, "max_tokens": 90},
+        "model",
+    ),
+    "generate_content": ("google:gemini-3.8-flash", "/v1beta/models/", PARTS, "modelVersion"),
+    "ollama": ("ollama:llama3.2", "/api/chat", {"messages": TOLD}, "model"),
+}
+"""By face: a model that is carried, the path, the least of a request, and who says who answered."""
+
+
+def read(said: bytes) -> Iterator[dict[str, Any]]:
+    """Yields the objects of an answer, whole or streamed."""
+    for line in said.removeprefix(b"[").removesuffix(b"]").splitlines():
+        data = line.removeprefix(b"data:").strip()
+        if data.startswith(b"{"):
+            yield json.loads(data)
+
+
+async def ask(
+    address: str, face: str, model: str, *, streamed: bool, more: dict[str, Any]
+) -> list[dict[str, Any]]:
+    _, path, body, _ = FACES[face]
+    asked = {**body, **more}
+    if face == "generate_content":
+        way = "streamGenerateContent?alt=sse" if streamed else "generateContent"
+        path = f"{path}{model}:{way}"
+    else:
+        asked |= {"model": model, "stream": streamed}
+    async with aiohttp.ClientSession() as session, session.post(address + path, json=asked) as told:
+        said = await told.read()
+        assert told.status == 200, said
+    return list(read(said))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("carried", [False, True])
+@pytest.mark.parametrize("face", FACES)
+async def test_who_has_answered(tmp_path: Path, face: str, carried: bool, streamed: bool) -> None:
+    """What is carried is as the vendor said it; else it is who was asked, in the client's words."""
+    own, *_, field = FACES[face]
+    other = FACES["messages" if face != "messages" else "responses"][0]
+    model = own if carried else other
+    async with Simulator() as simulator:
+        simulator.enqueue(Say("The North Sea."))
+        async with serve_gateway(produce_application(tmp_path, simulator.url)) as address:
+            told = await ask(address, face, model, streamed=streamed, more={})
+    places = [place for each in told for place in (each, each.get("response"), each.get("message"))]
+    names = {place[field] for place in places if place and field in place}
+    assert names == {model.partition(":")[2] if carried else model}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_response_repeats_its_request(tmp_path: Path, streamed: bool) -> None:
+    tool = {"type": "function", "name": "clock", "parameters": {"type": "object"}, "strict": False}
+    more = {
+        "instructions": "Be short.",
+        "tools": [tool],
+        "temperature": 0.5,
+        "max_output_tokens": 77,
+        "metadata": {"topic": "seas"},
+    }
+    model = FACES["ollama"][0]
+    async with Simulator() as simulator:
+        simulator.enqueue(Say("The North Sea."))
+        async with serve_gateway(produce_application(tmp_path, simulator.url)) as address:
+            told = await ask(address, "responses", model, streamed=streamed, more=more)
+    whole = told[-1]["response"] if streamed else told[-1]
+    assert {name: whole[name] for name in more} == more
+    assert (whole["tool_choice"], whole["parallel_tool_calls"]) == ("auto", True)
