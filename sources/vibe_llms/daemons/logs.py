@@ -72,6 +72,7 @@ def describe(record: CallRecord) -> dict[str, Any]:
         "bytes": record.sent_bytes,
         "input_tokens": usage and usage.total_input_tokens,
         "output_tokens": usage and usage.total_output_tokens,
+        "estimated": record.is_estimated,
         "cents": None if record.cents is None else str(record.cents),
         "attempts": [str(each) for each in record.attempts],
         "cache": record.cache,

@@ -60,6 +60,8 @@ class CallRecord:
         seconds: Until its end.
         sent_bytes: Of the answer's body, as far as it went.
         usage: What it has used, as far as that is known.
+        is_estimated: The answer broke off before it told all that it has used: what was said until
+            then is in the usage by an estimate.
         cents: What that cost, in US cents, as far as that is known.
         losses: Of the translation.
         attempts: Who was asked, one after the other, where a table says who else may be.
@@ -86,6 +88,7 @@ class CallRecord:
     seconds: float = 0.0
     sent_bytes: int = 0
     usage: Usage | None = None
+    is_estimated: bool = False
     cents: Decimal | None = None
     losses: tuple[Loss, ...] = ()
     attempts: tuple[Attempt, ...] = ()

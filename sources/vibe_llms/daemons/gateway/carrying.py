@@ -7,9 +7,11 @@ from typing import Final
 
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face, rename_model
+from vibe_llms.daemons.gateway.sifting import UsageSieve, ask_for_usage
 from vibe_llms.daemons.gateway.tapping import Tap
 from vibe_llms.daemons.gateway.upstreams import CarryingModel
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.dialects import chat_completions
 from vibe_llms.limits import Limits
 from vibe_llms.wire.exchanges import Exchange
 
@@ -49,6 +51,7 @@ async def carry(
     limits: Limits,
     path: str = "",
     method: str = "POST",
+    is_accounted: bool = False,
 ) -> None:
     """Answers a call with what an upstream says, whatever that is.
 
@@ -57,6 +60,7 @@ async def carry(
         name: What the vendor calls it.
         path: At the vendor; by default where it answers.
         method: Of HTTP.
+        is_accounted: Somebody has to know what it uses: the vendor is asked to tell.
 
     Raises:
         ConverseError: It cannot be reached; or the answer broke off after it had begun.
@@ -64,12 +68,13 @@ async def carry(
     body = asked.body
     if asked.is_named_in_body and asked.model != name:
         body = rename_model(body, name)
+    asking = ask_for_usage(body) if is_accounted and _may_hide_usage(asked, model, path) else None
     if asked.find_path is not None:
         path = asked.find_path(model.compose_path(streaming=asked.streaming))
     record.way = "carry"
     headers_out = choose_headers(face, call)
     exchange = await model.carry(
-        body, headers_out, streaming=asked.streaming, path=path, method=method
+        asking or body, headers_out, streaming=asked.streaming, path=path, method=method
     )
     async with exchange:
         headers = {key: text for key, text in exchange.headers.items() if key not in _KEPT}
@@ -77,9 +82,18 @@ async def carry(
         record.status = exchange.status
         # An error is told whole, whatever was asked for.
         if asked.streaming and exchange.status < 400:
-            await _pass_on(call, record, exchange, headers, face, limits)
+            sieve = None if asking is None else UsageSieve()
+            await _pass_on(call, record, exchange, headers, face, limits, sieve)
         else:
             await _hand_over(call, record, exchange, headers, face, limits)
+
+
+def _may_hide_usage(asked: Asked, model: CarryingModel, path: str) -> bool:
+    """Tells whether a stream has an account only where it is asked for, and can be asked for it."""
+    if path or not asked.streaming or model.protocol != chat_completions.PROTOCOL:
+        return False
+    vendor = getattr(getattr(model, "client", None), "vendor", None)
+    return bool(getattr(getattr(vendor, "quirks", None), "stream_options", False))
 
 
 def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
@@ -126,14 +140,20 @@ async def _pass_on(
     headers: Mapping[str, str],
     face: Face,
     limits: Limits,
+    sieve: UsageSieve | None,
 ) -> None:
-    tap = Tap(face.dialect.PROTOCOL, limits, _find_framing(exchange))
+    tap = Tap(face.dialect.PROTOCOL, limits, framing := _find_framing(exchange))
+    if framing != "sse":
+        sieve = None
     await call.begin(exchange.status, headers)
     try:
         while data := await exchange.receive():
             tap.feed(data)
+            if sieve is not None and not (data := sieve.feed(data)):
+                continue
             record.sent_bytes += len(data)
             await call.send(data)
     finally:
         record.usage = tap.find_usage()
-    await call.finish()
+        record.is_estimated = record.usage is not None and not tap.is_whole
+    await call.finish(b"" if sieve is None else sieve.finish())

@@ -7,6 +7,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import msgspec
 
 from vibe_llms.messages.canisters import Usage
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _BYTES_A_TOKEN: Final = 2
 """An estimate from above: no language that is written has fewer bytes a token for long."""
+
+SAID_BYTES_A_TOKEN: Final = 3
+"""An estimate of what was said: English has about four, most other languages fewer."""
 
 _HOUR_SECONDS: Final = 3600
 
@@ -78,6 +82,18 @@ def estimate(asked: Asked, upstream: Upstream) -> Demand:
         output_tokens=output_tokens,
         cents=_price_at_most(descriptor, input_tokens, most),
     )
+
+
+def raise_output(usage: Usage, tokens: int) -> Usage:
+    """Returns the account of an answer that broke off, with what was said of it until then.
+
+    Args:
+        tokens: An estimate of that; what the vendor has told counts where it is more.
+    """
+    missing = tokens - (usage.total_output_tokens or 0)
+    if missing <= 0:
+        return usage
+    return attrs.evolve(usage, output_tokens=(usage.output_tokens or 0) + missing)
 
 
 def price_in_cents(usage: Usage | None, descriptor: ModelDescriptor) -> Decimal | None:

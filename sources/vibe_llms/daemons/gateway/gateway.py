@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.asgi import HttpCall, read_credential
 from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
-from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
+from vibe_llms.daemons.gateway.estimating import estimate
 from vibe_llms.daemons.gateway.responses.holding import detach, expand, hold
 from vibe_llms.daemons.gateway.responses.keeping import Keeper
-from vibe_llms.daemons.gateway.routing.outcomes import may_be_billed
+from vibe_llms.daemons.gateway.settling import demand_nothing, settling, settling_nothing
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import (
     CarryingModel,
@@ -23,7 +21,7 @@ from vibe_llms.daemons.gateway.upstreams import (
 )
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import encode
-from vibe_llms.exceptions import AccessError, ConverseError, ProviderFault, RequestError, Stage
+from vibe_llms.exceptions import AccessError, ProviderFault, RequestError, Stage
 from vibe_llms.limits import Limits
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.tokens import TokenCount
@@ -32,7 +30,6 @@ from vibe_llms.plugins.specification.daemons import (
     Arrival,
     Authorizer,
     Grant,
-    Reservation,
 )
 
 if TYPE_CHECKING:
@@ -149,15 +146,26 @@ class Gateway:
         asked: Asked,
         upstream: Upstream,
         grant: Grant | None = None,
+        *,
+        is_accounted: bool = False,
     ) -> None:
         if grant is not None:
             reservation = await grant.reserve(estimate(asked, upstream))
-            async with _settling(reservation, record, upstream):
-                await self._ask(call, record, face, asked, upstream)
+            async with settling(reservation, record, upstream):
+                await self._ask(call, record, face, asked, upstream, is_accounted=True)
             return
         model = upstream.model
         if _carries(model, face):
-            await carry(call, record, face, asked, model, name=upstream.name, limits=self.limits)
+            await carry(
+                call,
+                record,
+                face,
+                asked,
+                model,
+                name=upstream.name,
+                limits=self.limits,
+                is_accounted=is_accounted,
+            )
         else:
             await translate(call, record, face, asked, upstream)
 
@@ -187,22 +195,30 @@ class Gateway:
         _ensure_admitted(grant, asked, upstream)
         if self.keeper is not None and face.is_kept:
             asked = await expand(self.keeper, asked, record.subject, upstream)
-        model = upstream.model
+        reservation = (
+            None if grant is None else await grant.reserve(demand_nothing(asked, upstream))
+        )
+        async with settling_nothing(reservation):
+            await self._count(call, record, face, asked, upstream, path=path, write=write)
+
+    async def _count(
+        self,
+        call: HttpCall,
+        record: CallRecord,
+        face: Face,
+        asked: Asked,
+        upstream: Upstream,
+        *,
+        path: str,
+        write: Callable[[TokenCount], JsonObject],
+    ) -> None:
+        model, name = upstream.model, upstream.name
         if _carries(model, face):
-            name = upstream.name
-            await carry(
-                call,
-                record,
-                face,
-                asked,
-                model,
-                name=name,
-                path=path.format(model=name),
-                limits=self.limits,
-            )
+            path, limits = path.format(model=name), self.limits
+            await carry(call, record, face, asked, model, name=name, path=path, limits=limits)
             return
         request = face.dialect.normalize_request(decode_body(asked.body)).value
-        counted = await upstream.model.tokenizer.count_request(request, upstream.model.descriptor)
+        counted = await model.tokenizer.count_request(request, model.descriptor)
         await call.answer(200, encode(write(counted)), {})
 
     async def ask_beside(
@@ -235,7 +251,7 @@ class Gateway:
             asked = await expand(self.keeper, asked, record.subject, upstream)
         reservation = None if grant is None else await grant.reserve(estimate(asked, upstream))
         name, limits = upstream.name, self.limits
-        async with _settling(reservation, record, upstream):
+        async with settling(reservation, record, upstream):
             await carry(call, record, face, asked, model, name=name, path=path, limits=limits)
 
     async def list_names(self, call: HttpCall, record: CallRecord) -> list[str]:
@@ -294,30 +310,3 @@ def ensure_admitted(grant: Grant | None, name: str) -> None:
             detail=f"The key {grant.subject!r} may not ask the model {name!r}.",
             remedy="GET /v1/models lists those that it may ask.",
         )
-
-
-@asynccontextmanager
-async def _settling(
-    reservation: Reservation | None, record: CallRecord, upstream: Upstream
-) -> AsyncIterator[None]:
-    """Tells what a request has used; one that an upstream has refused has used nothing."""
-    is_unbilled = False
-    try:
-        yield
-    except ConverseError as error:
-        is_unbilled = not may_be_billed(error)
-        raise
-    finally:
-        if reservation is not None:
-            is_refused = not record.way or record.status >= 400 or is_unbilled
-            await finish(_settle(reservation, record, upstream, is_refused=is_refused))
-
-
-async def _settle(
-    reservation: Reservation, record: CallRecord, upstream: Upstream, *, is_refused: bool
-) -> None:
-    if is_refused:
-        await reservation.release()
-        return
-    record.cents = price_in_cents(record.usage, upstream.model.descriptor)
-    await reservation.settle(record.usage, record.cents)

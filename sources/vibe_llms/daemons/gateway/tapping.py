@@ -8,8 +8,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from vibe_llms.daemons.gateway.estimating import SAID_BYTES_A_TOKEN, raise_output
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.values import frozen
 from vibe_llms.wire.frames import Framer
 from vibe_llms.wire.ndjson import NdjsonFramer
 from vibe_llms.wire.sse import SseFramer
@@ -43,14 +45,78 @@ def _find_ollama(fields: _Fields, known: _Fields | None) -> _Fields | None:
     return fields if fields.get("done") else known
 
 
-_FINDERS: Final[Mapping[str, tuple[bytes, Callable[[_Fields, _Fields | None], _Fields | None]]]] = {
-    "chat_completions": (b'"usage"', _find_chat),
-    "responses": (b'"usage"', _find_responses),
-    "messages": (b'"usage"', _find_messages),
-    "generate_content": (b'"usageMetadata"', _find_gemini),
-    "ollama_chat": (b'"done"', _find_ollama),
+def _always(fields: _Fields) -> bool:
+    return True
+
+
+def _ends_messages(fields: _Fields) -> bool:
+    return fields.get("type") in ("message", "message_delta")
+
+
+def _ends_by_reason(fields: _Fields) -> bool:
+    # Some tell with each chunk what was used so far.
+    choices = fields.get("candidates") or fields.get("choices") or ()
+    return not choices or any(
+        isinstance(each, Mapping) and (each.get("finishReason") or each.get("finish_reason"))
+        for each in choices
+    )
+
+
+class _Delta(msgspec.Struct):
+    text: str | None = None
+    thinking: str | None = None
+    partial_json: str | None = None
+
+
+class _Piece(msgspec.Struct):
+    delta: _Delta
+
+
+_PIECE: Final = msgspec.json.Decoder(_Piece)
+
+
+def _measure_messages(data: bytes) -> int:
+    try:
+        delta = _PIECE.decode(data).delta
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return 0
+    said = delta.text or delta.thinking or delta.partial_json or ""
+    return len(said.encode("utf-8", "surrogatepass"))
+
+
+@frozen(kw_only=True)
+class _Reading:
+    """How usage is found in a protocol.
+
+    Attributes:
+        mark: What no frame lacks that tells of it.
+        find: Returns it, in the vendor's words.
+        ends: Tells whether it is the whole, and nothing more is used behind it.
+        mark_said, measure: What no frame lacks that has some of the answer, and how many bytes that
+            are; for protocols in which something is told of usage before the end.
+    """
+
+    mark: bytes
+    find: Callable[[_Fields, _Fields | None], _Fields | None]
+    ends: Callable[[_Fields], bool] = _always
+    mark_said: bytes = b""
+    measure: Callable[[bytes], int] = len
+
+
+_READINGS: Final[Mapping[str, _Reading]] = {
+    "chat_completions": _Reading(mark=b'"usage"', find=_find_chat, ends=_ends_by_reason),
+    "responses": _Reading(mark=b'"usage"', find=_find_responses),
+    "messages": _Reading(
+        mark=b'"usage"',
+        find=_find_messages,
+        ends=_ends_messages,
+        mark_said=b'"content_block_delta"',
+        measure=_measure_messages,
+    ),
+    "generate_content": _Reading(mark=b'"usageMetadata"', find=_find_gemini, ends=_ends_by_reason),
+    "ollama_chat": _Reading(mark=b'"done"', find=_find_ollama),
 }
-"""By protocol: what no frame lacks that tells of usage, and what finds it there."""
+"""By protocol."""
 
 
 class Tap:
@@ -60,12 +126,17 @@ class Tap:
         protocol: That the answer is in.
         limits: ``event_bytes`` holds here.
         framing: How it is cut: ``sse`` or ``ndjson``; empty for a whole answer.
+
+    Attributes:
+        is_whole: Whether what the answer told of usage is all of it.
     """
 
     def __init__(self, protocol: str, limits: Limits, framing: str = "") -> None:
         self._protocol = protocol
-        self._mark, self._find = _FINDERS[protocol]
+        self._reading = _READINGS[protocol]
         self._found: _Fields | None = None
+        self._said_bytes = 0
+        self.is_whole = False
         self._framer: Framer | None = None
         self._pieces: list[bytes] = []
         if framing:
@@ -76,13 +147,16 @@ class Tap:
         if self._framer is None:  # one JSON text, which is passed on as it comes
             self._pieces.append(data)
             return
+        mark, mark_said = self._reading.mark, self._reading.mark_said
         for frame in self._framer.feed(data):
-            if self._mark in frame.data:
+            if mark_said and mark_said in frame.data:
+                self._said_bytes += self._reading.measure(frame.data)
+            elif mark in frame.data:
                 self.read(frame.data)
 
     def read(self, data: bytes) -> None:
         """Hears a whole answer, or one event of it; what makes no sense tells nothing."""
-        if self._mark not in data:
+        if self._reading.mark not in data:
             return
         try:
             fields = msgspec.json.decode(data)
@@ -90,10 +164,15 @@ class Tap:
             return
         for each in fields if isinstance(fields, list) else [fields]:
             if isinstance(each, dict):
-                self._found = self._find(each, self._found)
+                found = self._reading.find(each, self._found)
+                if found is not self._found:
+                    self._found, self.is_whole = found, self._reading.ends(each)
 
     def find_usage(self) -> Usage | None:
-        """Returns what the answer has used, as far as it has told."""
+        """Returns what the answer has used, as far as it has told.
+
+        Where it broke off, what was said until then is estimated, and is at least what was told.
+        """
         if self._pieces:
             self.read(b"".join(self._pieces))
         if not isinstance(self._found, Mapping):
@@ -103,4 +182,6 @@ class Tap:
             usage: Usage | None = module.normalize_usage(self._found)
         except (AttributeError, LookupError, TypeError, ValueError):  # a vendor's nonsense
             return None
-        return usage
+        if usage is None or self.is_whole:
+            return usage
+        return raise_output(usage, self._said_bytes // SAID_BYTES_A_TOKEN)

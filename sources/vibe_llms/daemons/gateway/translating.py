@@ -11,6 +11,7 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body
+from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.events.stream import (
@@ -20,8 +21,10 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
+from vibe_llms.models.counting import count_canister
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.conversing import refuse_losses
 
@@ -86,8 +89,10 @@ async def _stream(
         **asked.writing,
     )
     lost: list[Loss] = []
+    is_whole = False
+    stream = upstream.model.stream(request)
     try:
-        async with upstream.model.stream(request) as stream:
+        async with stream:
             async for event in stream:
                 match event:
                     case LossEvent():
@@ -95,6 +100,7 @@ async def _stream(
                     case UsageEvent():
                         record.usage = event.usage
                     case ResponseFinishedEvent() if event.response is not None:
+                        is_whole = True
                         record.usage = event.response.metadata.usage
                     case ResponseFailedEvent():
                         continue  # it is raised next
@@ -112,7 +118,16 @@ async def _stream(
         await call.send(writer.fail(error))
     finally:
         record.losses = (*record.losses, *lost, *writer.losses)
+        if not is_whole and record.usage is not None:
+            record.is_estimated = True
+            record.usage = raise_output(record.usage, _count_said(stream.canisters, upstream))
     await call.finish()
+
+
+def _count_said(canisters: Iterable[AnyCanister], upstream: Upstream) -> int:
+    """Returns how many tokens an answer came to, as far as it came."""
+    attributes = upstream.model.descriptor.attributes
+    return sum(count_canister(each, attributes).tokens for each in canisters)
 
 
 def complete_answer(

@@ -307,6 +307,7 @@ def _clear(record: CallRecord) -> None:
     """Takes out of a record what an attempt before has left there."""
     record.way, record.status, record.error, record.detail = "", 0, "", ""
     record.usage, record.cents, record.losses, record.sent_bytes = None, None, (), 0
+    record.is_estimated = False
 
 
 def _join(listener: Listener | None, reader: SealReader | None) -> Callable[[bytes], None] | None:

@@ -1,0 +1,70 @@
+"""Asks a vendor of Chat Completions for the account of a stream, and keeps that from who asked not.
+
+Without an account a stream that is carried would count as unknown. The client gets what it asked
+for, byte for byte, but for that one chunk.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+_OPTIONS: Final = "stream_options"
+_BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+
+
+class _Account(msgspec.Struct):
+    choices: list[Any]
+    usage: dict[str, Any]
+
+
+_ACCOUNT: Final = msgspec.json.Decoder(_Account)
+
+
+def ask_for_usage(body: bytes) -> bytes | None:
+    """Returns a request that asks for the account, too; ``None`` where that needs no change."""
+    fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    options = msgspec.json.decode(fields.get(_OPTIONS, b"null"))
+    if options is None:
+        options = {}
+    if not isinstance(options, dict) or options.get("include_usage") is True:
+        return None
+    fields[_OPTIONS] = {**options, "include_usage": True}
+    return msgspec.json.encode(fields)
+
+
+class UsageSieve:
+    """Lets a stream through but for the chunk that has the account and nothing else."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Returns what may go on: whole events alone."""
+        data = self._rest + data
+        kept, start = [], 0
+        for found in _BOUNDARY.finditer(data):
+            event = data[start : found.end()]
+            start = found.end()
+            if not _is_account(event):
+                kept.append(event)
+        self._rest = data[start:]
+        return b"".join(kept)
+
+    def finish(self) -> bytes:
+        """Returns what the stream did not end."""
+        rest, self._rest = self._rest, b""
+        return rest
+
+
+def _is_account(event: bytes) -> bool:
+    if _NO_CHOICES.search(event) is None:
+        return False
+    try:
+        told = _ACCOUNT.decode(event.strip().removeprefix(b"data:"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return not told.choices
