@@ -173,10 +173,13 @@ class StreamWriter(abc.ABC):
             made up.
 
     Attributes:
+        content_type: Of what is written.
+        sign_of_life: May go between any two frames, and means nothing.
         losses: What could not be said in this protocol, so far.
     """
 
     content_type: str = "text/event-stream"
+    sign_of_life: bytes = b": keep-alive\n\n"
 
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None

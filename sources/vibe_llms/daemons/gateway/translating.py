@@ -12,6 +12,7 @@ import msgspec
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body
 from vibe_llms.daemons.gateway.estimating import raise_output
+from vibe_llms.daemons.gateway.living import LivingStream
 from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.events.stream import (
@@ -91,6 +92,7 @@ async def _stream(
     lost: list[Loss] = []
     is_whole = False
     stream = upstream.model.stream(request)
+    living = LivingStream(call, writer.sign_of_life)
     try:
         async with stream:
             async for event in stream:
@@ -110,13 +112,14 @@ async def _stream(
                         headers = _compose_headers(call, (*record.losses, *lost))
                         await call.begin(200, {"content-type": writer.content_type, **headers})
                     record.sent_bytes += len(data)
-                    await call.send(data)
+                    await living.send(data)
     except ConverseError as error:
         if not call.status:
             raise
         record.error, record.detail = error.WORD, str(error)
-        await call.send(writer.fail(error))
+        await living.send(writer.fail(error))
     finally:
+        await living.close()
         record.losses = (*record.losses, *lost, *writer.losses)
         if not is_whole and record.usage is not None:
             record.is_estimated = True

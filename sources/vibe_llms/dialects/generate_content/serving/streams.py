@@ -46,6 +46,8 @@ class StreamWriter(SequentialWriter):
             does not ask for events (``alt=sse``).
     """
 
+    sign_of_life = b"\r\n"  # the vendor's own library takes a comment for an answer
+
     def __init__(
         self,
         native: Mapping[str, Any],

@@ -76,6 +76,8 @@ class StreamWriter(SequentialWriter):
     What a vendor executed itself, a medium and whatever else has no deltas come whole.
     """
 
+    sign_of_life = b'event: ping\ndata: {"type": "ping"}\n\n'
+
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
     ) -> None:

@@ -54,6 +54,7 @@ class StreamWriter(answering.StreamWriter):
     """Writes the lines of one response; the last says that it is done."""
 
     content_type = "application/x-ndjson"
+    sign_of_life = b" "  # an empty line would be one that makes no sense
 
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None

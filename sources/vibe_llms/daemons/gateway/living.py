@@ -1,0 +1,70 @@
+"""Signs of life in a stream that is silent for long, so that nobody between takes it for dead."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from vibe_llms.daemons.asgi import HttpCall
+
+SECONDS = 15.0
+"""Vendors that send such signs do so about as often; whoever waits for bytes waits longer."""
+
+
+class LivingStream:
+    """Sends the pieces of a stream, and a sign of life wherever none came for long.
+
+    Never before the first piece: until then an answer may still become another, or an error.
+
+    Args:
+        call: Whom the answer is for.
+        sign: What clients of the protocol pass by; empty for none.
+    """
+
+    def __init__(self, call: HttpCall, sign: bytes) -> None:
+        self._call = call
+        self._sign = sign
+        self._loop = asyncio.get_running_loop()
+        self._last = 0.0
+        self._is_sending = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def send(self, data: bytes) -> None:
+        """Sends a piece; waits while the client does not take what was sent."""
+        if self._task is not None:
+            await self._task
+            self._task = None
+        self._is_sending = True
+        try:
+            await self._call.send(data)
+        finally:
+            self._is_sending = False
+            self._last = self._loop.time()
+        if self._timer is None and self._sign:
+            self._wait(SECONDS)
+
+    def _wait(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        silent = self._loop.time() - self._last
+        if silent < SECONDS:
+            self._wait(SECONDS - silent)
+            return
+        if not self._is_sending and (self._task is None or self._task.done()):
+            self._task = self._loop.create_task(self._tell())
+        self._wait(SECONDS)
+
+    async def _tell(self) -> None:
+        with suppress(Exception):  # whoever sends the next piece will hear of it
+            await self._call.send(self._sign)
+
+    async def close(self) -> None:
+        """Sends no more signs. May be called again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
