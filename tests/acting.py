@@ -20,7 +20,7 @@ from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, UserCa
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.runs.local import ConversationJournal, LocalRunContext
-from vibe_llms.runs.log import MemoryLog
+from vibe_llms.runs.memory_log import MemoryLog
 
 
 def invoke(name: str, identity: str = "", /, **arguments: Any) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.visiting import Listener, VisitOutcome
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.log import MemoryLog, read_events
+from vibe_llms.runs.log import read_events
+from vibe_llms.runs.memory_log import MemoryLog
 
 WORDS = ("red", "green", "blue")
 

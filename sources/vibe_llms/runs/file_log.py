@@ -7,9 +7,8 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import msgspec
@@ -17,7 +16,6 @@ import msgspec
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach_media
-from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.engine import (
     GenerationFailedEvent,
     InvocationFinishedEvent,
@@ -36,22 +34,13 @@ from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import find_loss
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.views import media_of
+from vibe_llms.runs.lines import Envelope, open_envelope, read_envelope, write_line
 from vibe_llms.runs.log import LoggedEvent, describe_busy
+from vibe_llms.runs.tailing import FileTail
 
 RUNS = "runs.jsonl"
 TALLY = "runs.tally"
 LOCK = "runs.lock"
-
-
-class _LogLine(msgspec.Struct, forbid_unknown_fields=True):
-    sequence: int
-    timestamp: datetime
-    run_id: str
-    event: msgspec.Raw
-
-
-_ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(_LogLine)
 
 
 class FileLog:
@@ -148,8 +137,7 @@ class FileLog:
         if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
         number = self._before + log.end.lines + 1
-        line = _LogLine(number, access_now(), run_id, msgspec.Raw(encode_event(event)))
-        log.append(_ENCODER.encode(line) + b"\n")
+        log.append(write_line(number, access_now(), run_id, event) + b"\n")
         return number
 
     async def secure(self, sequence: int) -> None:
@@ -185,6 +173,10 @@ class FileLog:
         whole, _ = self._read_lines()
         return [self._decode(line, number) for number, line in enumerate(whole[after:], after + 1)]
 
+    def tail(self, after: int = 0) -> FileTail:
+        """Returns what reads the log on from a number while it may grow."""
+        return FileTail(self.path, after)
+
     @mapping_errors
     def examine(self) -> tuple[int, tuple[Finding, ...]]:
         """Proves each line; returns how many there are, and what is wrong. Changes nothing."""
@@ -219,23 +211,17 @@ class FileLog:
     def _decode(self, data: bytes, number: int = 0) -> LoggedEvent:
         what = "line" if number else "last line"
         line = self._open_envelope(data, what, number)
-        try:
-            event = decode_event(bytes(line.event))
-        except CodecError as error:
-            raise self._describe_damage(what, str(error), number) from error
         if number and line.sequence != number:
             detail = f"it says that it is number {line.sequence}"
             raise self._describe_damage(what, detail, number)
-        return LoggedEvent(
-            sequence=line.sequence,
-            timestamp=line.timestamp.astimezone(UTC),
-            run_id=line.run_id,
-            event=cast(LogEvent, event),
-        )
-
-    def _open_envelope(self, data: bytes, what: str, number: int = 0) -> _LogLine:
         try:
-            return _DECODER.decode(data)
+            return open_envelope(line)
+        except CodecError as error:
+            raise self._describe_damage(what, str(error), number) from error
+
+    def _open_envelope(self, data: bytes, what: str, number: int = 0) -> Envelope:
+        try:
+            return read_envelope(data)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise self._describe_damage(what, str(error), number) from error
 

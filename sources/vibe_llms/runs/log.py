@@ -5,14 +5,12 @@ One run at a time may write to it; anybody may read it meanwhile, from any numbe
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding, StoreError
-from vibe_llms.messages.identities import access_now
 from vibe_llms.values import frozen
 
 
@@ -32,6 +30,33 @@ class LoggedEvent:
     timestamp: datetime
     run_id: str
     event: LogEvent
+
+
+@frozen
+class LogLine:
+    """An event as it stands in the log, for whoever passes it on without reading it.
+
+    Attributes:
+        sequence: Its number.
+        word: The stable word of its event, such as ``run.started``.
+        data: JSON in one line, without its end.
+    """
+
+    sequence: int
+    word: str
+    data: bytes
+
+
+class LogTail(Protocol):
+    """Reads a log on from a number. It may do file work; it belongs to one thread at a time."""
+
+    def read(self) -> Sequence[LogLine]:
+        """Returns the next events, oldest first: as many as fit some 256 KiB, one at least; none
+        where there are none yet.
+
+        Raises:
+            CorruptionError: A line does not read.
+        """
 
 
 class RunLog(Protocol):
@@ -110,6 +135,13 @@ class RunLog(Protocol):
             CorruptionError: The last line does not read.
         """
 
+    def tail(self, after: int = 0) -> LogTail:
+        """Returns what reads the log on from a number while it may grow; needs no claim.
+
+        Args:
+            after: The number of the last event that the caller knows; 0 for none.
+        """
+
     def close(self) -> None:
         """Gives the claim up, so that another run may claim the log.
 
@@ -130,52 +162,3 @@ def describe_busy(path: str = "") -> StoreError:
         + (f": it keeps {path} locked." if path else "."),
         remedy="Wait for its end, or stop it; or fork the conversation and run the fork.",
     )
-
-
-class MemoryLog:
-    """A log that forgets everything when it is dropped; see :class:`RunLog`."""
-
-    notices: tuple[Finding, ...] = ()
-
-    def __init__(self) -> None:
-        self._entries: list[tuple[datetime, str, LogEvent]] = []
-        self._claim = threading.Lock()
-
-    def claim(self) -> None:
-        """Claims the log until :meth:`close`. Raises StoreError where another run has it."""
-        if not self._claim.acquire(blocking=False):
-            raise describe_busy()
-
-    async def write(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event."""
-        entries = self._entries
-        entries.append((access_now(), run_id, event))
-        return len(entries)
-
-    async def secure(self, sequence: int) -> None:
-        """Does nothing: this log does not survive its process."""
-
-    def append(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event."""
-        self._entries.append((access_now(), run_id, event))
-        return len(self._entries)
-
-    def synchronize(self) -> None:
-        """Does nothing, as :meth:`secure`."""
-
-    def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
-        """Returns the events after a sequence number."""
-        return [
-            LoggedEvent(sequence=sequence, timestamp=timestamp, run_id=run_id, event=event)
-            for sequence, (timestamp, run_id, event) in enumerate(self._entries[after:], after + 1)
-        ]
-
-    def read_last(self) -> LoggedEvent | None:
-        """Returns the last event."""
-        found = self.read(after=len(self._entries) - 1) if self._entries else ()
-        return found[0] if found else None
-
-    def close(self) -> None:
-        """Gives the claim up; may be called again."""
-        if self._claim.locked():
-            self._claim.release()

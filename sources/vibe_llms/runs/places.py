@@ -20,7 +20,8 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.logs.disk import Disk
 from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.log import MemoryLog, RunLog
+from vibe_llms.runs.log import RunLog
+from vibe_llms.runs.memory_log import MemoryLog
 
 
 class _FolderStore(Protocol):

@@ -28,7 +28,7 @@ from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.requests import Request
-from vibe_llms.runs.log import MemoryLog
+from vibe_llms.runs.memory_log import MemoryLog
 
 RUN_SECONDS = 100
 

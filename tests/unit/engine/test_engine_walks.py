@@ -45,7 +45,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.runs.local import ConversationJournal, LocalRunContext
-from vibe_llms.runs.log import MemoryLog
+from vibe_llms.runs.memory_log import MemoryLog
 
 DESCRIPTOR = produce_model({"contents": [{"text": "x"}]}).descriptor
 

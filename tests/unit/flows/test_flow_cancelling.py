@@ -16,7 +16,8 @@ from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
 from vibe_llms.flows.checking import TaskCheck
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
-from vibe_llms.runs.log import MemoryLog, read_events
+from vibe_llms.runs.log import read_events
+from vibe_llms.runs.memory_log import MemoryLog
 
 SEEDS = st.integers(0, 1_000_000)
 

@@ -40,7 +40,7 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.local import ConversationJournal, LocalRunContext, open_run
-from vibe_llms.runs.log import MemoryLog
+from vibe_llms.runs.memory_log import MemoryLog
 
 STATE = StateEnteredEvent(state="generate", turn=0)
 PROGRESS = InvocationProgressEvent(key="k", invocation_id="i", name="f", text="half")

@@ -34,7 +34,7 @@ from vibe_llms.messages.canisters import AssistantCanister, ResultCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import RunLog, produce_log
 from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.log import MemoryLog
+from vibe_llms.runs.memory_log import MemoryLog
 
 EVENTS: list[EngineEvent] = [
     RunStartedEvent(run_id="run", conversation_id="a", length=1, limits={"run_steps": 50}),

@@ -17,7 +17,7 @@ from vibe_llms.messages.canisters import InvocationCanister, UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import answer, produce_log, survey_waiting
 from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.log import MemoryLog
+from vibe_llms.runs.memory_log import MemoryLog
 
 PAID: list[int] = []
 REQUEST = produce_approval_request("call-1", "pay", {"amount": 3})

@@ -1,0 +1,89 @@
+"""The log of a conversation that is in no file: it ends with its process."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.exceptions import Finding
+from vibe_llms.messages.identities import access_now
+from vibe_llms.runs.lines import read_head, write_line
+from vibe_llms.runs.log import LoggedEvent, LogLine, describe_busy
+
+_LINES: Final = 256
+
+
+class MemoryLog:
+    """A log that forgets everything when it is dropped; see :class:`RunLog`."""
+
+    notices: tuple[Finding, ...] = ()
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[datetime, str, LogEvent]] = []
+        self._claim = threading.Lock()
+
+    def claim(self) -> None:
+        """Claims the log until :meth:`close`. Raises StoreError where another run has it."""
+        if not self._claim.acquire(blocking=False):
+            raise describe_busy()
+
+    async def write(self, run_id: str, event: LogEvent) -> int:
+        """Appends an event."""
+        entries = self._entries
+        entries.append((access_now(), run_id, event))
+        return len(entries)
+
+    async def secure(self, sequence: int) -> None:
+        """Does nothing: this log does not survive its process."""
+
+    def append(self, run_id: str, event: LogEvent) -> int:
+        """Appends an event."""
+        self._entries.append((access_now(), run_id, event))
+        return len(self._entries)
+
+    def synchronize(self) -> None:
+        """Does nothing, as :meth:`secure`."""
+
+    def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
+        """Returns the events after a sequence number."""
+        return [
+            LoggedEvent(sequence=sequence, timestamp=timestamp, run_id=run_id, event=event)
+            for sequence, (timestamp, run_id, event) in enumerate(self._entries[after:], after + 1)
+        ]
+
+    def read_last(self) -> LoggedEvent | None:
+        """Returns the last event."""
+        found = self.read(after=len(self._entries) - 1) if self._entries else ()
+        return found[0] if found else None
+
+    def tail(self, after: int = 0) -> MemoryTail:
+        """Returns what reads the log on from a number."""
+        return MemoryTail(self, after)
+
+    def close(self) -> None:
+        """Gives the claim up; may be called again."""
+        if self._claim.locked():
+            self._claim.release()
+
+
+class MemoryTail:
+    """Reads such a log on from a number; see :class:`.log.LogTail`."""
+
+    def __init__(self, log: MemoryLog, after: int) -> None:
+        self._log = log
+        self._after = after
+
+    def read(self) -> Sequence[LogLine]:
+        """Returns the next events."""
+        new = itertools.islice(self._log.read(after=self._after), _LINES)
+        lines = [
+            read_head(write_line(each.sequence, each.timestamp, each.run_id, each.event))
+            for each in new
+        ]
+        if lines:
+            self._after = lines[-1].sequence
+        return lines

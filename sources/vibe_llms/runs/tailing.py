@@ -1,0 +1,121 @@
+"""Reading a log on from a number, in pieces, while it may still grow; nothing is decoded.
+
+An event's number is that of its line, so that the line behind any number is found by halving the
+file, however long it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from vibe_llms.conversations.stores.mapping import mapping_errors
+from vibe_llms.exceptions import CorruptionError
+from vibe_llms.files import open_regular
+from vibe_llms.logs.lines import find_torn_start, read_at
+from vibe_llms.runs.lines import read_head
+from vibe_llms.runs.log import LogLine
+
+PIECE_BYTES: Final = 1 << 18
+_PROBE_BYTES: Final = 1 << 12
+
+
+class FileTail:
+    """Reads a file of lines on from a number; see :class:`.log.LogTail`.
+
+    It holds no descriptor between two readings: thousands may follow as many files.
+
+    Args:
+        path: Of the file; it need not be there yet.
+        after: The number of the last event that the caller knows; 0 for none.
+    """
+
+    def __init__(self, path: str, after: int = 0) -> None:
+        self._path = path
+        self._after = after
+        self._offset: int | None = None if after else 0
+
+    @mapping_errors
+    def read(self) -> Sequence[LogLine]:
+        """Returns the next events."""
+        try:
+            descriptor = open_regular(self._path)
+        except FileNotFoundError:
+            return ()
+        try:
+            return self._read(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _read(self, descriptor: int) -> Sequence[LogLine]:
+        end = find_torn_start(descriptor, os.fstat(descriptor).st_size)
+        if self._offset is None:
+            self._offset = find_behind(descriptor, end, self._after, self._read_number)
+        data = _read_lines(descriptor, self._offset, end)
+        lines = [self._read_head(line) for line in data.split(b"\n")[:-1]]
+        self._offset += len(data)
+        new = [line for line in lines if line.sequence > self._after]
+        if new:
+            self._after = new[-1].sequence
+        return new
+
+    def _read_number(self, data: bytes) -> int:
+        return self._read_head(data).sequence
+
+    def _read_head(self, data: bytes) -> LogLine:
+        try:
+            return read_head(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise CorruptionError(
+                path=self._path, detail=f"A line does not read: {error}."
+            ) from error
+
+
+def _read_lines(descriptor: int, start: int, end: int) -> bytes:
+    """Returns whole lines: some, one at least where there is one."""
+    size = PIECE_BYTES
+    while start < end:
+        data = read_at(descriptor, start, min(size, end - start))
+        if (last := data.rfind(b"\n")) >= 0:
+            return data[: last + 1]
+        if len(data) < size:
+            break
+        size *= 2
+    return b""
+
+
+def find_behind(descriptor: int, end: int, number: int, read_number: Callable[[bytes], int]) -> int:
+    """Returns where the line behind a number begins, in a file whose lines are numbered upwards.
+
+    Args:
+        end: Where the last whole line ends.
+        read_number: Returns the number of a line.
+    """
+    low, high = 0, end  # lines that begin before low are up to the number; from high on, behind it
+    while low < high:
+        middle = (low + high) // 2
+        start, line = _find_line(descriptor, middle, low, end)
+        if read_number(line) <= number:
+            low = start + len(line) + 1
+        else:
+            high = start
+    return low
+
+
+def _find_line(descriptor: int, point: int, low: int, end: int) -> tuple[int, bytes]:
+    """Returns the line that a point lies in, and where it begins; none begin before ``low``."""
+    start, step = point, _PROBE_BYTES
+    while start > low:
+        begin = max(low, start - step)
+        found = read_at(descriptor, begin, start - begin).rfind(b"\n")
+        if found >= 0:
+            start = begin + found + 1
+            break
+        start, step = begin, step * 2
+    data = read_at(descriptor, start, _PROBE_BYTES)
+    while (stop := data.find(b"\n")) < 0 and start + len(data) < end:
+        data += read_at(descriptor, start + len(data), len(data))
+    return start, data[:stop]

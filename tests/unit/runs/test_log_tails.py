@@ -1,0 +1,105 @@
+"""Reading a log on from any number, while it grows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.events.engine import InvocationProgressEvent, RunSuspendedEvent
+from vibe_llms.exceptions import CorruptionError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs.lines import open_envelope, read_envelope
+from vibe_llms.runs.log import LogLine, LogTail
+from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.tailing import find_behind
+
+
+def read_all(tail: LogTail) -> list[LogLine]:
+    found: list[LogLine] = []
+    while lines := tail.read():
+        found += lines
+    return found
+
+
+@pytest.fixture(params=["directory", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
+    store = DirectoryStore(tmp_path) if request.param == "directory" else MemoryStore()
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    return store
+
+
+def test_any_number_can_be_gone_on_from(store: ConversationStore) -> None:
+    log = produce_log(store, "a")
+    early = log.tail()
+    assert read_all(early) == []
+    log.claim()
+    for number in range(600):
+        text = "x" * (number % 7) ** 5
+        log.append("r", InvocationProgressEvent(key="k", invocation_id="i", name="n", text=text))
+    log.append("r", RunSuspendedEvent(run_id="r", digests=()))
+    log.close()
+    whole = read_all(early)
+    assert [line.sequence for line in whole] == list(range(1, 602))
+    assert {line.word for line in whole[:-1]} == {"invocation.progress"}
+    assert whole[-1].word == "run.suspended"
+    assert [open_envelope(read_envelope(line.data)) for line in whole] == list(log.read())
+    for after in (0, 1, 2, 299, 300, 599, 600, 601, 602, 10**9):
+        assert read_all(log.tail(after)) == whole[after:]
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9_000), max_size=40),
+    number=st.integers(-1, 50),
+    first=st.integers(0, 5),
+)
+def test_a_line_is_found_by_its_number(sizes: list[int], number: int, first: int) -> None:
+    lines = [b"%d %s" % (first + index, b"x" * size) for index, size in enumerate(sizes)]
+    expected = sum(len(line) + 1 for line in lines if int(line.split()[0]) <= number)
+    descriptor = os.memfd_create("lines")
+    try:
+        os.write(descriptor, b"".join(line + b"\n" for line in lines) + b"7 torn")
+        end = sum(len(line) + 1 for line in lines)
+        found = find_behind(descriptor, end, number, lambda line: int(line.split()[0]))
+        assert found == expected
+    finally:
+        os.close(descriptor)
+
+
+@given(data=st.data())
+def test_a_file_that_grows_by_bytes_is_told_line_by_line(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    store = DirectoryStore(tmp_path_factory.mktemp("growing"))
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    log = produce_log(store, "a")
+    log.claim()
+    for number in range(5):
+        log.append("r", RunSuspendedEvent(run_id="r", digests=("d" * number,)))
+    log.close()
+    path = Path(store.locate("a"), "runs.jsonl")
+    written = path.read_bytes()
+    whole = read_all(log.tail())
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(written)), max_size=6)))
+    tail, told = log.tail(), []
+    for cut in [*cuts, len(written)]:
+        path.write_bytes(written[:cut])
+        told += tail.read()
+    assert told == whole
+
+
+def test_a_line_that_does_not_read_is_told(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    log = produce_log(store, "a")
+    path = Path(store.locate("a"), "runs.jsonl")
+    path.write_text('{"sequence":1}\n')
+    with pytest.raises(CorruptionError, match=r"runs\.jsonl"):
+        log.tail().read()
