@@ -5,53 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import attrs
 import pytest
 
+from accounts import Account
 from gateways import become, produce_application, serve_gateway
 from vibe_llms.daemons.logs import describe
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.plugins.specification.daemons import Arrival, Demand
 from wire_servers import Connection, serve
 
 ASKED = {"messages": [{"role": "user", "content": "Name a sea."}], "max_completion_tokens": 9}
 MODELS = ["openai_conversations:m", "anthropic:m"]
-
-
-@attrs.define
-class Account:
-    """An authorizer, a grant and a reservation in one, which notes what it is told."""
-
-    admitted: bool = True
-    told: list[str] = attrs.field(factory=list)
-    used: list[tuple[Usage | None, Decimal | None]] = attrs.field(factory=list)
-    demands: list[Demand] = attrs.field(factory=list)
-    subject: str = "somebody"
-
-    async def authorize(self, arrival: Arrival) -> Account:
-        return self
-
-    def admits(self, model: str) -> bool:
-        return self.admitted
-
-    async def reserve(self, demand: Demand) -> Account:
-        self.demands.append(demand)
-        return self
-
-    async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
-        self.told.append("settled")
-        self.used.append((usage, cents))
-
-    async def release(self) -> None:
-        self.told.append("released")
-
-    async def close(self) -> None: ...
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ from vibe_llms.secrets import Secret
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.frames import Framer
-from vibe_llms.wire.tracing import TRACEPARENT
+from vibe_llms.wire.tracing import compose_tracks
 
 if TYPE_CHECKING:
     from vibe_llms.providers.borders import EventCleaner
@@ -266,7 +266,7 @@ class RemoteClient:
         request = WireRequest(
             method=method,
             url=vendor.settings.base_url + path,
-            headers={"accept": "*/*", **ours, **headers, **secret},
+            headers={"accept": "*/*", **ours, **headers, **compose_tracks(), **secret},
             body=body,
         )
         try:
@@ -299,12 +299,14 @@ class RemoteClient:
         headers = {"accept": "*/*", **vendor.compose_headers(self.require_key(), body or {})}
         if body is not None:
             headers["content-type"] = "application/json"
-        if trace := TRACEPARENT.get():
-            headers["traceparent"] = trace
         return WireRequest(
             method=method,
             url=vendor.settings.base_url + path,
-            headers={**headers, **vendor.settings.headers},  # the user's word is the last
+            headers={
+                **headers,
+                **compose_tracks(),
+                **vendor.settings.headers,
+            },  # the user's word is the last
             body=b"" if body is None else encode_body(vendor.prepare_body(body)),
         )
 

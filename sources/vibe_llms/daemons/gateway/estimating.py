@@ -49,6 +49,10 @@ class _Controls(msgspec.Struct):
     max_tokens: Any = None
 
 
+class _Request(msgspec.Struct):
+    controls: _Controls | None = None
+
+
 class _Body(msgspec.Struct):
     """What requests of the protocols say about the length of their answer, wherever it stands."""
 
@@ -58,7 +62,7 @@ class _Body(msgspec.Struct):
     n: Any = None
     generation: _Generation | None = msgspec.field(default=None, name="generationConfig")
     options: _Options | None = None
-    controls: _Controls | None = None
+    request: _Request | None = None
 
 
 _BODY: Final = msgspec.json.Decoder(_Body)
@@ -98,9 +102,10 @@ def raise_output(usage: Usage, tokens: int) -> Usage:
 
 def price_in_cents(usage: Usage | None, descriptor: ModelDescriptor) -> Decimal | None:
     """Says what a request has cost; ``None`` where nobody knows. Our own machines send no bill."""
-    if descriptor.provider in OWN_MACHINES:
+    provider, name = descriptor.priced
+    if provider in OWN_MACHINES:
         return Decimal(0)
-    price = price_usage(usage, provider=descriptor.provider, model=descriptor.name)
+    price = price_usage(usage, provider=provider, model=name)
     return price.amount * 100 if isinstance(price, Price) else None
 
 
@@ -117,7 +122,7 @@ def _read_bound(body: bytes) -> tuple[int | None, int]:
         read.max_output_tokens,
         generation.most,
         read.options and read.options.num_predict,
-        read.controls and read.controls.max_tokens,
+        read.request and read.request.controls and read.request.controls.max_tokens,
     )
     found = [each for each in map(_read_count, bounds) if each is not None]
     answers = _read_count(read.n) or _read_count(generation.answers) or 1
@@ -132,14 +137,15 @@ def _read_count(value: object) -> int | None:
 def _price_at_most(
     descriptor: ModelDescriptor, input_tokens: int, output_tokens: int | None
 ) -> Decimal | None:
-    if descriptor.provider in OWN_MACHINES:
+    provider, name = descriptor.priced
+    if provider in OWN_MACHINES:
         return Decimal(0)
     if output_tokens is None:
         return None
     # A longer request is never cheaper by the token, and prices change by the day.
     size = 1 << input_tokens.bit_length()
     hour = int(time.time() // _HOUR_SECONDS)
-    rates = _find_rates(descriptor.provider, descriptor.name, size, hour)
+    rates = _find_rates(provider, name, size, hour)
     return None if rates is None else rates[0] * input_tokens + rates[1] * output_tokens
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard
 from vibe_llms.daemons.asgi import HttpCall, read_credential
 from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
+from vibe_llms.daemons.gateway.circling import enter, name_gateway
 from vibe_llms.daemons.gateway.estimating import estimate
 from vibe_llms.daemons.gateway.responses.holding import detach, expand, hold
 from vibe_llms.daemons.gateway.responses.keeping import Keeper
@@ -76,6 +77,7 @@ class Gateway:
         self.keeper = keeper
         self.limits = limits
         self._authorizer = authorizer
+        self._name = name_gateway()
 
     @property
     def needs_key(self) -> bool:
@@ -83,7 +85,13 @@ class Gateway:
         return self._authorizer is not None
 
     async def authorize(self, call: HttpCall, record: CallRecord) -> Grant | None:
-        """Says who asks; ``None`` where nobody has to say. Raises AccessError."""
+        """Says who asks; ``None`` where nobody has to say.
+
+        Raises:
+            AccessError: Nobody knows who asks.
+            ProviderError: The gateway itself does, by whatever way.
+        """
+        enter(self._name, call.headers)
         if self._authorizer is None:
             return None
         arrival = Arrival(

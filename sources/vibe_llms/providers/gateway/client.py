@@ -127,7 +127,8 @@ class GatewayClient(RemoteClient):
             return usual
         rules = compose_rules(told, usual.name, self.provider.name)
         integrator = attrs.evolve(self._integrator, rules=(*self._integrator.rules, *rules))
-        return attrs.evolve(usual, attributes=integrator.integrate(usual.name))
+        attributes = integrator.integrate(usual.name)
+        return attrs.evolve(usual, attributes=attributes, origin=told.model or told.address)
 
 
 class GatewayModel(RemoteModel):

@@ -48,7 +48,8 @@ def ask(body: Any) -> Asked:
         ({"generationConfig": {"maxOutputTokens": 10, "candidateCount": 2}}, 20),
         ({"options": {"num_predict": 11}}, 11),
         ({"options": {"num_predict": -1}}, None),
-        ({"controls": {"max_tokens": 12}}, 12),
+        ({"version": 1, "request": {"controls": {"max_tokens": 12}}}, 12),
+        ({"request": 3}, None),
         ({"max_tokens": "many"}, None),
         ({"max_tokens": True}, None),
         ({"options": 3}, None),
@@ -105,3 +106,18 @@ def test_our_own_machines_cost_nothing_and_others_what_is_known() -> None:
     assert price_in_cents(usage, strange.model.descriptor) is None
     priced = price_in_cents(usage, produce_upstream().model.descriptor)
     assert isinstance(priced, Decimal)
+
+
+@pytest.mark.parametrize("origin", ["openai_responses:gpt-5.5", "anthropic:claude-sonnet-5"])
+def test_a_model_of_another_gateway_has_the_prices_of_whoever_that_is(origin: str) -> None:
+    usage = Usage(input_tokens=1_000, output_tokens=1_000)
+    provider, _, name = origin.partition(":")
+    there = produce_upstream(provider, name)
+    descriptor = attrs.evolve(there.model.descriptor, provider="remote", name="x", origin=origin)
+    here = Upstream(cast(Any, Answerer(descriptor)))
+    body = {"max_tokens": 100}
+
+    assert price_in_cents(usage, descriptor) == price_in_cents(usage, there.model.descriptor)
+    assert price_in_cents(usage, descriptor) is not None
+    assert estimate(ask(body), here).cents == estimate(ask(body), there).cents is not None
+    assert price_in_cents(usage, attrs.evolve(descriptor, origin="ollama:llama3.2")) == 0

@@ -33,7 +33,7 @@ def nativize_models(models: Mapping[str, ModelDescriptor]) -> JsonObject:
         "models": [
             {
                 "address": address,
-                "model": str(model),
+                "model": model.origin or str(model),
                 "values": [_write(each) for each in model.attributes.traced],
             }
             for address, model in models.items()
