@@ -40,3 +40,18 @@ class Doorman:
 
         async def release(self) -> None:
             self.doorman.told.append("release")
+
+
+class Porter(Doorman):
+    """Lets in by the subject of the certificate alone, and takes down who came."""
+
+    def __init__(self, *subjects: str) -> None:
+        super().__init__()
+        self.subjects = subjects
+        self.seen: list[str] = []
+
+    async def authorize(self, arrival: Arrival) -> Doorman.Grant:
+        self.seen.append(arrival.certificate)
+        if arrival.certificate not in self.subjects:
+            raise AccessError(fault=ProviderFault.AUTHENTICATION, detail="Who are you?")
+        return self.Grant(self, "friend")

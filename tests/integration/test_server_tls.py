@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 import trustme
+from cryptography import x509
 
+from doormen import Porter
+from gateways import produce_application
 from serving import Client, Message, Receive, Send, begin, compose, echo, say, serving
+from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.exceptions import ConfigurationError
 
@@ -78,6 +82,43 @@ async def test_clients_need_a_certificate_where_their_authorities_are_named(tmp_
 
     assert len(subjects) == 1
     assert "CN=Me\\, myself" in subjects[0]
+
+
+async def test_an_authorizer_may_let_in_by_certificate(tmp_path: Path) -> None:
+    """Whose subject it is told; who has another is known to the authorities, and refused here."""
+    authority = trustme.CA()
+    authorities = tmp_path / "authorities.pem"
+    authority.cert_pem.write_to_path(authorities)
+    issued = {name: authority.issue_cert(f"{name}@h", common_name=name) for name in ("me", "you")}
+    subjects = {name: _read_subject(each) for name, each in issued.items()}
+    porter = Porter(subjects["me"])
+    service = produce_service(
+        produce_application(tmp_path, "http://127.0.0.1:9"), authorizer=porter
+    )
+    settings = ServerSettings(
+        port=0,
+        certificate=write(tmp_path, authority, "server.pem"),
+        client_authorities=authorities,
+    )
+    statuses = {}
+    async with Server(service, settings) as server:
+        port = int(server.urls[0].rpartition(":")[2])
+        for name, shown in issued.items():
+            context = trust(authority)
+            shown.configure_cert(context)
+            client = Client(*await asyncio.open_connection("127.0.0.1", port, ssl=context))
+            statuses[name] = (await client.ask(compose(path="/api/tags"))).status
+            client.leave()
+
+    assert statuses == {"me": 200, "you": 401}
+    assert porter.seen == [subjects["me"], subjects["you"]]
+    assert porter.seen[0].startswith("CN=me,")
+
+
+def _read_subject(issued: trustme.LeafCert) -> str:
+    """Returns the subject of a certificate, by another way than the server's."""
+    certificate = x509.load_pem_x509_certificate(issued.cert_chain_pems[0].bytes())
+    return certificate.subject.rfc4514_string()
 
 
 async def test_replaced_files_hold_for_the_connections_that_come_next(

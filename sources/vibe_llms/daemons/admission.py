@@ -19,7 +19,7 @@ class ServiceLimits:
         requests: How many are answered at once, in one process.
         waiting_requests: How many wait for their turn behind these.
         waiting_seconds: How long one waits for its turn.
-        total_seconds: How long one request may take, its answer included.
+        total_seconds: How long one request may take, from its arrival to the end of its answer.
     """
 
     request_bytes: Count = 67_108_864

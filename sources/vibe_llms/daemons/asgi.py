@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -82,6 +83,12 @@ class HttpCall:
         client = self.scope.get("client")
         return str(client[0]) if client else ""
 
+    @property
+    def certificate(self) -> str:
+        """The subject of the client's certificate, as RFC 4514 writes it; empty without one."""
+        secured = self.scope.get("extensions", {}).get("tls") or {}
+        return secured.get("client_cert_name") or ""
+
     def divert(self, send: Send) -> HttpCall:
         """Returns the same request, whose body has been read, answered to somebody else."""
         call = HttpCall(
@@ -142,6 +149,25 @@ class HttpCall:
             on_gone(lambda: self._leave(task))
         else:
             self._watcher = asyncio.create_task(self._watch(task))
+
+    @contextmanager
+    def heeding(self) -> Iterator[None]:
+        """Cancels the task that answers when the client leaves meanwhile, before the body is read.
+
+        Only our own server tells of that without reading on; below another it shows when the body
+        is read.
+        """
+        on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
+        if on_gone is None:
+            yield
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        on_gone(lambda: self._leave(task))
+        try:
+            yield
+        finally:
+            on_gone(None)
 
     async def _watch(self, task: asyncio.Task[object]) -> None:
         while (await self._receive())["type"] != "http.disconnect":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.metrics import Metrics
 
 
+_NAME: Final = Operation(summary="Tells what this is.", tag="daemon")
 _LIVES: Final = Operation(summary="Tells that it lives.", tag="daemon")
 _READY: Final = Operation(
     summary="Tells whether it is ready.", tag="daemon", error={"type": "object"}
@@ -26,7 +27,7 @@ _DESCRIPTION: Final = Operation(summary="Tells what there is to ask.", tag="daem
 
 
 def add_health(service: Service) -> None:
-    """Lets a service answer at ``/healthz``, ``/readyz``, ``/metrics`` and ``/openapi.json``."""
+    """Lets a service say what it is and how it does, each at a path of its own."""
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
     metrics = _produce_metrics(service)
     if not isinstance(metrics, DependencyError):
@@ -47,6 +48,7 @@ def add_health(service: Service) -> None:
         await call.answer(200, encode(describe(service.routes, "vibe-llms")), {})
 
     told = (
+        produce(pattern="/", handler=_tell_name, operation=_NAME),
         produce(pattern="/healthz", handler=_tell_health, operation=_LIVES),
         produce(pattern="/readyz", handler=tell_ready, operation=_READY),
         produce(pattern="/metrics", handler=tell_metrics, operation=_METRICS),
@@ -66,3 +68,10 @@ def _produce_metrics(service: Service) -> Metrics | DependencyError:
 
 async def _tell_health(call: HttpCall, record: CallRecord) -> None:
     await call.answer(200, b'{"status":"ok"}', {})
+
+
+async def _tell_name(call: HttpCall, record: CallRecord) -> None:
+    from vibe_llms.version import __version__
+
+    told = {"name": "vibe-llms", "version": __version__, "description": "/openapi.json"}
+    await call.answer(200, encode(told), {})

@@ -22,6 +22,9 @@ _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 _MOST_MODELS: Final = 500
 """A vendor takes any name; so many are told apart, and what comes after them is ``other``."""
 
+_UNKNOWN: Final = "unknown"
+"""Of a model that has not answered yet: any client can make up names that none ever will."""
+
 _TOKENS: Final = ("total_input_tokens", "total_output_tokens", "cache_read_tokens")
 
 
@@ -73,7 +76,7 @@ class Metrics:
         """Hears of a request that is over; see :data:`.records.Listener`."""
         if not record.face:
             return
-        model = self._name_model(record.address)
+        model = self._name_model(record)
         way = (record.face, record.way)
         self._child(self._requests, *way, model, str(record.status)).inc()
         self._child(self._seconds, *way).observe(record.seconds)
@@ -98,11 +101,16 @@ class Metrics:
             child = self._children[key] = metric.labels(*labels)
         return child
 
-    def _name_model(self, address: str) -> str:
-        if address not in self._models:
-            if len(self._models) >= _MOST_MODELS:
-                return "other"
-            self._models.add(address)
+    def _name_model(self, record: CallRecord) -> str:
+        """Returns what a request's model is called here: its address, if it has ever answered."""
+        address = record.address
+        if not address or address in self._models:
+            return address
+        if record.status >= 400:
+            return _UNKNOWN
+        if len(self._models) >= _MOST_MODELS:
+            return "other"
+        self._models.add(address)
         return address
 
     def write(self) -> bytes:

@@ -16,7 +16,15 @@ from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import Operation
 from vibe_llms.daemons.records import CallRecord, Listener
-from vibe_llms.daemons.server.words import BrokenAnswer, ClientGone, Message, Receive, Scope, Send
+from vibe_llms.daemons.server.words import (
+    DRAIN_EXTENSION,
+    BrokenAnswer,
+    ClientGone,
+    Message,
+    Receive,
+    Scope,
+    Send,
+)
 from vibe_llms.dialects.answering import ErrorAnswer
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderFault, Stage
 from vibe_llms.values import frozen
@@ -124,7 +132,7 @@ class Service:
             case "http":
                 await self._answer(scope, receive, send)
             case "lifespan":
-                await self._live(receive, send)
+                await self._live(scope, receive, send)
             case "websocket":
                 await self._converse(scope, receive, send)
 
@@ -142,13 +150,20 @@ class Service:
             await self._start()
         self.is_ready = True
 
+    def drain(self) -> None:
+        """Says from now on that nothing new is to be asked here; what is under way goes on."""
+        self.is_ready = False
+
     async def stop(self) -> None:
         """Frees what the daemon holds."""
-        self.is_ready = False
+        self.drain()
         if self._stop is not None:
             await self._stop()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        on_drain = scope.get("extensions", {}).get(DRAIN_EXTENSION)
+        if on_drain is not None:  # of our own server
+            on_drain(self.drain)
         while True:
             message: Message = await receive()
             what = message["type"].removeprefix("lifespan.")
@@ -208,7 +223,7 @@ class Service:
         call.names = names
         record.route = route.pattern
         try:
-            await self._perform(route, call, record)
+            await self._respond(route, call, record)
         except ClientGone:
             _note_gone(record, call)
         except asyncio.CancelledError:
@@ -218,6 +233,13 @@ class Service:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
+
+    async def _respond(self, route: Route, call: HttpCall, record: CallRecord) -> None:
+        """Lets the handler answer, or tells why it did not."""
+        try:
+            await self._perform(route, call, record)
+        except ClientGone:
+            raise
         except ConverseError as error:
             await self._tell(error, route, call, record)
         except Exception as error:
@@ -233,23 +255,25 @@ class Service:
         if not route.is_admitted:
             await route.handler(call, record)
             return
-        if not self._admission.enter():
-            await self._admission.wait()
+        seconds = self.limits.total_seconds
         try:
-            async with asyncio.timeout(self.limits.total_seconds) as limit:
-                await route.handler(call, record)
+            async with asyncio.timeout_at(record.started + seconds) as limit:
+                if not self._admission.enter():
+                    with call.heeding():
+                        await self._admission.wait()
+                try:
+                    await route.handler(call, record)
+                finally:
+                    self._admission.leave()
         except TimeoutError as error:
             if not limit.expired():
                 raise
             raise LimitError(
-                detail=f"The request took longer than total_seconds = {self.limits.total_seconds} "
-                "allows.",
+                detail=f"The request took longer than total_seconds = {seconds} allows.",
                 remedy="Ask for less, or have total_seconds raised where this is served.",
                 limit="total_seconds",
                 stage=Stage.EXECUTE,
             ) from error
-        finally:
-            self._admission.leave()
 
     def _find(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
         method = "GET" if call.method == "HEAD" else call.method
@@ -273,6 +297,8 @@ class Service:
             if allowed
             else "There is nothing at this path; /openapi.json has all that there is."
         )
+        if "GET" in allowed:
+            allowed.insert(allowed.index("GET") + 1, "HEAD")
         headers = {"allow": ", ".join(allowed)} if allowed else {}
         body = b'{"error":{"message":"%b","type":"invalid_request_error","code":%b}}' % (
             text.encode(),

@@ -68,6 +68,7 @@ _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
     "requests": (ProviderFault.OVERLOADED, 503),
     "response_bytes": (ProviderFault.SERVER, 502),
     "response_contents": (ProviderFault.SERVER, 502),
+    "total_seconds": (ProviderFault.TIMEOUT, 504),
     "waiting_requests": (ProviderFault.OVERLOADED, 503),
 }
 """By the name of the limit that was reached: the client's, ours, or one that an upstream broke."""

@@ -100,6 +100,7 @@ class Gateway:
             headers=call.headers,
             credential=read_credential(call.headers, call.query),
             client=call.client,
+            certificate=call.certificate,
         )
         grant = await self._authorizer.authorize(arrival)
         record.subject = grant.subject

@@ -45,6 +45,16 @@ class GatewaySettings:
     def __attrs_post_init__(self) -> None:
         require(self, "gateway")
 
+    def find_mistakes(self) -> Iterator[tuple[str, str]]:
+        """Yields what does not hold between the fields: the name of one, and a sentence."""
+        answering, serving = self.limits.total_seconds, self.server.total_seconds
+        if answering >= serving:
+            yield (
+                "limits",
+                f"Its total_seconds ({answering:g}) has to be less than that of server"
+                f" ({serving:g}), which cuts whatever takes longer without saying why.",
+            )
+
 
 def read_settings(path: Path, resolve: Callable[[str], object] | None = None) -> GatewaySettings:
     """Reads the file of a gateway.

@@ -4,10 +4,11 @@ A ``Server`` serves in the event loop that is there; ``run`` does all that a pro
 signals, worker processes, and what is said when it is ready. ``ServerSettings`` is the
 ``[server]`` table of a file.
 
-Beyond ASGI an application is offered one thing, by ``scope["extensions"]["vibe_llms.disconnect"]``:
-a function that takes what is to be called, once and in the event loop, as soon as the client has
-gone. So no task needs to wait in ``receive`` for that; under other servers, one has to. Refuses to
-know what is served.
+Beyond ASGI an application is offered two things. ``scope["extensions"]["vibe_llms.disconnect"]``
+is a function that takes what is to be called, once and in the event loop, as soon as the client has
+gone. So no task needs to wait in ``receive`` for that; under other servers, one has to.
+``vibe_llms.drain``, in the scope of the lifespan, is the same for the moment in which the server
+begins to end. Refuses to know what is served.
 """
 
 from __future__ import annotations

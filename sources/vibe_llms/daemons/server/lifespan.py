@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
-from vibe_llms.daemons.server.words import Application, Message
+from vibe_llms.daemons.server.words import DRAIN_EXTENSION, Application, Message
 from vibe_llms.exceptions import ConverseError, Stage
 
 _logger = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ class Lifespan:
         self._task: asyncio.Task[None] | None = None
         self._fault: str | None = None
         self._listens = False
+        self._on_drain: Callable[[], object] | None = None
 
     async def begin(self) -> None:
         """Waits until the application is ready.
@@ -43,6 +45,11 @@ class Lifespan:
                 detail=f"The application does not start: {self._fault or 'it does not say why'}",
                 stage=Stage.CONFIGURE,
             )
+
+    def drain(self) -> None:
+        """Tells the application that nothing new will be asked, if it wants to know."""
+        if self._on_drain is not None:
+            self._on_drain()
 
     async def end(self) -> None:
         """Waits until the application has ended."""
@@ -62,6 +69,7 @@ class Lifespan:
             "type": "lifespan",
             "asgi": {"version": "3.0", "spec_version": "2.0"},
             "state": self.state,
+            "extensions": {DRAIN_EXTENSION: self._watch},
         }
         try:
             await self._application(scope, self._inbox.get, self._hear)
@@ -72,6 +80,9 @@ class Lifespan:
                 _logger.debug("The application takes no part in its lifespan: %r", error)
         finally:
             self._has_begun.set()
+
+    def _watch(self, listener: Callable[[], object]) -> None:
+        self._on_drain = listener
 
     async def _hear(self, message: Message) -> None:
         kind = message["type"]

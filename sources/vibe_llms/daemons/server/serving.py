@@ -111,6 +111,7 @@ class Server(Closing):
         if service is None or listener is None:
             return
         service.is_ending = True
+        service.lifespan.drain()
         listener.end()
         for connection in tuple(service.connections):
             connection.end(at_once=False)

@@ -37,7 +37,8 @@ class ServerSettings:
         body_seconds: The same for a body; while the application reads none of it does not count.
         idle_seconds: How long nothing may move where it is the client's turn: between requests,
             or while it does not take an answer.
-        total_seconds: How long answering one request may take.
+        total_seconds: How long answering one request may take, whatever serves it; a daemon's
+            own limit is shorter, and says in the words of its clients what has taken too long.
         message_bytes: One message of a WebSocket.
         drain_seconds: How long requests under way may go on when the server ends.
     """
@@ -55,7 +56,7 @@ class ServerSettings:
     head_seconds: Seconds = 20.0
     body_seconds: Seconds = 300.0
     idle_seconds: Seconds = 75.0
-    total_seconds: Seconds = 3_600.0
+    total_seconds: Seconds = 7_500.0
     message_bytes: Count = 67_108_864
     drain_seconds: Seconds = 30.0
 

@@ -14,6 +14,9 @@ Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 DISCONNECT_EXTENSION = "vibe_llms.disconnect"
 """The extension that says at once when the client has gone; see the package."""
 
+DRAIN_EXTENSION = "vibe_llms.drain"
+"""The extension of the lifespan that says when the server begins to end; see the package."""
+
 
 class ClientGone(ConnectionError):
     """There is nobody any more whom something could be sent to."""

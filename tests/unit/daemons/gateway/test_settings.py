@@ -100,3 +100,12 @@ def test_the_files_of_the_guide_are_right(tmp_path: Path) -> None:
     assert len(texts) == 4
     for text in texts:
         assert read_settings(write(tmp_path, text)).models
+
+
+def test_the_servers_patience_is_longer_than_that_for_a_request(tmp_path: Path) -> None:
+    """Else it would cut what should have been told to be too slow."""
+    text = "[server]\ntotal_seconds = 60\n[limits]\ntotal_seconds = {}\n"
+    assert read_settings(write(tmp_path, text.format(59))).limits.total_seconds == 59
+    with pytest.raises(ConfigurationError, match="has to be less") as caught:
+        read_settings(write(tmp_path, text.format(60)))
+    assert [(each.line, each.path) for each in caught.value.findings] == [(3, "limits")]

@@ -1,0 +1,47 @@
+"""What is counted, and by which names."""
+
+from __future__ import annotations
+
+from vibe_llms.daemons.metrics import Metrics
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Service
+
+
+def finish(metrics: Metrics, address: str, status: int) -> None:
+    """Tells of a request that is over."""
+    record = CallRecord(request_id="r", method="POST", path="/", started=0.0)
+    record.face, record.address, record.status = "f", address, status
+    metrics(record)
+
+
+def count(metrics: Metrics, model: str, status: int) -> float:
+    """Returns how many requests were counted for a model and a status."""
+    for line in metrics.write().decode().splitlines():
+        if line.startswith("vibe_requests_total{") and f'model="{model}",status="{status}"' in line:
+            return float(line.rpartition(" ")[2])
+    return 0.0
+
+
+def test_names_that_nothing_answers_to_take_no_place() -> None:
+    """However many a client makes up, the models that answer are told apart."""
+    metrics = Metrics(Service([]))
+    for index in range(501):
+        finish(metrics, f"openai:junk-{index}", 404)
+    finish(metrics, "anthropic:m", 200)
+    finish(metrics, "anthropic:m", 503)
+    finish(metrics, "", 404)
+
+    assert "junk" not in metrics.write().decode()
+    assert count(metrics, "unknown", 404) == 501
+    assert count(metrics, "anthropic:m", 200) == count(metrics, "anthropic:m", 503) == 1
+    assert count(metrics, "", 404) == 1
+
+
+def test_names_are_bounded_even_where_all_are_answered() -> None:
+    """A vendor may take any name."""
+    metrics = Metrics(Service([]))
+    for index in range(510):
+        finish(metrics, f"llama:{index}", 200)
+
+    assert count(metrics, "llama:499", 200) == 1
+    assert count(metrics, "other", 200) == 10
