@@ -61,6 +61,7 @@ class Operation:
         body_type: The media type of it.
         queries: The parameters behind the path, and their schemas.
         answers: The schemas of what is answered, by media type.
+        headers: The headers that each such answer has, and their schemas.
         error: The schema of an error.
         needs_key: Whether a client has to show a key.
     """
@@ -72,6 +73,7 @@ class Operation:
     body_type: str = _JSON
     queries: Mapping[str, JsonObject] = attrs.field(factory=dict)
     answers: Mapping[str, JsonObject] = attrs.field(factory=lambda: {_JSON: _OBJECT})
+    headers: Mapping[str, JsonObject] = attrs.field(factory=dict)
     error: JsonObject = PLAIN_ERROR
     needs_key: bool = False
 
@@ -95,11 +97,19 @@ def describe(routes: Sequence[Route], title: str) -> JsonObject:
 
 def _describe_route(route: Route, schemas: dict[str, JsonObject]) -> JsonObject:
     operation = route.operation
+    answer: dict[str, Any] = {
+        "description": "The answer.",
+        "content": _write(operation.answers, schemas),
+    }
+    if operation.headers:
+        answer["headers"] = {
+            name: {"required": True, "schema": schema} for name, schema in operation.headers.items()
+        }
     told: dict[str, Any] = {
         "operationId": _name(route),
         "summary": operation.summary or f"{route.method} {route.pattern}",
         "responses": {
-            "200": {"description": "The answer.", "content": _write(operation.answers, schemas)},
+            "200": answer,
             **{
                 status: {
                     "description": description,

@@ -9,35 +9,84 @@ import attrs
 
 from vibe_llms.daemons.openapi import PLAIN_ERROR, Operation
 from vibe_llms.daemons.service import Route
+from vibe_llms.dialects.converse.versions import VERSION
 from vibe_llms.plain import JsonObject, JsonValue
 
 _TEXT: Final[JsonObject] = {"type": "string"}
 _LIST: Final[JsonObject] = {"type": "array", "items": {"type": "object"}}
+_SOME: Final[JsonObject] = {**_LIST, "minItems": 1}
+_MAYBE: Final[JsonObject] = {**_LIST, "type": ["array", "null"]}
 _SWITCH: Final[JsonObject] = {"type": ["boolean", "null"]}
 
 
-def _object(title: str, *required: str, **fields: JsonValue) -> JsonObject:
+def _object(
+    title: str, *required: str, example: JsonObject | None = None, **fields: JsonValue
+) -> JsonObject:
+    """Returns the schema of an object.
+
+    Args:
+        title: Of it; empty where it is part of another.
+        required: The fields that it has to have.
+        example: One that is answered as it stands here, by any model.
+        fields: Their schemas.
+    """
     schema: dict[str, JsonValue] = {"type": "object", "properties": fields}
     if required:
         schema["required"] = required
+    if example is not None:
+        schema["examples"] = [example]
     return {"title": title, **schema} if title else schema
 
 
+_WORDS: Final = "Good morning"
 _ASKED: Final = {"model": _TEXT, "stream": _SWITCH}
-_SAID: Final = {"messages": _LIST, **_ASKED}
-_BEGUN: Final = {"input": {"description": "A text, or a list of items."}, **_ASKED}
-_CHAT: Final = _object("ChatCompletionRequest", "messages", **_SAID)
-_RESPONSE: Final = _object("ResponseRequest", **_BEGUN)
-_MESSAGE: Final = _object("MessageRequest", "messages", **_SAID)
-_GEMINI: Final = _object("GenerateContentRequest", "contents", contents={"type": "array"})
-_OLLAMA: Final = _object("OllamaChatRequest", "messages", **_SAID)
-_SHOWN: Final = _object("OllamaShowRequest", model={"type": ["string", "null"]})
-_ITEMS: Final = _object("ConversationItems", items=_LIST)
-_METADATA: Final = _object("ConversationMetadata", metadata={"type": ["object", "null"]})
+_SAID: Final = {"messages": _SOME, **_ASKED}
+_CHATTING: Final[JsonObject] = {"messages": [{"role": "user", "content": _WORDS}]}
+_MESSAGING: Final[JsonObject] = {**_CHATTING, "max_tokens": 256}
+_INPUT: Final[JsonObject] = {
+    "description": "A text that is not blank, or a list of items. It may be left out where a "
+    "response or a conversation is gone on from.",
+    "anyOf": [{"type": "string", "minLength": 1}, _MAYBE],
+}
+_CHAT: Final = _object("ChatCompletionRequest", "messages", example=_CHATTING, **_SAID)
+_COUNTED: Final = _object(
+    "ResponseCountRequest",
+    example={"input": _WORDS},
+    input={"anyOf": [_TEXT, _MAYBE]},
+    **_ASKED,
+)
+_RESPONSE: Final = _object("ResponseRequest", example={"input": _WORDS}, input=_INPUT, **_ASKED)
+_MESSAGE: Final = _object("MessageRequest", "messages", example=_MESSAGING, **_SAID)
+_GEMINI: Final = _object(
+    "GenerateContentRequest",
+    "contents",
+    example={"contents": [{"role": "user", "parts": [{"text": _WORDS}]}]},
+    contents={"type": ["array", "object", "string"]},
+)
+_OLLAMA: Final = _object("OllamaChatRequest", "messages", example=_CHATTING, **_SAID)
+_SHOWN: Final = _object("OllamaShowRequest", example={}, model={"type": ["string", "null"]})
+_ITEM: Final[JsonObject] = {"type": "message", "role": "user", "content": _WORDS}
+_ITEMS: Final = _object("ConversationItems", example={"items": [_ITEM]}, items=_MAYBE)
+_LABELS: Final[JsonObject] = {"type": ["object", "null"]}
+_METADATA: Final = _object(
+    "ConversationMetadata", example={"metadata": {"topic": "seas"}}, metadata=_LABELS
+)
+_CONVERSATION: Final = _object(
+    "Conversation", example={"items": [_ITEM]}, items=_MAYBE, metadata=_LABELS
+)
+_CANISTER: Final[JsonObject] = {
+    "role": "user",
+    "id": "zulcqffun63ynh6z",
+    "timestamp": "2026-11-01T12:00:00Z",
+    "content": [{"type": "text", "text": _WORDS}],
+}
 _CONVERSE: Final = _object(
     "ConverseRequest",
+    "version",
     "request",
-    request=_object("", "canisters", model=_TEXT, canisters=_LIST),
+    example={"version": VERSION, "request": {"canisters": [_CANISTER]}},
+    version={"const": VERSION},
+    request=_object("", "canisters", model=_TEXT, canisters=_SOME),
     stream={"type": "boolean"},
 )
 
@@ -87,12 +136,18 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
 }
 """By how a path begins: whose protocol it is, and how that tells of errors. The first holds."""
 
+_TOLD: Final[Mapping[str, JsonObject]] = {
+    "x-vibe-request-id": {"type": "string", "pattern": "^req_[0-9a-f]{24}$"}
+}
+"""The header that each answer of a model has: what the log calls the request."""
+
+_WHOLE: Final[Mapping[str, JsonObject]] = {"application/json": {"type": "object"}}
 _EVENTS: Final[Mapping[str, JsonObject]] = {
-    "application/json": {"type": "object"},
+    **_WHOLE,
     "text/event-stream": {},
 }
 _LINES: Final[Mapping[str, JsonObject]] = {
-    "application/json": {"type": "object"},
+    **_WHOLE,
     "application/x-ndjson": {},
 }
 _PAGE: Final[Mapping[str, JsonObject]] = {
@@ -106,26 +161,31 @@ _FOLLOWED: Final[Mapping[str, JsonObject]] = {
 }
 
 
+def _answer(body: JsonObject, answers: Mapping[str, JsonObject] = _WHOLE) -> Operation:
+    return Operation(summary="Answers.", body=body, answers=answers, headers=_TOLD)
+
+
 def _describe_generation(version: str) -> dict[tuple[str, str], Operation]:
     base = f"/{version}/models/{{model:path}}"
     return {
-        ("POST", f"{base}:generateContent"): Operation(summary="Answers.", body=_GEMINI),
+        ("POST", f"{base}:generateContent"): _answer(_GEMINI),
         ("POST", f"{base}:streamGenerateContent"): Operation(
             summary="Answers piece by piece.",
             body=_GEMINI,
             queries={"alt": {"enum": ["sse", "json"]}},
             answers={"application/json": {"type": "array"}, "text/event-stream": {}},
+            headers=_TOLD,
         ),
         ("POST", f"{base}:countTokens"): Operation(summary="Counts tokens.", body=_GEMINI),
     }
 
 
 _OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
-    ("POST", "/v1/chat/completions"): Operation(summary="Answers.", body=_CHAT, answers=_EVENTS),
-    ("POST", "/v1/responses"): Operation(summary="Answers.", body=_RESPONSE, answers=_EVENTS),
-    ("POST", "/v1/responses/input_tokens"): Operation(summary="Counts tokens.", body=_RESPONSE),
+    ("POST", "/v1/chat/completions"): _answer(_CHAT, _EVENTS),
+    ("POST", "/v1/responses"): _answer(_RESPONSE, _EVENTS),
+    ("POST", "/v1/responses/input_tokens"): Operation(summary="Counts tokens.", body=_COUNTED),
     ("POST", "/v1/responses/compact"): Operation(
-        summary="Makes a conversation shorter, where its vendor does that.", body=_RESPONSE
+        summary="Makes a conversation shorter, where its vendor does that.", body=_COUNTED
     ),
     ("GET", "/v1/responses/{id}"): Operation(
         summary="Reads a response that was kept.", queries=_FOLLOWED, answers=_EVENTS
@@ -137,7 +197,7 @@ _OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
     ),
     ("POST", "/v1/conversations"): Operation(
         summary="Begins a conversation.",
-        body=_object("Conversation", items=_LIST, metadata={"type": ["object", "null"]}),
+        body=_CONVERSATION,
         needs_body=False,
     ),
     ("GET", "/v1/conversations/{id}"): Operation(summary="Reads a conversation."),
@@ -151,15 +211,15 @@ _OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
     ("GET", "/v1/conversations/{id}/items"): Operation(summary="Lists its items.", queries=_PAGE),
     ("GET", "/v1/conversations/{id}/items/{item}"): Operation(summary="Reads an item."),
     ("DELETE", "/v1/conversations/{id}/items/{item}"): Operation(summary="Takes an item out."),
-    ("POST", "/v1/messages"): Operation(summary="Answers.", body=_MESSAGE, answers=_EVENTS),
+    ("POST", "/v1/messages"): _answer(_MESSAGE, _EVENTS),
     ("POST", "/v1/messages/count_tokens"): Operation(summary="Counts tokens.", body=_MESSAGE),
     **_describe_generation("v1beta"),
     **_describe_generation("v1"),
-    ("POST", "/api/chat"): Operation(summary="Answers.", body=_OLLAMA, answers=_LINES),
+    ("POST", "/api/chat"): _answer(_OLLAMA, _LINES),
     ("GET", "/api/tags"): Operation(summary="Lists models."),
     ("POST", "/api/show"): Operation(summary="Tells of a model.", body=_SHOWN),
     ("GET", "/api/version"): Operation(summary="Tells whose protocol it is."),
-    ("POST", "/v1/converse"): Operation(summary="Answers.", body=_CONVERSE, answers=_EVENTS),
+    ("POST", "/v1/converse"): _answer(_CONVERSE, _EVENTS),
     ("POST", "/v1/converse/count"): Operation(summary="Counts tokens.", body=_CONVERSE),
     ("GET", "/v1/converse/models"): Operation(
         summary="Tells all that is known of models.", queries={"model": _TEXT}

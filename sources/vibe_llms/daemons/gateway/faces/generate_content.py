@@ -6,7 +6,7 @@ from functools import partial
 
 import attrs
 
-from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
@@ -51,7 +51,10 @@ async def _count(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
 
 def _read(call: HttpCall, streaming: bool, face: Face, body: bytes) -> Asked:
     # Without this query a stream is one JSON array, which grows.
-    is_array = streaming and call.query.get("alt") != "sse"
+    form = call.query.get("alt", "json")
+    if streaming and form not in ("json", "sse"):
+        raise refuse_body("alt is sse or json.", "alt")
+    is_array = streaming and form == "json"
     return Asked(
         body=body,
         model=call.names["model"],

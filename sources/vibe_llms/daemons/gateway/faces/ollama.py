@@ -67,7 +67,7 @@ _DETAILS = {
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     grant = await gateway.authorize(call, record)
     body = decode_body(await call.read_body())
-    name = body.get("model") or body.get("name") or ""
+    name = next((body[key] for key in ("model", "name") if body.get(key) not in (None, "")), "")
     if not isinstance(name, str):
         raise refuse_body("The name of a model is a text.", "model")
     record.model = name

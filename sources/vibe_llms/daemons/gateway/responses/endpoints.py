@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
 from urllib.parse import quote
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
@@ -19,6 +21,8 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import encode
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError, Stage
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 class ResponseEndpoints:
@@ -41,8 +45,9 @@ class ResponseEndpoints:
         if not found.conversation:
             await self._carry_on(call, record, found)
             return
-        if call.query.get("stream", "").lower() == "true":
-            await self._stream(call, found)
+        after = _read_following(call.query)
+        if after is not None:
+            await self._stream(call, found, after)
             return
         await call.answer(200, encode(await self.compose(found)), {})
 
@@ -72,12 +77,8 @@ class ResponseEndpoints:
             found = await self._keeper.access_response(found.id, record.subject)
         await call.answer(200, encode(await self.compose(found)), {})
 
-    async def _stream(self, call: HttpCall, found: KeptResponse) -> None:
+    async def _stream(self, call: HttpCall, found: KeptResponse, after: int) -> None:
         """Answers with the events of a response in the background, from one on."""
-        given = call.query.get("starting_after", "-1")
-        if not given.removeprefix("-").isdecimal():
-            raise refuse_body("starting_after is the number of an event.", "starting_after")
-        after = int(given)
         background = self._keeper.background
         run = background.find(found.id)
         if run is not None and found.body.get("stream", True):
@@ -144,6 +145,21 @@ class ResponseEndpoints:
             method=call.method,
         )
         record.usage = None  # it was used, and told, when the response was made
+
+
+def _read_following(query: Mapping[str, str]) -> int | None:
+    """Returns the event after which a response is to be streamed; ``None`` where it is not.
+
+    Raises:
+        RequestError: The query makes no sense.
+    """
+    streaming = query.get("stream", "false").lower()
+    if streaming not in ("true", "false"):
+        raise refuse_body("stream is true or false.", "stream")
+    after = query.get("starting_after", "-1")
+    if not _NUMBER.fullmatch(after):
+        raise refuse_body("starting_after is the number of an event.", "starting_after")
+    return int(after) if streaming == "true" else None
 
 
 async def _each(frames: Sequence[bytes]) -> AsyncIterator[bytes]:

@@ -12,6 +12,7 @@ from vibe_llms.dialects.responses.calling.items import read_item
 from vibe_llms.dialects.responses.calling.messages import INSTRUCTIONS
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -38,6 +39,12 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         canisters.append(SupervisorCanister(instructions, native=INSTRUCTIONS))
     if isinstance(given, str):
         canisters.append(UserCanister(given))
+    elif given is not None and not isinstance(given, list | tuple):
+        raise RequestError(
+            path="input",
+            detail="The input makes no sense: it is neither a text nor a list of items.",
+            remedy="Compare it with the reference of OpenAI Responses.",
+        )
     elif given:
         canisters += read_items(given, "input")
     else:
