@@ -237,6 +237,9 @@ async def misbehave(connection: Connection) -> None:
         except ValueError:
             await connection.answer(b"{}", status="400 Bad Request", headers=_JSON)
             continue
+        if line.startswith("POST /v1/messages/count_tokens"):
+            await connection.answer(b'{"input_tokens": 3}', headers=_JSON)
+            continue
         wanted = Wanted(asked["model"], "/messages" in line, bool(asked.get("stream")))
         await FAULTS.get(wanted.fault, answer_well)(connection, wanted)
 

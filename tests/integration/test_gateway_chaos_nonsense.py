@@ -4,102 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 import json
+import random
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import psutil
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from hostile_upstreams import SECRET, Process, gateway_process
+from gateway_nonsense import (
+    LONGEST_SECONDS,
+    Client,
+    Nonsense,
+    check,
+    draw_frames,
+    draw_messages,
+    draw_request,
+)
+from gateway_samples import BODIES, CHAT
+from hostile_upstreams import Process, gateway_process
 from properties import examples
 
-MODEL: Final = "anthropic:answer-well"
-CARRIED: Final = "openai_conversations:answer-well"
-LONGEST_SECONDS: Final = 9.0
-_TOOL: Final = {"type": "object", "properties": {"at": {"type": "integer"}}}
-_CHAT: Final = {
-    "messages": [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "A sea?"}]},
-    ],
-    "tools": [{"type": "function", "function": {"name": "look", "parameters": _TOOL}}],
-    "max_tokens": 9,
-    "stream": False,
-}
-_CONVERSE: Final = {
-    "version": 1,
-    "request": {"model": MODEL, "canisters": [{"role": "user", "contents": []}]},
-}
-_GEMINI: Final = {
-    "contents": [{"role": "user", "parts": [{"text": "A sea?"}]}],
-    "generationConfig": {"maxOutputTokens": 9},
-}
-BODIES: Final[tuple[tuple[str, Any], ...]] = (
-    ("/v1/chat/completions", {"model": MODEL, **_CHAT}),
-    ("/v1/chat/completions", {"model": CARRIED, **_CHAT}),
-    (
-        "/v1/responses",
-        {
-            "model": MODEL,
-            "input": [{"role": "user", "content": [{"type": "input_text", "text": "A sea?"}]}],
-            "max_output_tokens": 9,
-        },
-    ),
-    ("/v1/messages", {"model": MODEL, "max_tokens": 9, "messages": _CHAT["messages"][1:]}),  # type: ignore[index]
-    ("/v1/messages/count_tokens", {"model": CARRIED, "messages": _CHAT["messages"][1:]}),  # type: ignore[index]
-    (f"/v1beta/models/{MODEL}:generateContent", _GEMINI),
-    (f"/v1beta/models/{MODEL}:streamGenerateContent", _GEMINI),
-    ("/api/chat", {"model": MODEL, "messages": [{"role": "user", "content": "A sea?"}]}),
-    ("/api/show", {"model": MODEL}),
-    ("/v1/converse", _CONVERSE),
-    ("/v1/converse/count", _CONVERSE),
-)
-"""By path, a request that makes sense, or nearly."""
-
-ODD: Final = st.sampled_from(
-    [None, True, -1, 0, 2**63, 2**70, 1e308, "", "\0", "x" * 5_000, "\ud800", [], {}, [[]], [None],
-     {"": 0}, {"type": "nothing"}, {"role": 7}, "data:image/png;base64,!", "../../etc/passwd"]
-)  # fmt: skip
-
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-def survey_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Returns the paths of all that is in a body, but the whole."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
-    found = []
-    for key, each in inner:
-        found.append((*path, key))
-        if isinstance(each, dict | list):
-            found += survey_places(each, (*path, key))
-    return found
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A path, and a body of it of which something is wrong."""
-    path, sound = draw(st.sampled_from(BODIES))
-    body = copy.deepcopy(sound)
-    for _ in range(draw(st.integers(0, 3))):
-        place = draw(st.sampled_from(survey_places(sound)))
-        within = body
-        try:
-            for key in place[:-1]:
-                within = within[key]
-            within[place[-1]] = draw(ODD)
-        except (IndexError, KeyError, TypeError):
-            continue  # what it was in is gone already
-    data = json.dumps(body).encode()
-    if draw(st.booleans()):
-        at = draw(st.integers(0, len(data)))
-        data = data[:at] + draw(st.binary(max_size=4)) + data[at + draw(st.integers(0, 9)) :]
-    return path, data
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -109,32 +39,81 @@ async def process(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pro
         yield process
 
 
-async def send(process: Process, path: str, data: bytes) -> tuple[int, bytes]:
-    """Sends a body as it is."""
-    async with asyncio.timeout(LONGEST_SECONDS), aiohttp.ClientSession() as session:
-        url = process.url + path
-        headers = {**process.headers, "content-type": "application/json"}
-        async with session.post(url, data=data, headers=headers) as told:
-            return told.status, await told.read()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(process: Process) -> AsyncIterator[Client]:
+    """What sends to it, and knows of what is kept there."""
+    async with aiohttp.ClientSession() as session:
+        client = Client(process, session)
+        await client.prepare()
+        yield client
 
 
-def check(process: Process, status: int, body: bytes) -> None:
-    """A clear status, and nothing of our insides."""
-    assert status < 500, body
-    inside = ("Traceback", ".py", SECRET, process.upstream.url, str(process.folder), "vibe_llms.")
-    for word in inside:
-        assert word.encode() not in body, body
+def ask(path: str, body: object) -> Nonsense:
+    """Composes a request."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Nonsense("POST", path, {"content-type": "application/json"}, data)
 
 
-@given(asked=mutated())
-@example(asked=("/v1/chat/completions", json.dumps(_CHAT).encode()))  # names no model
-@example(asked=("/v1/messages", json.dumps({**_CHAT, "model": ""}).encode()))
-@example(asked=("/api/show", b"{}"))
-@settings(examples(400), suppress_health_check=[*HealthCheck])
-async def test_a_body_that_is_wrong_has_a_clear_answer(
-    process: Process, asked: tuple[str, bytes]
+@given(dice=st.randoms(use_true_random=False))
+@settings(examples(800), suppress_health_check=[*HealthCheck])
+async def test_a_request_that_is_wrong_has_a_clear_answer(
+    client: Client, dice: random.Random
 ) -> None:
-    check(process, *await send(process, *asked))
+    asked = draw_request(dice)
+    note(f"{asked}")
+    await client.send(asked)
+
+
+async def test_an_item_with_an_odd_id_leaves_its_conversation_readable(client: Client) -> None:
+    await client.prepare()
+    path = "/v1/conversations/{conversation}/items"
+    items = [{"type": "message", "role": "user", "content": "A sea?", "id": ["odd"]}]
+    assert await client.send(ask(path, {"items": items})) in (200, 400)
+    assert await client.send(Nonsense("GET", path, {}, b"")) == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/conversations/{conversation}/items?limit=" + "9" * 5_000,
+        "/v1/responses/{background}?stream=true&starting_after=" + "9" * 5_000,
+    ],
+    ids=["limit", "starting_after"],
+)
+async def test_a_number_without_end_is_refused(client: Client, path: str) -> None:
+    assert await client.send(Nonsense("GET", path, {}, b"")) == 400
+
+
+_NO_UTF8: Final = b'{"model": "openai_conversations:answer-well", "messages": [], "\xf4": 1}'
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/chat/completions", CHAT, 400),
+        ("/v1/messages", {**CHAT, "model": ""}, 400),
+        ("/api/show", {}, 400),
+        ("/v1/messages", {**CHAT, "model": "anthropic:"}, 404),
+        ("/v1/responses", {"model": " ", "input": "A sea?"}, 404),
+        ("/v1/chat/completions", _NO_UTF8, 400),
+    ],
+    ids=["no name", "an empty name", "nothing", "half an address", "a blank", "no UTF-8"],
+)
+async def test_what_random_bodies_have_found_stays_mended(
+    client: Client, path: str, body: object, status: int
+) -> None:
+    assert await client.send(ask(path, body)) == status
+
+
+@given(dice=st.randoms(use_true_random=False))
+@settings(examples(100), suppress_health_check=[*HealthCheck])
+async def test_a_web_socket_that_is_wrong_is_told_so(client: Client, dice: random.Random) -> None:
+    """Its messages, or what is no message at all."""
+    messages, frames = draw_messages(dice), draw_frames(dice)
+    note(f"{messages}")
+    await client.converse(messages)
+    await client.break_socket(frames)
+    assert "Traceback" not in "".join(client.process.printed)
 
 
 RAW: Final = {
@@ -162,17 +141,18 @@ async def test_what_is_no_request_is_refused_in_time(process: Process, name: str
     if said:
         line, _, body = said.partition(b"\r\n")
         check(process, int(line.split()[1]), body)
+        assert int(line.split()[1]) >= 400
 
 
 @pytest.mark.slow
-async def test_nonsense_does_not_make_it_grow(process: Process) -> None:
+async def test_nonsense_does_not_make_it_grow(client: Client, process: Process) -> None:
     """Of some thousands of bodies nothing is kept."""
     running = psutil.Process(process.running.pid)
     sizes = []
     for turn in range(6_000):
         path, body = BODIES[turn % len(BODIES)]
         data = json.dumps({**body, "messages": [turn] * 50, "model": f"none:{turn}"}).encode()
-        await send(process, path, data[: len(data) - turn % 2])
+        await client.send(ask(path, data[: len(data) - turn % 2]))
         if turn % 1_000 == 999:
             sizes.append(running.memory_info().rss / 1_048_576)
     assert sizes[-1] < sizes[1] + 5, sizes

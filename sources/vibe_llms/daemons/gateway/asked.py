@@ -106,6 +106,8 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 def read_asked(face: Face, body: bytes) -> Asked:
     """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
     try:
+        if not body.isascii():
+            body.decode()  # as what is skipped in the next line is not looked at
         head = _HEAD.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise refuse_body(f"The body is no request: {error}.") from None

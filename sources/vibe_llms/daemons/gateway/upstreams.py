@@ -7,7 +7,14 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
-from vibe_llms.exceptions import ConverseError, RequestError, Stage, UnknownNameError
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    RequestError,
+    Stage,
+    UnknownNameError,
+)
+from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.values import frozen
 from vibe_llms.wire.exchanges import Exchange
 
@@ -104,7 +111,14 @@ class Upstreams:
                     kind="model", name=name, known=tuple(self.models), remedy="GET /v1/models."
                 )
             address = self.models[name]
-        return Upstream(await self._application.access_model(address))
+        try:
+            return Upstream(await self._application.access_model(address))
+        except ConfigurationError:
+            if not self.models and not _is_address(name):
+                raise UnknownNameError(
+                    kind="model", name=name, known=(), remedy="GET /v1/models."
+                ) from None
+            raise
 
     async def _access_default(self) -> Upstream:
         cause: ConverseError | None = None
@@ -171,3 +185,12 @@ class Upstreams:
     async def close(self) -> None:
         """Closes the connections."""
         await self._application.close()
+
+
+def _is_address(name: str) -> bool:
+    """Tells whether a name of a client's could be a model's at all."""
+    try:
+        ModelAddress.parse(name)
+    except ConfigurationError:
+        return ":" not in name and bool(name.strip())  # a model's alone, or an alias
+    return True

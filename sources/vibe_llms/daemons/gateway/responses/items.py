@@ -77,7 +77,9 @@ def _produce_writer(*, is_answer: bool) -> ItemsWriter:
 def _complete(item: Fields, identity: str) -> Fields:
     """Returns an item as the vendor lists it, which leaves nothing to be guessed."""
     kind = str(item.get("type") or "message")
-    named = item.get("id") or f"{_PREFIXES.get(kind, kind)}_{identity}"
+    named = item.get("id")
+    if not (named and isinstance(named, str)):  # what a client wrote may be anything
+        named = f"{_PREFIXES.get(kind, kind)}_{identity}"
     whole: Fields = {"type": kind, **item, "id": named}
     if kind in _STATED:
         whole.setdefault("status", "completed")
@@ -109,7 +111,8 @@ def compose_page(items: Sequence[Fields], query: Mapping[str, str]) -> Fields:
     if order not in ("asc", "desc"):
         raise refuse_body("order is asc or desc.", "order")
     limit = query.get("limit", "20")
-    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= _MOST_LISTED):
+    is_number = limit.isascii() and limit.isdigit() and len(limit) < 9
+    if not is_number or not 1 <= int(limit) <= _MOST_LISTED:
         raise refuse_body(f"limit is a number from 1 to {_MOST_LISTED}.", "limit")
     listed = list(items) if order == "asc" else list(reversed(items))
     if after := query.get("after", ""):

@@ -8,6 +8,7 @@ from for as long as the socket is open: the last response of each lane is rememb
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.inner import InnerCall
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.server.words import Application, Message, Receive, Scope, Send
+from vibe_llms.daemons.server.words import Application, ClientGone, Message, Receive, Scope, Send
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.limits import Limits
 from vibe_llms.wire.sse import SseFramer
@@ -60,6 +61,8 @@ class ResponseSockets:
                     await _listen(socket, receive, idle)
             except TimeoutError:
                 await send({"type": "websocket.close", "code": _GOING_AWAY})
+            except ClientGone:
+                pass  # which ends what is being answered
             finally:
                 socket.end()
 
@@ -126,10 +129,13 @@ class _Socket:
             self._running.add(inner)
             try:
                 await inner.perform(self._service, writer)
+            except ClientGone:
+                return
             except Exception:  # it is in the log; here, the answer has broken off
                 if not self._running:
                     return
-                await self._refuse(lane, "The answer broke off.", status=502)
+                with suppress(ClientGone):
+                    await self._refuse(lane, "The answer broke off.", status=502)
             finally:
                 self._running.discard(inner)
 
