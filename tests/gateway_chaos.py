@@ -25,7 +25,9 @@ import psutil
 
 from crowds import CLIENTS, Crowd, survey
 from gateway_nonsense import Client, draw_frames, draw_messages, draw_request
-from hostile_upstreams import gateway_process
+from hostile_upstreams import gateway_process, misbehave, start
+from key_holders import count_under_way, give_key, total
+from wire_servers import serve
 
 _MEBIBYTE = 1_048_576
 
