@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
 from serving import Message, Receive, Send, begin, compose, echo, read_body, say, serving
+from vibe_llms.daemons.server.exchange import BUFFER_BYTES
 
 
 async def test_a_long_head_is_refused() -> None:
@@ -195,3 +197,89 @@ async def test_who_is_answered_before_the_body_has_come_is_still_heard_out() -> 
 
         assert (answer.status, answer.body) == (413, b"too much")
         assert answer.headers["connection"] == "close"
+
+
+async def test_a_client_that_waits_to_be_invited_loses_no_time() -> None:
+    """Its body is not late while the application does not want it yet."""
+
+    async def dawdle(scope: Message, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.8)
+        body = await read_body(receive)
+        await begin(send)
+        await say(send, body)
+
+    async with serving(dawdle, body_seconds=0.3) as served:
+        client = await served.connect()
+        await client.write(compose("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n"))
+        invited = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), 10)
+        assert invited == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await client.write(b"ok")
+        assert (await client.read()).body == b"ok"
+
+        await client.write(compose("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n"))
+        late = await asyncio.wait_for(client.read_all(), 10)
+        assert b"HTTP/1.1 408 " in late  # invited, it has to come
+
+
+async def test_a_body_behind_another_that_nobody_takes_loses_no_time() -> None:
+    """Nothing is read meanwhile, whichever body it is of."""
+    go = asyncio.Event()
+
+    async def wait(scope: Message, receive: Receive, send: Send) -> None:
+        await go.wait()
+        body = await read_body(receive)
+        await begin(send)
+        await say(send, b"%d" % len(body))
+
+    async with serving(wait, body_seconds=0.3) as served:
+        client = await served.connect()
+        first = compose("POST", body=bytes(BUFFER_BYTES + 1))
+        await client.write(first + compose("POST", headers="Content-Length: 4\r\n") + b"ab")
+        await asyncio.sleep(0.8)
+        go.set()
+        assert (await asyncio.wait_for(client.read(), 10)).body == b"%d" % (BUFFER_BYTES + 1)
+        await client.write(b"cd")
+        assert (await asyncio.wait_for(client.read(), 10)).body == b"4"
+
+
+async def test_an_application_may_answer_before_its_task_is_known() -> None:
+    """As tasks do that begin at once (Python 3.12); the connection lasts, and nothing is kept."""
+    loop = asyncio.get_running_loop()
+    begun = []
+
+    def begin_at_once(loop: asyncio.AbstractEventLoop, coroutine: Any) -> Any:
+        """Runs what does not wait at once, as ``asyncio.eager_task_factory`` does."""
+        if coroutine.__qualname__ != "Exchange.run":
+            return asyncio.Task(coroutine, loop=loop)
+        begun.append(coroutine)
+        with contextlib.suppress(StopIteration):
+            coroutine.send(None)
+        return asyncio.Task(asyncio.sleep(0), loop=loop)
+
+    async def answer(scope: Message, receive: Receive, send: Send) -> None:
+        await begin(send)
+        await say(send, b"x")
+
+    loop.set_task_factory(begin_at_once)
+    try:
+        async with serving(answer) as served:
+            client = await served.connect()
+            for _ in range(3):
+                told = await client.ask(compose())
+                assert told.body == b"x"
+                assert "connection" not in told.headers
+            assert served.server._service is not None
+            await served.wait_until(lambda: not served.server._service.tasks)
+    finally:
+        loop.set_task_factory(None)
+
+
+async def test_a_client_that_does_not_wait_to_be_invited_has_no_time_for_that() -> None:
+    """A body that begins uninvited has to come, like any."""
+    async with serving(echo, body_seconds=0.3) as served:
+        client = await served.connect()
+        headers = "Expect: 100-continue\r\nContent-Length: 2\r\n"
+        await client.write(compose("POST", headers=headers) + b"o")
+        late = await asyncio.wait_for(client.read_all(), 10)
+
+        assert late.startswith(b"HTTP/1.1 408 ")

@@ -7,9 +7,9 @@ import logging
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from math import inf
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from vibe_llms.daemons.server.exchange import BUFFER_BYTES, Exchange
 from vibe_llms.daemons.server.heads import CONTINUE, compose_refusal
@@ -202,7 +202,6 @@ class Connection(asyncio.BufferedProtocol):
         if head.is_upgrade:
             self._begin_websocket(head)
             return
-        service = self.service
         exchange = Exchange(
             self,
             head.method,
@@ -212,7 +211,10 @@ class Connection(asyncio.BufferedProtocol):
         )
         self._incoming = exchange
         scope = self._compose_scope(head, exchange.watch)
-        self._input_due = service.loop.time() + service.settings.body_seconds
+        if head.expects_continue:  # its time begins when it is invited
+            self._input_due = self._body_seconds = inf
+        else:
+            self.expect_body()
         if self._current is None:
             self._start(exchange, scope)
             return
@@ -263,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(status)
             return
         self._websocket = made
-        made.task = self.service.loop.create_task(made.run(scope))
+        made.task = self._begin_task(made.run(scope))
         self.service.tasks.add(made.task)
         if rest:
             made.feed(rest)
@@ -275,14 +277,28 @@ class Connection(asyncio.BufferedProtocol):
         service = self.service
         self._current = exchange
         self._answer_due = service.loop.time() + service.settings.total_seconds
-        exchange.task = service.loop.create_task(exchange.run(scope))
+        exchange.task = self._begin_task(exchange.run(scope))
         service.tasks.add(exchange.task)
+
+    def _begin_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        # Not by the loop's factory: an eager one would run it before we know it, and in the middle
+        # of what is being read.
+        return asyncio.Task(coroutine, loop=self.service.loop)
 
     # --- what an exchange does -------------------------------------------------------------------
 
     def invite(self) -> None:
         """Tells the client to send the body."""
         self.transport.write(CONTINUE)
+        self.expect_body()
+
+    def expect_body(self) -> None:
+        """Begins to count the time of a body; while nothing is read it stands still."""
+        self._body_seconds = self.service.settings.body_seconds
+        if self._is_reading_paused:
+            self._input_due = inf
+        else:
+            self._input_due = self.service.loop.time() + self._body_seconds
 
     def adjust_reading(self) -> None:
         """Reads on, or does not, by how much waits to be taken."""

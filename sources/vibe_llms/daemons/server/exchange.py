@@ -99,7 +99,9 @@ class Exchange:
         """Is told of some of the body; what comes when the answer is over goes nowhere."""
         if self.is_complete or self.is_gone:
             return
-        self._expects_continue = False  # it did not wait
+        if self._expects_continue:  # it did not wait
+            self._expects_continue = False
+            self._connection.expect_body()
         self._pieces.append(body)
         self.buffered += len(body)
         self._wake()

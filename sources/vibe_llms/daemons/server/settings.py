@@ -34,7 +34,8 @@ class ServerSettings:
         backlog: How many the system lets wait to be taken.
         header_bytes: The first line of a request and its headers together.
         head_seconds: How long these may take to come in, and the handshake of TLS.
-        body_seconds: The same for a body; while the application reads none of it does not count.
+        body_seconds: The same for a body; it does not count while the application reads none of
+            it, or has not invited it (``100-continue``).
         idle_seconds: How long nothing may move where it is the client's turn: between requests,
             or while it does not take an answer.
         total_seconds: How long answering one request may take, whatever serves it; a daemon's
