@@ -32,10 +32,14 @@ from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.providers.shelves import Shelf
 from vibe_llms.values import frozen
 
 KEPT: Final = 8
 """Of how many conversations, or forks of one, a model keeps what it wrote."""
+
+SHELF: Final = Shelf(64_000_000)
+"""What all models together keep, in characters and bytes of what was said."""
 
 SHORTEST: Final = 16
 """Below so many canisters writing all of them again costs less than to remember."""
@@ -55,7 +59,8 @@ class _Written:
         native: The fields of the vendor's request, without the messages.
         messages: As they go to the vendor.
         losses: Of writing it.
-        ids: Of all invocations in it, and perhaps more: all that goes on from here adds to it.
+        ids: Of all invocations in it.
+        weight: Of what was said in it.
         in_run: It ends within the work of a model, before the user's next words: from these on,
             some vendors want less of it.
     """
@@ -66,6 +71,7 @@ class _Written:
     messages: list[JsonValue]
     losses: tuple[Loss, ...]
     ids: set[str]
+    weight: int
     in_run: bool
 
     def precedes(self, request: Request) -> bool:
@@ -174,7 +180,10 @@ class WrittenMessages:
         if not end or not isinstance(messages, list) or messages[-len(end) :] != end:
             return
         theirs = set(losses)
-        ids = set() if before is None else before.ids
+        in_run = not isinstance(canisters[cut], _Words)
+        stays = before is not None and before.in_run != in_run
+        # Who goes on from what stays must not add to it: of one beginning there may be many ends.
+        ids = set() if before is None else set(before.ids) if stays else before.ids
         ids.update(_list_ids(canisters[start:cut]))
         written = _Written(
             canisters=canisters[:cut],
@@ -183,13 +192,19 @@ class WrittenMessages:
             messages=messages[: -len(end)],
             losses=tuple(loss for loss in translation.losses if loss not in theirs),
             ids=ids,
-            in_run=not isinstance(canisters[cut], _Words),
+            weight=(0 if before is None else before.weight) + _weigh(canisters[start:cut]),
+            in_run=in_run,
         )
         # Of a conversation the beginning of each kind is kept: words that come make do with one.
         others = [each for each in self._kept if each is not before]
-        if before is not None and before.in_run != written.in_run:
+        if before is not None and stays:
             others.insert(0, before)
         self._kept = (written, *others[: KEPT - 1])
+        SHELF.put(self, sum(each.weight for each in self._kept))
+
+    def forget(self) -> None:
+        """Keeps nothing of what was written so far."""
+        self._kept = ()
 
 
 def keep_written(processors: Processors) -> Processors:
@@ -234,6 +249,19 @@ def _is_settled(canisters: Sequence[AnyCanister]) -> bool:
         if any(getattr(content, "file_id", None) is not None for content in canister.content):
             return False
     return True
+
+
+def _weigh(canisters: Iterable[AnyCanister]) -> int:
+    """Returns about how much room canisters take."""
+    total = 0
+    for canister in canisters:
+        total += len(getattr(canister, "arguments", ""))
+        for content in canister.content:
+            for each in (content, content.native):
+                for name in ("text", "data", "signature"):
+                    said = getattr(each, name, None)
+                    total += len(said) if isinstance(said, str | bytes) else 0
+    return total
 
 
 def _list_ids(canisters: Iterable[AnyCanister]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import itertools
 from collections import Counter
 from typing import Any
@@ -31,6 +32,7 @@ from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.providers import written
+from vibe_llms.providers.shelves import Shelf
 from vibe_llms.providers.written import WrittenMessages
 
 each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)
@@ -159,3 +161,58 @@ def test_a_turn_translates_what_is_new(party: Party, kind: str) -> None:
         assert write(keeper, request, model) == write(writer, request, model)
 
     assert sum(translated) <= 8, "it does not grow with the conversation"
+
+
+def work_on(party: Party, said: tuple[AnyCanister, ...], turn: str) -> tuple[AnyCanister, ...]:
+    """Returns a conversation after one more call of the model, and what came of it."""
+    origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
+    call = InvocationCanister(
+        invocation_id=turn, name="look", arguments="{}", turn_id=turn, origin=origin
+    )
+    return (*said, call, ResultCanister("seen", invocation_id=turn, name="look"))
+
+
+@each_party
+def test_many_ends_of_one_beginning_add_nothing_to_it(party: Party) -> None:
+    """As where all clients of a gateway begin with the same examples: it lives for long."""
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    writer = party.dialect.produce_processors(party.quirks).messages
+    keeper = WrittenMessages(writer)
+    origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
+    shared = (ask("Begin."), AssistantCanister("Yes.", turn_id="t", origin=origin), ask("Look."))
+    for client in range(100):
+        said = shared
+        for number in range(3):
+            request = Request(canisters=said)
+            assert write(keeper, request, model) == write(writer, request, model)
+            said = work_on(party, said, f"turn-{client}-{number}")
+    kept = keeper._kept
+    assert len(kept) <= written.KEPT
+    for each in kept:
+        assert each.ids == set(written._list_ids(each.canisters))
+
+
+@each_party
+def test_what_all_keep_is_bounded(party: Party, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many models there are, and however long what is said to them."""
+    monkeypatch.setattr(written, "SHELF", shelf := Shelf(10_000))
+    model = ModelDescriptor(provider=party.name, name=party.model, attributes=party.attributes)
+    writer = party.dialect.produce_processors(party.quirks).messages
+    origin = Origin(provider=party.name, model=party.model, protocol=party.protocol)
+    keepers = [WrittenMessages(writer) for _ in range(20)]
+    for number, keeper in enumerate(keepers):
+        for _ in range(2):
+            said = (
+                ask(f"{number} " * 500),
+                AssistantCanister("Yes.", turn_id="t", origin=origin),
+                ask("And?"),
+            )
+            request = Request(canisters=said)
+            assert write(keeper, request, model) == write(writer, request, model)
+    assert 0 < shelf.weight <= shelf.limit
+    keeping = [number for number, keeper in enumerate(keepers) if keeper._kept]
+    assert keeping == list(range(20 - len(keeping), 20)), "who was heard of last keeps it"
+    assert shelf.weight >= sum(len(f"{number} " * 500) for number in keeping)
+    del keeper, keepers
+    gc.collect()
+    assert shelf.weight == 0
