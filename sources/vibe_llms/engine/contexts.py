@@ -75,6 +75,12 @@ class RunContext(Protocol):
         Who hears it harms nobody: one that raises is warned of, and goes on being told.
         """
 
+    async def receive(self) -> Sequence[LogEvent]:
+        """Returns what others have said to the run since it was last asked; the log has it then.
+
+        Messages, answers to requests for approvals, a stop; a short look where there is nothing.
+        """
+
     async def now(self) -> float:
         """Returns the seconds since some moment; only differences mean anything."""
 

@@ -25,11 +25,13 @@ from vibe_llms.events.engine import (
     RunSuspendedEvent,
     StateEnteredEvent,
 )
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import Origin, ResultCanister
+from vibe_llms.messages.canisters import AnyCanister, Origin, ResultCanister
 from vibe_llms.messages.losses import Loss
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
@@ -109,6 +111,8 @@ class Driver:
         self._command: Generate | None = None
         self._state: State | None = None
         self._doubted = 0
+        self._messages: list[AnyCanister] = []
+        self._stop: StopRequestedEvent | None = None
         self.ending: RunEnding | None = None
 
     async def drive(self) -> None:
@@ -159,7 +163,14 @@ class Driver:
         started = await self._context.now()
         while True:
             self._readings.seconds = await self._context.now() - started
+            self._hear(await self._context.receive())
+            if self._stop is not None:
+                return End(reason=Reason.CANCELLED, detail=_describe_stop(self._stop))
             tail = read_tail(self._journal.canisters)
+            if self._messages and not (tail.owed or tail.is_paused):
+                await self._journal.append(self._messages)
+                self._messages, is_silent = [], False
+                continue
             if tail.owed and not tail.is_broken_off:  # preparing its calls has to know more
                 await examine_owed(tail.owed, self._registry, self._record)
             situation = find_situation(
@@ -182,6 +193,19 @@ class Driver:
                     await self._executor.execute(command.calls)
                 case Generate():
                     is_silent = await self._ask(command)
+
+    def _hear(self, events: Sequence[LogEvent]) -> None:
+        """Takes what others have said to the run; a message waits until no call is owed."""
+        for event in events:
+            match event:
+                case MessageReceivedEvent():
+                    known = [each.id for each in self._messages]
+                    if event.canister.id not in known:
+                        self._messages.append(event.canister)
+                case StopRequestedEvent():
+                    self._stop = event
+                case _:
+                    self._record.note(event)
 
     async def _enter(self, command: Command) -> None:
         state = STATES[type(command)]
@@ -207,7 +231,14 @@ class Driver:
         return {"canisters": count}
 
     async def _recover(self) -> None:
-        """Tells what became of a generation during which an earlier run broke off."""
+        """Takes up what an earlier run has heard of, and tells what became of a generation during
+        which it broke off."""
+        said = {canister.id for canister in self._journal.canisters}
+        self._messages = [
+            event.canister
+            for event in self._context.survey()
+            if isinstance(event, MessageReceivedEvent) and event.canister.id not in said
+        ]
         begun = self._record.generation
         if begun is None:
             return
@@ -257,3 +288,8 @@ class Driver:
             losses=tuple(self._generator.losses),
             summaries=self._generator.summaries,
         )
+
+
+def _describe_stop(stop: StopRequestedEvent) -> str:
+    who = f" by {stop.subject}" if stop.subject else ""
+    return f"It was stopped{who}{': ' + stop.reason if stop.reason else ''}."

@@ -12,6 +12,7 @@ import cattrs
 from vibe_llms.events.conversation import ConversationEvent
 from vibe_llms.events.engine import EngineEvent
 from vibe_llms.events.flow import FlowEvent, LogEvent
+from vibe_llms.events.runs import OutsideEvent
 from vibe_llms.events.stream import FinishedItem, StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
@@ -22,7 +23,7 @@ from vibe_llms.messages.codec.mirrors import Mirror, access_mirror, register_mir
 from vibe_llms.messages.codec.reading import REFUSALS, read_json, read_tree
 from vibe_llms.messages.contents import AnyContent
 
-AnyEvent: TypeAlias = ConversationEvent | StreamEvent | EngineEvent | FlowEvent
+AnyEvent: TypeAlias = ConversationEvent | StreamEvent | EngineEvent | FlowEvent | OutsideEvent
 
 EVENT_CLASSES: dict[str, type[AnyEvent]] = {
     cast(Any, cls).__attrs_attrs__.type.default: cls for cls in get_args(AnyEvent)
@@ -69,7 +70,14 @@ def _produce_converter() -> cattrs.Converter:
     converter.register_unstructure_hook_func(
         _is_error, lambda error: json.loads(encode_error(error))
     )
-    for union in (FinishedItem, StreamEvent, ConversationEvent, EngineEvent, FlowEvent):
+    for union in (
+        FinishedItem,
+        StreamEvent,
+        ConversationEvent,
+        EngineEvent,
+        FlowEvent,
+        OutsideEvent,
+    ):
         converter.register_unstructure_hook(union, converter.unstructure)
     return converter
 

@@ -177,6 +177,8 @@ class ApprovalAnsweredEvent:
         reason: Of a refusal, what the model is told; may be empty.
         scope: Whether the answer holds ``once``, for each identical ``call`` of the run, or
             ``always`` in the run for what is called.
+        letter: Its name in the inbox of the run, where it came from outside.
+        subject: Who has answered, where that is known.
     """
 
     type: Literal["approval.answered"] = attrs.field(default="approval.answered", init=False)
@@ -187,6 +189,8 @@ class ApprovalAnsweredEvent:
     arguments: str | None = None
     reason: str = ""
     scope: Literal["once", "call", "always"] = "once"
+    letter: str = ""
+    subject: str = ""
 
 
 @frozen(kw_only=True, slots=False)

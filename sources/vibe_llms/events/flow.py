@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import attrs
 
 from vibe_llms.events.engine import EngineEvent
+from vibe_llms.events.runs import OutsideEvent
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import Usage
@@ -143,9 +144,9 @@ class VisitEvent:
     node: str
     visit: int
     branch: int
-    event: EngineEvent | StreamEvent | FlowEvent
+    event: EngineEvent | StreamEvent | FlowEvent | OutsideEvent
 
 
 FlowEvent: TypeAlias = FlowStartedEvent | NodeStartedEvent | NodeFinishedEvent | FlowEndedEvent
-LogEvent: TypeAlias = EngineEvent | FlowEvent
+LogEvent: TypeAlias = EngineEvent | FlowEvent | OutsideEvent
 """What the log of a conversation's runs holds."""

@@ -29,8 +29,16 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject
+from vibe_llms.runs.delivering import take_letters
+from vibe_llms.runs.inbox import Inbox
 from vibe_llms.runs.log import RunLog, read_events
-from vibe_llms.runs.places import keeps_logs, produce_log, survey_doubtful, survey_inherited
+from vibe_llms.runs.places import (
+    keeps_logs,
+    produce_inbox,
+    produce_log,
+    survey_doubtful,
+    survey_inherited,
+)
 
 _RESTED = (FlowEndedEvent, RunEndedEvent, RunSuspendedEvent)
 """What the log ends with where no run was cut off."""
@@ -45,6 +53,8 @@ class LocalRunContext:
         listener: Hears each event when it has been written. One that raises gets one logged
             warning and harms nobody.
         earlier: What earlier runs have left; by default what the log holds by now.
+        inbox: Where letters to the run are.
+        unheard: What was taken from there already.
         checked: Whether all that goes into a step and comes out of it really passes through
             JSON, as it would on the way to another machine; costs what that costs.
     """
@@ -57,9 +67,13 @@ class LocalRunContext:
         listener: Callable[[RunEvent], object] | None = None,
         earlier: Sequence[LogEvent] | None = None,
         checked: bool = False,
+        inbox: Inbox | None = None,
+        unheard: Sequence[LogEvent] = (),
     ) -> None:
         self.run_id = run_id
         self._log = log
+        self._inbox = inbox
+        self._unheard = unheard
         self._earlier = read_events(log) if earlier is None else earlier
         self._checked = checked
         self._operations: dict[str, Operation] = {}
@@ -126,6 +140,16 @@ class LocalRunContext:
         """Tells the listener of an event that is not kept."""
         if self._bus is not None:
             self._bus.publish(event)
+
+    async def receive(self) -> Sequence[LogEvent]:
+        """Moves what others have said to the run into its log, and returns it."""
+        events, self._unheard = self._unheard, ()
+        if self._inbox is not None and not self._inbox.is_empty:
+            # In no thread: branches of a flow may write to the log meanwhile. Letters are rare.
+            events = [*events, *take_letters(self._inbox, self._log, self.run_id)]
+        for event in events:
+            self.tell(event)
+        return events
 
     async def now(self) -> float:
         """Returns the seconds since some moment."""
@@ -229,14 +253,21 @@ async def open_run(
     try:
         # After the claim: from here on no other run adds to it, nor to its log.
         await journal.catch_up()
+        run_id = run_id or produce_identity()
+        inbox = None if store is None else produce_inbox(store, conversation.id)
+        unheard: Sequence[LogEvent] = ()
+        if inbox is not None and not inbox.is_empty:
+            unheard = await finish(asyncio.to_thread(take_letters, inbox, log, run_id))
         earlier = await _read_earlier(log, store, conversation)
         yield (
             LocalRunContext(
-                run_id or produce_identity(),
+                run_id,
                 log,
                 listener=listener,
                 earlier=earlier,
                 checked=checked,
+                inbox=inbox,
+                unheard=unheard,
             ),
             journal,
         )

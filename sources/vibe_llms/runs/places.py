@@ -20,6 +20,7 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.logs.disk import Disk
 from vibe_llms.runs.file_log import FileLog
+from vibe_llms.runs.inbox import FileInbox, Inbox, MemoryInbox
 from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.memory_log import MemoryLog
 
@@ -56,6 +57,19 @@ def produce_log(store: ConversationStore | None, identity: str) -> RunLog:
     if _has_folders(store):
         return FileLog(store.locate(identity), contents=store.contents, disk=store.disk)
     return store.produce_log(identity) if _keeps_its_own(store) else MemoryLog()
+
+
+def produce_inbox(store: ConversationStore | None, identity: str) -> Inbox:
+    """Produces the inbox of a conversation's runs; nothing is opened yet.
+
+    It lives and ends with the conversation. Where a store has no place for one, nobody can write
+    to its runs from outside, but for those who hold it.
+    """
+    if _has_companions(store):
+        return store.access_companion(identity, MemoryInbox)
+    if _has_folders(store):
+        return FileInbox(store.locate(identity), store.disk)
+    return MemoryInbox()
 
 
 def keeps_logs(store: ConversationStore) -> bool:

@@ -6,23 +6,22 @@ whenever, writes the answer to its log, where the run finds it when it is taken 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
+import attrs
+
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.approving import produce_answer
-from vibe_llms.engine.recovery import Record
-from vibe_llms.events.engine import (
-    ApprovalRequestedEvent,
-    InvocationFinishedEvent,
-    InvocationStartedEvent,
-    RunEndedEvent,
-)
+from vibe_llms.events.engine import ApprovalRequestedEvent, RunEndedEvent
+from vibe_llms.events.runs import ApprovalRefusedEvent
 from vibe_llms.exceptions import Stage, StoreError, UnknownNameError
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, settle
-from vibe_llms.runs.log import LoggedEvent, RunLog
-from vibe_llms.runs.places import produce_log, require_logs
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.runs.delivering import deliver, survey_open
+from vibe_llms.runs.log import RunLog
+from vibe_llms.runs.places import produce_inbox, produce_log, require_logs
 from vibe_llms.values import frozen
 
 
@@ -78,14 +77,17 @@ def answer(
     approval: Approval,
     *,
     key: str | None = None,
+    subject: str = "",
 ) -> Waiting:
     """Answers a call that waits; run the conversation again to go on. Does file work.
 
-    When it returns, the answer survives whatever happens.
+    When it returns, the answer survives whatever happens. Of several answers the first counts;
+    where a run of the conversation is on its way, it hears of it between two steps.
 
     Args:
         approval: Names the call by its digest.
         key: Of the call, where several that are identical wait; by default the first of them.
+        subject: Who answers.
 
     Returns:
         What was answered.
@@ -93,29 +95,34 @@ def answer(
     Raises:
         UnknownNameError: No such call waits (any longer).
         RequestError: The arguments of an edit are no JSON object.
-        StoreError: A run of the conversation is on its way, or the answer cannot be written, or
-            the store keeps no logs of runs.
+        StoreError: The answer cannot be written, or the store keeps no logs of runs.
     """
     require_logs(store)
     log = produce_log(store, conversation_id)
-    log.claim()
-    try:
-        waiting = _find_waiting(conversation_id, log)
-        wanted = _choose(waiting, approval.digest, key)
-        # Before it is written down: what does not fit must not be found by the next run.
-        settle(wanted.request, approval)
-        log.append(wanted.run_id, produce_answer(wanted.key, wanted.request, approval))
-        log.synchronize()
-        return wanted
-    finally:
-        log.close()
+    wanted = _choose(_find_waiting(conversation_id, log), approval.digest, key)
+    # Before it is written down: what does not fit must not be found by the next run.
+    settle(wanted.request, approval)
+    answered = produce_answer(wanted.key, wanted.request, approval)
+    letter = attrs.evolve(answered, letter=produce_identity(), subject=subject)
+    produce_inbox(store, conversation_id).put(letter)
+    deliver(store, conversation_id)
+    for logged in reversed(log.read()):
+        if getattr(logged.event, "letter", "") == letter.letter:
+            if isinstance(logged.event, ApprovalRefusedEvent):
+                raise _describe_unknown(approval.digest, key, ())
+            break
+    return wanted
 
 
 def _choose(waiting: Sequence[Waiting], digest: str, key: str | None) -> Waiting:
     for each in waiting:
         if each.request.digest == digest and key in (None, each.key):
             return each
-    raise UnknownNameError(
+    raise _describe_unknown(digest, key, waiting)
+
+
+def _describe_unknown(digest: str, key: str | None, waiting: Sequence[Waiting]) -> UnknownNameError:
+    return UnknownNameError(
         kind="waiting call",
         name=digest if key is None else f"{digest} ({key})",
         known=tuple(each.request.digest for each in waiting),
@@ -127,34 +134,18 @@ def _choose(waiting: Sequence[Waiting], digest: str, key: str | None) -> Waiting
 def _find_waiting(conversation_id: str, log: RunLog) -> list[Waiting]:
     """Finds the calls about which somebody was asked, and which nothing has settled since."""
     logged = log.read()
-    record = Record.read(each.event for each in logged)
+    waiting = {id(each) for each in survey_open([each.event for each in logged]).values()}
     return [
-        each
-        for each in _find_asked(conversation_id, logged)
-        if not record.find_approval(
-            each.key, each.request.digest, each.request.name, in_doubt=each.request.in_doubt
+        Waiting(
+            conversation_id=conversation_id,
+            key=each.event.key,
+            request=_restore_request(each.event),
+            run_id=each.run_id,
+            timestamp=each.timestamp,
         )
+        for each in logged
+        if isinstance(each.event, ApprovalRequestedEvent) and id(each.event) in waiting
     ]
-
-
-def _find_asked(conversation_id: str, logged: Iterable[LoggedEvent]) -> list[Waiting]:
-    asked: dict[str, Waiting] = {}
-    for each in logged:
-        match each.event:
-            case ApprovalRequestedEvent() as event:
-                asked[event.key] = Waiting(
-                    conversation_id=conversation_id,
-                    key=event.key,
-                    request=_restore_request(event),
-                    run_id=each.run_id,
-                    timestamp=each.timestamp,
-                )
-            case InvocationStartedEvent() | InvocationFinishedEvent():
-                asked.pop(each.event.key, None)
-            # A run that has ended asks no more; one that waits is suspended, not ended.
-            case RunEndedEvent():
-                asked.clear()
-    return list(asked.values())
 
 
 def _restore_request(event: ApprovalRequestedEvent) -> ApprovalRequest:

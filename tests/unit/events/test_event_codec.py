@@ -30,7 +30,7 @@ from strategies.messages import (
     timestamps,
     usages,
 )
-from vibe_llms.events import conversation, engine, flow, stream
+from vibe_llms.events import conversation, engine, flow, runs, stream
 from vibe_llms.events.codec import EVENT_CLASSES, AnyEvent, decode_event, encode_event
 from vibe_llms.exceptions import CodecError, ConverseError
 from vibe_llms.messages.canisters import (
@@ -60,6 +60,7 @@ _fields: dict[Any, st.SearchStrategy[Any]] = {
     tuple[str, ...]: st.lists(texts, max_size=3).map(tuple),
     tuple[int, ...]: st.lists(counts, max_size=3).map(tuple),
     tuple[AnyCanister, ...]: conversations.map(tuple),
+    AnyCanister: conversations.filter(bool).map(lambda said: said[0]),
 }
 
 
@@ -155,7 +156,16 @@ engine_events: dict[type, st.SearchStrategy[Any]] = {
 flow_events: dict[type, st.SearchStrategy[Any]] = {
     cls: st.builds(cls, **_compose_fields(cls)) for cls in typing.get_args(flow.FlowEvent)
 }
-events = {**stream_events, **conversation_events, **engine_events, **flow_events}
+outside_events: dict[type, st.SearchStrategy[Any]] = {
+    cls: st.builds(cls, **_compose_fields(cls)) for cls in typing.get_args(runs.OutsideEvent)
+}
+events = {
+    **stream_events,
+    **conversation_events,
+    **engine_events,
+    **flow_events,
+    **outside_events,
+}
 
 
 def test_every_class_of_events_is_tried_below() -> None:

@@ -20,7 +20,7 @@ from vibe_llms.events.engine import (
     RunStartedEvent,
     RunSuspendedEvent,
 )
-from vibe_llms.exceptions import CorruptionError, RequestError, StoreError, UnknownNameError
+from vibe_llms.exceptions import CorruptionError, RequestError, UnknownNameError
 from vibe_llms.invocables.approvals import (
     Approval,
     ApprovalRequest,
@@ -32,6 +32,7 @@ from vibe_llms.invocables.approvals import (
     produce_approval_request,
 )
 from vibe_llms.runs import answer, produce_log, survey_waiting
+from vibe_llms.runs.delivering import deliver
 
 SEND = produce_approval_request(
     "call_1", "send", {"to": "a"}, description="Sends.", effect="idempotent"
@@ -188,17 +189,28 @@ def test_011_an_edit_without_an_object_is_refused(store: ConversationStore) -> N
     assert len(survey_waiting(store)) == 1
 
 
-def test_012_who_answers_while_the_run_goes_on_is_refused(store: ConversationStore) -> None:
-    """The run has an approver of its own; after its end the answer may come."""
+def test_012_who_answers_while_the_run_goes_on_is_heard_when_it_rests(
+    store: ConversationStore,
+) -> None:
+    """The run may have an approver of its own; of two answers from outside the first counts."""
     write(store, "a", [request("k1", SEND), SUSPENDED])
     log = produce_log(store, "a")
     log.claim()
 
-    with pytest.raises(StoreError, match="on its way"):
-        answer(store, "a", allow(SEND))
+    answer(store, "a", allow(SEND), subject="first")
+    assert survey_waiting(store, "a")  # nobody has seen the answer yet
+    answer(store, "a", allow(SEND), subject="second")
 
     log.close()
-    answer(store, "a", allow(SEND))
+    assert deliver(store, "a")
+    assert deliver(store, "a")
+    told = [each.event for each in log.read()][-2:]
+    assert [(event.type, event.subject) for event in told] == [
+        ("approval.answered", "first"),
+        ("approval.refused", "second"),
+    ]
+    with pytest.raises(UnknownNameError):
+        answer(store, "a", allow(SEND))
 
 
 @pytest.mark.parametrize(

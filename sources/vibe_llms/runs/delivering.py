@@ -1,0 +1,119 @@
+"""Moving letters from the inbox of a run into its log, each once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.recovery import Record
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+)
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.events.runs import ApprovalRefusedEvent
+from vibe_llms.exceptions import StoreError
+from vibe_llms.runs.inbox import Inbox, Letter
+from vibe_llms.runs.log import RunLog, read_events
+from vibe_llms.runs.places import produce_inbox, produce_log
+
+PATIENCE_SECONDS: Final = 2.0
+_PAUSE_SECONDS: Final = 0.02
+
+
+def survey_open(events: Sequence[LogEvent]) -> dict[str, ApprovalRequestedEvent]:
+    """Returns the requests for approvals that nothing has settled since, by their keys."""
+    asked: dict[str, ApprovalRequestedEvent] = {}
+    for event in events:
+        match event:
+            case ApprovalRequestedEvent():
+                asked[event.key] = event
+            case InvocationStartedEvent() | InvocationFinishedEvent():
+                asked.pop(event.key, None)
+            # A run that has ended asks no more; one that waits is suspended, not ended.
+            case RunEndedEvent():
+                asked.clear()
+    if not asked:
+        return {}
+    record = Record.read(events)
+    return {
+        key: each
+        for key, each in asked.items()
+        if not record.find_approval(key, each.digest, each.name, in_doubt=each.in_doubt)
+    }
+
+
+def take_letters(inbox: Inbox, log: RunLog, run_id: str) -> list[LogEvent]:
+    """Moves all letters into a log that the caller has claimed; returns what was written.
+
+    When this returns, it is certain. Does file work.
+
+    Raises:
+        StoreError: Something could not be read or written; the letters are where they were.
+    """
+    written: list[LogEvent] = []
+    if inbox.is_empty:
+        return written
+
+    def take(letters: Sequence[Letter]) -> None:
+        events = read_events(log)
+        known = {getattr(event, "letter", "") for event in events} - {""}
+        for letter in letters:
+            name = getattr(letter, "letter", "")
+            if name in known:  # a crash came between the log and the inbox
+                continue
+            event = judge(letter, events)
+            log.append(run_id, event)
+            events.append(event)
+            written.append(event)
+        log.synchronize()
+
+    inbox.empty(take)
+    return written
+
+
+def judge(letter: Letter, events: Sequence[LogEvent]) -> LogEvent:
+    """Returns what the log shall say: of several answers to one request the first counts."""
+    if isinstance(letter, ApprovalAnsweredEvent):
+        asked = survey_open(events).get(letter.key)
+        if asked is None or asked.digest != letter.digest:
+            return ApprovalRefusedEvent(
+                key=letter.key,
+                digest=letter.digest,
+                letter=letter.letter,
+                subject=letter.subject,
+            )
+    return letter
+
+
+def deliver(
+    store: ConversationStore, identity: str, *, wait_seconds: float = PATIENCE_SECONDS
+) -> bool:
+    """Sees to it that the letters of a conversation are in its log. Does file work.
+
+    Where a run has the log, that run takes them, soon if it works; it is waited for a little.
+
+    Returns:
+        Whether they are all there by now.
+    """
+    inbox, log = produce_inbox(store, identity), produce_log(store, identity)
+    deadline = time.monotonic() + wait_seconds
+    while not inbox.is_empty:
+        try:
+            log.claim()
+        except StoreError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        try:
+            last = log.read_last()
+            take_letters(inbox, log, last.run_id if last else identity)
+        finally:
+            log.close()
+    return True

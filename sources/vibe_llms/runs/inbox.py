@@ -1,0 +1,166 @@
+"""What is said to a run from outside, until whoever has its log has seen it.
+
+A log has one writer, and a run may work for hours. So an answer to a request for an approval, a
+message or a stop is a letter: the event that the log shall have, put into the inbox beside the
+log by anybody, and moved into the log by whoever has that next. A letter has a name, and a log
+that has the name has had the letter.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias, cast
+
+from vibe_llms.conversations.stores.mapping import mapping_errors
+from vibe_llms.events.codec import decode_event, encode_event
+from vibe_llms.events.engine import ApprovalAnsweredEvent
+from vibe_llms.events.runs import (
+    MessageReceivedEvent,
+    RunDetachedEvent,
+    RunRequestedEvent,
+    RunResumedEvent,
+    StopRequestedEvent,
+)
+from vibe_llms.exceptions import LimitError, Stage, UnknownConversationError
+from vibe_llms.logs import locks
+from vibe_llms.logs.disk import Disk
+from vibe_llms.logs.log import Log
+
+INBOX: Final = "inbox.jsonl"
+LETTERS: Final = 1_000
+"""How many letters an inbox holds at most."""
+
+Letter: TypeAlias = (
+    ApprovalAnsweredEvent
+    | MessageReceivedEvent
+    | RunDetachedEvent
+    | RunRequestedEvent
+    | RunResumedEvent
+    | StopRequestedEvent
+)
+
+
+class Inbox(Protocol):
+    """Where letters to a conversation's runs are until one has seen them."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no letter; a short look."""
+
+    def put(self, letter: Letter) -> None:
+        """Adds a letter. When this returns, it survives whatever happens.
+
+        Raises:
+            StoreError: It could not be written.
+            LimitError: There are too many that nobody has seen.
+            UnknownConversationError: The conversation is not in the store.
+        """
+
+    def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
+        """Hands over all letters, and forgets them when that has returned; nobody adds meanwhile.
+
+        Raises:
+            StoreError: They could not be read.
+        """
+
+
+class FileInbox:
+    """Letters in a file of a conversation's folder; see :class:`Inbox`."""
+
+    def __init__(self, folder: str, disk: Disk) -> None:
+        self._folder = folder
+        self._path = f"{folder}/{INBOX}"
+        self._disk = disk
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no letter."""
+        try:
+            return os.stat(self._path).st_size == 0  # noqa: PTH116  # in each turn of a run
+        except OSError:
+            return True
+
+    @mapping_errors
+    def put(self, letter: Letter) -> None:
+        """Adds a letter."""
+        log = self._open(make=True)
+        try:
+            if log.read().count(b"\n") >= LETTERS:
+                raise _describe_full()
+            log.append(encode_event(letter) + b"\n", certain=True)
+        finally:
+            log.close()
+
+    @mapping_errors
+    def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
+        """Hands over all letters."""
+        try:
+            log = self._open()
+        except FileNotFoundError:
+            return
+        try:
+            lines = log.read().splitlines()
+            take([cast(Letter, decode_event(line)) for line in lines])
+            self._disk.truncate(log.descriptor, 0)
+        finally:
+            log.close()
+
+    def _open(self, *, make: bool = False) -> Log:
+        while True:
+            try:
+                lock = locks.acquire(self._path)
+                break
+            except FileNotFoundError:
+                if not make:
+                    raise
+            try:
+                os.close(self._disk.create(self._path))
+                self._disk.synchronize_folder(self._folder)
+            except FileExistsError:
+                continue
+            except FileNotFoundError:
+                identity = os.path.basename(self._folder)  # noqa: PTH119
+                raise UnknownConversationError(identity=identity, path=self._folder) from None
+        try:
+            return Log(self._path, self._disk, lock=lock, descriptor=lock)
+        except BaseException:
+            locks.release(lock)
+            raise
+
+
+class MemoryInbox:
+    """Letters that end with their process; see :class:`Inbox`."""
+
+    def __init__(self) -> None:
+        self._letters: list[Letter] = []
+        self._lock = threading.Lock()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no letter."""
+        return not self._letters
+
+    def put(self, letter: Letter) -> None:
+        """Adds a letter."""
+        with self._lock:
+            if len(self._letters) >= LETTERS:
+                raise _describe_full()
+            self._letters.append(letter)
+
+    def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
+        """Hands over all letters."""
+        with self._lock:
+            take(tuple(self._letters))
+            self._letters.clear()
+
+
+def _describe_full() -> LimitError:
+    return LimitError(
+        detail=f"{LETTERS} letters wait for this run, and nobody has looked at them.",
+        remedy="Let it go on, or stop it.",
+        limit="letters",
+        value=LETTERS,
+        stage=Stage.EXECUTE,
+    )

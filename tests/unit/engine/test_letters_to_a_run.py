@@ -1,0 +1,104 @@
+"""What others say to a run is heard between two of its steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from acting import invoke, say, script
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.engine.states import Reason
+from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
+from vibe_llms.instruments.engines import Engine
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.views import text_of
+from vibe_llms.runs.inbox import Letter
+from vibe_llms.runs.places import produce_inbox, produce_log
+
+
+def prepare(folder: Path) -> tuple[DirectoryStore, Conversation]:
+    store = DirectoryStore(folder)
+    conversation = Conversation(id="a", canisters=[UserCanister("Look around.")])
+    conversation.save(store)
+    return store, conversation
+
+
+def write_letter(store: DirectoryStore, letter: Letter) -> str:
+    """Puts a letter into the inbox, as another process would."""
+    produce_inbox(store, "a").put(letter)
+    return "seen"
+
+
+async def test_a_message_is_heard_when_no_call_is_owed(tmp_path: Path) -> None:
+    store, conversation = prepare(tmp_path)
+
+    def look(at: int) -> str:
+        """Looks."""
+        message = UserCanister(f"And there ({at}).", id=f"m{at}")
+        return write_letter(store, MessageReceivedEvent(canister=message, letter=f"l{at}"))
+
+    turns = [[invoke("look", at=1), invoke("look", at=2)], [say("All of it.")]]
+    outcome = await Engine(script(*turns), [look], store=store).answer(conversation)
+
+    roles = [each.role for each in outcome.conversation.canisters]
+    assert roles == [
+        "user",
+        "invocation",
+        "invocation",
+        "result",
+        "result",
+        "user",
+        "user",
+        "assistant",
+    ]
+    again = Conversation.restore(store, "a")
+    assert [each.id for each in again.canisters] == [
+        each.id for each in outcome.conversation.canisters
+    ]
+
+
+async def test_a_message_that_came_before_a_crash_is_said_once(tmp_path: Path) -> None:
+    store, conversation = prepare(tmp_path)
+    message = UserCanister("And there.", id="m1")
+    log = produce_log(store, "a")
+    log.claim()
+    log.append("earlier", MessageReceivedEvent(canister=message, letter="l1"))
+    log.close()
+
+    first = await Engine(script([say("So.")]), store=store).answer(conversation)
+    assert [text_of(each) for each in first.conversation.canisters] == [
+        "Look around.",
+        "And there.",
+        "So.",
+    ]
+    again = Conversation.restore(store, "a")
+    await Engine(script([say("Never.")]), store=store).answer(again)
+    assert [each.id for each in Conversation.restore(store, "a").canisters].count("m1") == 1
+
+
+async def test_a_stop_ends_a_run_where_it_is(tmp_path: Path) -> None:
+    store, conversation = prepare(tmp_path)
+
+    def look() -> str:
+        """Looks."""
+        return write_letter(store, StopRequestedEvent(letter="l", subject="ann", reason="enough"))
+
+    model = script([invoke("look")], [say("Never said.")])
+    outcome = await Engine(model, [look], store=store).answer(conversation)
+
+    assert outcome.reason is Reason.CANCELLED
+    assert outcome.detail == "It was stopped by ann: enough."
+    assert outcome.conversation.canisters[-1].role == "result"
+    words = [each.event.type for each in produce_log(store, "a").read()]
+    assert words[-2:] == ["run.state", "run.ended"]
+    assert "run.stop_requested" in words
+
+
+async def test_a_letter_that_lay_there_before_is_heard_first(tmp_path: Path) -> None:
+    store, conversation = prepare(tmp_path)
+    write_letter(store, StopRequestedEvent(letter="l"))
+    outcome = await Engine(script([say("Never said.")]), store=store).answer(conversation)
+    assert outcome.reason is Reason.CANCELLED
+    # Who asks again later wants it to go on: the stop was for what was on its way.
+    outcome = await Engine(script([say("Now.")]), store=store).answer(outcome.conversation)
+    assert outcome.text == "Now."

@@ -1,0 +1,101 @@
+"""Letters to a run: each is in its log once, whenever whoever moves them is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.events.engine import RunSuspendedEvent
+from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
+from vibe_llms.exceptions import LimitError, UnknownConversationError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs import inbox as inboxes
+from vibe_llms.runs.delivering import deliver, take_letters
+from vibe_llms.runs.places import produce_inbox, produce_log
+
+
+@pytest.fixture(params=["directory", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
+    store = DirectoryStore(tmp_path) if request.param == "directory" else MemoryStore()
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    return store
+
+
+def test_letters_come_in_their_order_and_once(store: ConversationStore) -> None:
+    inbox, log = produce_inbox(store, "a"), produce_log(store, "a")
+    assert inbox.is_empty
+    letters = [
+        MessageReceivedEvent(canister=UserCanister("More."), letter="1", subject="ann"),
+        StopRequestedEvent(letter="2", reason="enough"),
+    ]
+    for letter in letters:
+        inbox.put(letter)
+    assert not inbox.is_empty
+    assert deliver(store, "a")
+    assert inbox.is_empty
+    assert [each.event for each in log.read()] == letters
+    inbox.put(letters[0])  # as if it had been forgotten only halfway
+    assert deliver(store, "a")
+    assert len(log.read()) == 2
+
+
+def test_what_cannot_be_written_down_stays_a_letter(store: ConversationStore) -> None:
+    inbox, log = produce_inbox(store, "a"), produce_log(store, "a")
+    inbox.put(StopRequestedEvent(letter="1"))
+    with pytest.raises(Exception, match="claim"):
+        take_letters(inbox, _Unwritable(log), "run")  # type: ignore[arg-type]
+    assert not inbox.is_empty
+
+
+class _Unwritable:
+    def __init__(self, log: object) -> None:
+        self._log = log
+
+    def read(self) -> list[object]:
+        return []
+
+    def append(self, *_: object) -> int:
+        raise RuntimeError("no claim")
+
+
+def test_a_run_that_works_is_waited_for_a_little(store: ConversationStore) -> None:
+    log = produce_log(store, "a")
+    log.claim()
+    produce_inbox(store, "a").put(StopRequestedEvent(letter="1"))
+    assert not deliver(store, "a", wait_seconds=0.05)
+    log.append("r", RunSuspendedEvent(run_id="r", digests=()))
+    log.close()
+    assert deliver(store, "a")
+    assert [each.run_id for each in log.read()] == ["r", "r"]
+
+
+def test_a_letter_that_was_torn_was_never_acknowledged(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    inbox = produce_inbox(store, "a")
+    inbox.put(StopRequestedEvent(letter="1"))
+    path = Path(store.locate("a"), inboxes.INBOX)
+    path.write_bytes(path.read_bytes() + b'{"type":"run.stop')
+    inbox.put(StopRequestedEvent(letter="2"))
+    assert deliver(store, "a")
+    letters = [getattr(each.event, "letter", "") for each in produce_log(store, "a").read()]
+    assert letters == ["1", "2"]
+
+
+def test_an_inbox_has_an_end(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inboxes, "LETTERS", 2)
+    inbox = produce_inbox(store, "a")
+    inbox.put(StopRequestedEvent(letter="1"))
+    inbox.put(StopRequestedEvent(letter="2"))
+    with pytest.raises(LimitError, match="letters"):
+        inbox.put(StopRequestedEvent(letter="3"))
+
+
+def test_there_is_no_inbox_without_a_conversation(tmp_path: Path) -> None:
+    with pytest.raises(UnknownConversationError):
+        produce_inbox(DirectoryStore(tmp_path), "none").put(StopRequestedEvent(letter="1"))
