@@ -28,6 +28,7 @@ from vibe_llms.daemons.server.words import (
 from vibe_llms.dialects.answering import ErrorAnswer
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderFault, Stage
 from vibe_llms.values import frozen
+from vibe_llms.wire.tracing import TRACE, read_trace
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.tracing import Tracing
@@ -199,6 +200,7 @@ class Service:
             trace=call.headers.get("traceparent", ""),
         )
         span = None if self.tracing is None else self.tracing.begin(call)
+        TRACE.set(read_trace(call.headers))  # of this task, and so of this request
         try:
             await self._route(call, record)
         finally:

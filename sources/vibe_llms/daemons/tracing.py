@@ -13,10 +13,12 @@ from vibe_llms.installing import needing
 from vibe_llms.telemetry.opentelemetry import conventions as words
 from vibe_llms.telemetry.opentelemetry.attributes import Attributes, describe_usage, split_address
 from vibe_llms.telemetry.opentelemetry.operations import Operation
-from vibe_llms.wire.tracing import TRACEPARENT
+from vibe_llms.wire.tracing import TRACE
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.trace import Span, TracerProvider
+
+    from vibe_llms.events.reactors import ConversationReactors
 
 
 class Tracing:
@@ -24,20 +26,43 @@ class Tracing:
 
     Args:
         tracer_provider: Where spans go; by default to that which the program has set up for all.
+        captures_texts: Whether spans of models' answers shall have what was asked and answered.
+
+    Attributes:
+        reactors: Make a span of each answer of a model, below that of its request.
 
     Raises:
         DependencyError: ``opentelemetry-api`` is not installed.
     """
 
-    def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        *,
+        captures_texts: bool | None = None,
+    ) -> None:
         with needing("opentelemetry", "opentelemetry-api", "Telling of spans"):
-            from opentelemetry import trace
+            from opentelemetry import context, trace
             from opentelemetry.trace.propagation import tracecontext
+        from vibe_llms.telemetry.opentelemetry.observer import OpenTelemetryObserver
         from vibe_llms.version import __version__
 
         self._tracer = trace.get_tracer("vibe_llms", __version__, tracer_provider, words.SCHEMA_URL)
         self._kind = trace.SpanKind.SERVER
+        self._access_context = context.get_current
+        self._find_span = trace.get_current_span
+        self._place = trace.set_span_in_context
         self._propagator = tracecontext.TraceContextTextMapPropagator()
+        observer = OpenTelemetryObserver(
+            captures_texts=captures_texts, tracer_provider=tracer_provider, on_chat=self._go_below
+        )
+        self.reactors: ConversationReactors = observer.reactors
+
+    def _go_below(self, span: Span) -> None:
+        """Lets what is sent to a vendor stand below the span of its answer."""
+        told: dict[str, str] = {}
+        self._propagator.inject(told, self._place(span))
+        TRACE.set(told)
 
     def begin(self, call: HttpCall) -> Operation:
         """Begins a request's span; what is sent from here on stands below it."""
@@ -48,14 +73,17 @@ class Tracing:
         }
         if call.client:
             attributes["client.address"] = call.client
-        parent = self._propagator.extract(call.headers)
+        # What the gateway asks of itself stands below what it was asked.
+        parent = self._access_context()
+        if not self._find_span(parent).get_span_context().is_valid:
+            parent = self._propagator.extract(call.headers, parent)
         span = self._tracer.start_span(call.method, parent, self._kind, attributes)
         operation = Operation(span=span)
         operation.enter()
         told: dict[str, str] = {}
         self._propagator.inject(told)
-        call.headers = {**call.headers, **told}
-        TRACEPARENT.set(told.get("traceparent", ""))  # of this task, and so of this request
+        kept = {name: text for name, text in call.headers.items() if name != "tracestate"}
+        call.headers = {**kept, **told}
         return operation
 
     def end(self, operation: Operation, record: CallRecord) -> None:

@@ -14,6 +14,7 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
 from vibe_llms.limits import Limits
 from vibe_llms.wire.exchanges import Exchange
+from vibe_llms.wire.tracing import read_trace
 
 _KEPT: Final = frozenset(
     {
@@ -103,8 +104,7 @@ def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
         for name, text in call.headers.items():
             if name.startswith(face.passed):
                 headers[name] = text
-    if trace := call.headers.get("traceparent"):
-        headers["traceparent"] = trace
+    headers.update(read_trace(call.headers))
     return headers
 
 

@@ -34,6 +34,7 @@ from vibe_llms.plugins.specification.daemons import (
 )
 
 if TYPE_CHECKING:
+    from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.providers.interfaces import ConverserModel
 
 
@@ -61,6 +62,7 @@ class Gateway:
         authorizer: Says who may ask; by default everybody may.
         router: Answers where a file says who else may be asked; by default one upstream does.
         keeper: Keeps answers of the faces that want them kept; by default nothing is.
+        reactors: Hear of what models answer on translate; by default nobody does.
     """
 
     def __init__(
@@ -71,8 +73,10 @@ class Gateway:
         authorizer: Authorizer | None = None,
         router: Router | None = None,
         keeper: Keeper | None = None,
+        reactors: ConversationReactors | None = None,
     ) -> None:
         self.upstreams = upstreams
+        self.reactors = reactors
         self.router = router
         self.keeper = keeper
         self.limits = limits
@@ -176,7 +180,7 @@ class Gateway:
                 is_accounted=is_accounted,
             )
         else:
-            await translate(call, record, face, asked, upstream)
+            await translate(call, record, face, asked, upstream, self.reactors)
 
     async def count(
         self,

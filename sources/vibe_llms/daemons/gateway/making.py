@@ -45,6 +45,7 @@ def produce_service(
     listeners: Sequence[Listener] = (),
     file: Path | None = None,
     keeping: KeepingLimits | None = None,
+    tracing: Tracing | None = None,
 ) -> Service:
     """Makes the gateway as an ASGI application: for ``vibe serve``, or for any other host.
 
@@ -55,18 +56,21 @@ def produce_service(
         authorizer: Says who may ask; by default everybody may.
         listeners: Hear of each request when it is over.
         keeping: How much is kept of responses and conversations.
+        tracing: Makes spans; by default where the configuration says so.
         file: Has the tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]``
             hold where no others are given.
 
     Raises:
         ConfigurationError: With all that is wrong with the file.
     """
+    tracing = tracing or _produce_tracing(application)
     keeper = _produce_keeper(application, keeping, knows_subjects=authorizer is not None)
     gateway = Gateway(
         Upstreams(application),
         limits=application.configuration.limits,
         authorizer=authorizer,
         keeper=keeper,
+        reactors=None if tracing is None else tracing.reactors,
     )
     tables = None if file is None else Tables(file, application, gateway)
     if tables is not None:
@@ -85,7 +89,7 @@ def produce_service(
         stop=gateway.close,
         sockets={"/v1/responses": answer_socket},
         on_reload=None if tables is None else tables.reload,
-        tracing=_produce_tracing(application),
+        tracing=tracing,
     )
     add_health(service)
     if tables is not None:
@@ -95,12 +99,13 @@ def produce_service(
 
 
 def _produce_tracing(application: Application) -> Tracing | None:
-    if not application.configuration.access_table("telemetry").get("opentelemetry"):
+    settings = application.configuration.access_table("telemetry")
+    if not settings.get("opentelemetry"):
         return None
     from vibe_llms.daemons.tracing import Tracing
 
     try:
-        return Tracing()
+        return Tracing(captures_texts=settings.get("texts") or None)
     except DependencyError as error:  # nobody shall go without an answer for want of a span
         logging.getLogger("vibe_llms.daemons").warning("%s", error)
         return None

@@ -15,6 +15,7 @@ from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.living import LivingStream
 from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
     LossEvent,
     ResponseFailedEvent,
@@ -36,9 +37,17 @@ _LOSSES_BYTES: Final = 4_096
 
 
 async def translate(
-    call: HttpCall, record: CallRecord, face: Face, asked: Asked, upstream: Upstream
+    call: HttpCall,
+    record: CallRecord,
+    face: Face,
+    asked: Asked,
+    upstream: Upstream,
+    reactors: ConversationReactors | None = None,
 ) -> None:
     """Answers a call with what a model answers, in the words of the face.
+
+    Args:
+        reactors: Hear of the model's answer.
 
     Raises:
         ConverseError: It does not answer, or cannot be asked that.
@@ -47,9 +56,9 @@ async def translate(
     request = _read_request(call, record, face, native, upstream)
     record.way = "translate"
     if asked.streaming:
-        await _stream(call, record, face, asked, native, request, upstream)
+        await _stream(call, record, face, asked, native, request, upstream, reactors)
         return
-    response = await upstream.model.converse(request, stream=False)
+    response = await upstream.model.converse(request, reactors, stream=False)
     record.usage = response.metadata.usage
     written = face.dialect.nativize_response(response)
     losses = (*record.losses, *response.losses, *written.losses)
@@ -82,6 +91,7 @@ async def _stream(
     native: dict[str, Any],
     request: Request,
     upstream: Upstream,
+    reactors: ConversationReactors | None,
 ) -> None:
     writer = face.dialect.StreamWriter(
         native if asked.echo is None else asked.echo,
@@ -91,7 +101,7 @@ async def _stream(
     )
     lost: list[Loss] = []
     is_whole = False
-    stream = upstream.model.stream(request)
+    stream = upstream.model.stream(request, reactors)
     living = LivingStream(call, writer.sign_of_life)
     try:
         async with stream:

@@ -67,6 +67,7 @@ class OpenTelemetryObserver:
             (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``), and else not.
         tracer_provider, meter_provider: Where spans and metrics go; by default to those which the
             program has set up for all.
+        on_chat: Is given the span of each answer before anything is sent.
 
     Raises:
         DependencyError: ``opentelemetry-api`` is not installed.
@@ -78,6 +79,7 @@ class OpenTelemetryObserver:
         captures_texts: bool | None = None,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
+        on_chat: Callable[[Span], object] | None = None,
     ) -> None:
         with needing("opentelemetry", "opentelemetry-api", "Telling of spans and metrics"):
             from opentelemetry import metrics, trace
@@ -89,6 +91,7 @@ class OpenTelemetryObserver:
         self._start_span: Callable[..., Span] = tracer.start_span
         self._kinds: type[SpanKind] = trace.SpanKind
         self._meters = Meters(meter)
+        self._on_chat = on_chat
         self._captures = _wants_texts() if captures_texts is None else captures_texts
         self._run: ContextVar[RunOperation | None] = ContextVar("vibe_llms_run", default=None)
         self._chat: ContextVar[Chat | None] = ContextVar("vibe_llms_chat", default=None)
@@ -282,6 +285,8 @@ class OpenTelemetryObserver:
         )
         chat = Chat(span=span, labels=labels)
         self._chat.set(chat)
+        if self._on_chat is not None:
+            self._on_chat(span)
         return chat
 
     def _end_chat(self, chat: Chat) -> None:
