@@ -85,6 +85,8 @@ class Driver:
         limits: ``run_…`` hold here.
         approver: Is asked about invocations that need it.
         answers: Approvals that were given beforehand.
+        spent: What was used before of what the limits allow, where the run is taken up.
+        passing: Errors that do not end the run: they are raised, and it can be taken up later.
     """
 
     def __init__(
@@ -97,6 +99,8 @@ class Driver:
         limits: Limits | None = None,
         approver: Approver | None = None,
         answers: Sequence[Approval] = (),
+        spent: Readings | None = None,
+        passing: tuple[type[ConverseError], ...] = (),
     ) -> None:
         self._address = asking.address
         self._registry = registry
@@ -104,7 +108,8 @@ class Driver:
         self._context = context
         self._limits = limits or Limits()
         self._record = Record.read(context.survey())
-        self._readings = Readings()
+        self._readings = Readings() if spent is None else attrs.evolve(spent)
+        self._passing = passing
         self._generator = Generator(asking, journal, registry, context, self._readings)
         self._executor = Executor(journal, registry, context, self._record, self._readings)
         self._gate = ApprovalGate(context, self._record, approver, answers)
@@ -120,6 +125,7 @@ class Driver:
 
         Raises:
             CancelledError: It was cancelled; what had arrived is in the conversation.
+            ConverseError: One of those that do not end the run.
         """
         context = self._context
         context.register({GENERATE_OPERATION: self._generate, OPERATION: self._executor.perform})
@@ -136,6 +142,8 @@ class Driver:
             await self._recover()
             end = await self._work_in_time()
         except ConverseError as error:
+            if isinstance(error, self._passing):
+                raise
             end = End(reason=Reason.FAILED, detail=str(error))
             await self._conclude(end, error)
         except asyncio.CancelledError:
@@ -149,7 +157,8 @@ class Driver:
 
     async def _work_in_time(self) -> End | tuple[ApprovalRequest, ...]:
         try:
-            async with asyncio.timeout(self._limits.run_seconds) as clock:
+            left = max(0.0, self._limits.run_seconds - self._readings.seconds)
+            async with asyncio.timeout(left) as clock:
                 return await self._work(clock)
         except TimeoutError:
             if not clock.expired():
@@ -160,7 +169,7 @@ class Driver:
 
     async def _work(self, clock: asyncio.Timeout) -> End | tuple[ApprovalRequest, ...]:
         is_silent = False
-        started = await self._context.now()
+        started = await self._context.now() - self._readings.seconds
         while True:
             self._readings.seconds = await self._context.now() - started
             self._hear(await self._context.receive())

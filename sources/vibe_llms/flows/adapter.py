@@ -98,6 +98,7 @@ class UniversalAdapter:
         variables: Mapping[str, JsonValue] | None = None,
         *,
         run_id: str | None = None,
+        conversation: Conversation | None = None,
     ) -> AdapterResult:
         """Runs a task until it has ended, or comes to rest for another reason.
 
@@ -108,13 +109,15 @@ class UniversalAdapter:
             task: The path of a file, or the same as plain data.
             variables: For ``{{name}}`` in prompts, besides those in the task.
             run_id: What the run is called, and its conversation; a new name by default.
+            conversation: Instead: of the run, where one was begun that has not come to its flow.
         """
         strict = self.config.strict_validation
         try:
             reading = await asyncio.to_thread(examine_task, task, strict=strict)
         except ConfigurationError as error:
             return refuse(error.findings)
-        conversation = begin_conversation(reading.task, run_id)
+        if conversation is None:
+            conversation = begin_conversation(reading.task, run_id)
         return await TaskRun(self, reading, conversation, dict(variables or {})).perform()
 
     async def resume(self, run_id: str) -> AdapterResult:

@@ -21,10 +21,12 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.driver import Driver, RunEnding
 from vibe_llms.engine.generating import ModelCall
+from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.states import Reason
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters
 from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.options import EngineOptions as EngineOptions
@@ -127,12 +129,18 @@ class Run:
     """
 
     def __init__(
-        self, engine: Engine, conversation: Conversation, approvals: Sequence[Approval]
+        self,
+        engine: Engine,
+        conversation: Conversation,
+        approvals: Sequence[Approval],
+        spent: Readings | None = None,
+        passing: tuple[type[ConverseError], ...] = (),
     ) -> None:
         self.conversation = conversation.copy()
         self.outcome: RunOutcome | None = None
         self._engine = engine
         self._approvals = approvals
+        self._spent, self._passing = spent, passing
         self._log = _logs.setdefault(conversation, MemoryLog())
         _logs[self.conversation] = self._log
 
@@ -161,6 +169,8 @@ class Run:
                 limits=engine.limits,
                 approver=engine.approver,
                 answers=self._approvals,
+                spent=self._spent,
+                passing=self._passing,
             )
             try:
                 await driver.drive()
@@ -237,15 +247,24 @@ class Engine(Closing):
             return self.model.application.configuration.limits
         return self._limits or Limits()
 
-    def prepare(self, conversation: Input, approvals: Sequence[Approval] = ()) -> Run:
+    def prepare(
+        self,
+        conversation: Input,
+        approvals: Sequence[Approval] = (),
+        *,
+        spent: Readings | None = None,
+        passing: tuple[type[ConverseError], ...] = (),
+    ) -> Run:
         """Makes a run of a conversation, or of whatever else can be asked.
 
         Args:
             approvals: Answers to what an earlier run of it waits for.
+            spent: What was used before of what the limits allow, where it is taken up.
+            passing: Errors that do not end it: they are raised, and it can be taken up later.
         """
         if not isinstance(conversation, Conversation):
             conversation = Conversation(canisters=gather_canisters(conversation))
-        return Run(self, conversation, approvals)
+        return Run(self, conversation, approvals, spent, passing)
 
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()
