@@ -23,6 +23,8 @@ from key_holders import give_key
 from wire_servers import Connection, Server, serve
 
 SECRET: Final = "sk-upstream-of-the-gateway"
+TAG: Final = "+"
+"""Behind which a model's name may say what sets it apart."""
 USAGE: Final = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 _START: Final = {
     "type": "message_start",
@@ -241,7 +243,8 @@ async def misbehave(connection: Connection) -> None:
             await connection.answer(b'{"input_tokens": 3}', headers=_JSON)
             continue
         wanted = Wanted(asked["model"], "/messages" in line, bool(asked.get("stream")))
-        await FAULTS.get(wanted.fault, answer_well)(connection, wanted)
+        fault = wanted.fault.partition(TAG)[0]
+        await FAULTS.get(fault, answer_well)(connection, wanted)
 
 
 def is_last_asked_for(connection: Connection, fault: str) -> bool:
@@ -278,6 +281,13 @@ class Process:
     def count_upstream(self) -> int:
         """Counts the requests that the upstream has had."""
         return sum(len(each.requests) for each in self.upstream.connections)
+
+    def survey_upstream(self) -> list[str]:
+        """Returns the models of all requests that the upstream has had."""
+        requests = (
+            each for connection in self.upstream.connections for each in connection.requests
+        )
+        return [json.loads(body)["model"] for _, _, body in requests]
 
     async def end(self, *, kill: bool = False) -> None:
         """Ends it, and reads what it still says."""
