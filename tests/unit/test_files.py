@@ -147,8 +147,10 @@ def test_what_has_no_name_of_its_own_is_written_into(tmp_path: Path) -> None:
     got: list[bytes] = []
     thread = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
     thread.start()
-    os.close(os.open(pipe, os.O_WRONLY))  # waits until the reader is there
+    # Waits until the reader is there, and keeps it there: without a writer its end has come.
+    writer = os.open(pipe, os.O_WRONLY)
     write_file(pipe, b"x" * 100_000)
+    os.close(writer)
     thread.join()
     write_file("/dev/null", b"x")
 

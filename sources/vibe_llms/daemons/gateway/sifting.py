@@ -13,6 +13,9 @@ import msgspec
 
 _OPTIONS: Final = "stream_options"
 _BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_BOUNDARY_BYTES: Final = 4
+_ACCOUNT_BYTES: Final = 16_384
+"""More than any chunk that has no choices; what is longer is none."""
 _NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 
 
@@ -37,21 +40,33 @@ def ask_for_usage(body: bytes) -> bytes | None:
 
 
 class UsageSieve:
-    """Lets a stream through but for the chunk that has the account and nothing else."""
+    """Lets a stream through but for the chunk that has the account and nothing else.
+
+    What is still to become an event is held back, up to the size that an account may have.
+    """
 
     def __init__(self) -> None:
         self._rest = b""
+        self._is_long = False  # the beginning of this event has gone on already
 
     def feed(self, data: bytes) -> bytes:
-        """Returns what may go on: whole events alone."""
+        """Returns what may go on."""
+        # A boundary may have begun in what came before; all else of that was looked at.
+        searched = max(0, len(self._rest) - _BOUNDARY_BYTES)
         data = self._rest + data
         kept, start = [], 0
-        for found in _BOUNDARY.finditer(data):
+        for found in _BOUNDARY.finditer(data, searched):
             event = data[start : found.end()]
             start = found.end()
-            if not _is_account(event):
+            if self._is_long or not _is_account(event):
                 kept.append(event)
+            self._is_long = False
         self._rest = data[start:]
+        if self._is_long or len(self._rest) > _ACCOUNT_BYTES:
+            self._is_long = True
+            # The end stays here: it may be the half of a boundary.
+            kept.append(self._rest[:-_BOUNDARY_BYTES])
+            self._rest = self._rest[-_BOUNDARY_BYTES:]
         return b"".join(kept)
 
     def finish(self) -> bytes:
