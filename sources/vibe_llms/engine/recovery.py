@@ -58,7 +58,7 @@ class Record:
         match event:
             case InvocationStartedEvent():
                 self.started[event.key] = event
-                self._approvals.pop(event.key, None)  # it was for this attempt
+                self.forget_approval(event.key)
             case InvocationFinishedEvent():
                 self.started.pop(event.key, None)
                 self.results[event.key] = event.result
@@ -68,6 +68,10 @@ class Record:
                 self.generation = event
             case GenerationFinishedEvent() | GenerationFailedEvent() | GenerationDoubtedEvent():
                 self.generation = None
+
+    def forget_approval(self, key: str) -> None:
+        """Takes back an answer to just this call: it was for an attempt that has begun."""
+        self._approvals.pop(key, None)
 
     def _note_approval(self, event: ApprovalAnsweredEvent) -> None:
         self._approvals[event.key] = event

@@ -11,15 +11,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.runs.log import LoggedEvent, RunLog
     from vibe_llms.runs.places import LoggedStore, produce_log
+    from vibe_llms.runs.summaries import RunSummary
+    from vibe_llms.runs.surveying import read_summary, survey_runs
     from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
 
 __all__ = [
     "LoggedEvent",
     "LoggedStore",
     "RunLog",
+    "RunSummary",
     "Waiting",
     "answer",
     "produce_log",
+    "read_summary",
+    "survey_runs",
     "survey_waiting",
 ]
 
@@ -29,9 +34,12 @@ __getattr__, __dir__ = produce_attribute_access(
         "LoggedEvent": "log",
         "LoggedStore": "places",
         "RunLog": "log",
+        "RunSummary": "summaries",
         "Waiting": "waiting",
         "answer": "waiting",
         "produce_log": "places",
+        "read_summary": "surveying",
+        "survey_runs": "surveying",
         "survey_waiting": "waiting",
     },
 )

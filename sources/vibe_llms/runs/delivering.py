@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+import attrs
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.recovery import Record
@@ -21,31 +23,50 @@ from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.inbox import Inbox, Letter
 from vibe_llms.runs.log import RunLog, read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
+from vibe_llms.values import define
 
 PATIENCE_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.02
 
 
-def survey_open(events: Sequence[LogEvent]) -> dict[str, ApprovalRequestedEvent]:
-    """Returns the requests for approvals that nothing has settled since, by their keys."""
-    asked: dict[str, ApprovalRequestedEvent] = {}
-    for event in events:
+@define(eq=False)
+class OpenRequests:
+    """The requests for approvals that nothing has settled since, while the log is read on."""
+
+    _asked: dict[str, ApprovalRequestedEvent] = attrs.field(factory=dict)
+    _record: Record = attrs.field(factory=Record)
+
+    def note(self, event: LogEvent) -> None:
+        """Takes the next event of the log."""
         match event:
             case ApprovalRequestedEvent():
-                asked[event.key] = event
-            case InvocationStartedEvent() | InvocationFinishedEvent():
-                asked.pop(event.key, None)
+                self._asked[event.key] = event
+            case InvocationStartedEvent():
+                self._asked.pop(event.key, None)
+                self._record.forget_approval(event.key)
+            case InvocationFinishedEvent():
+                self._asked.pop(event.key, None)
+            case ApprovalAnsweredEvent():
+                self._record.note(event)
             # A run that has ended asks no more; one that waits is suspended, not ended.
             case RunEndedEvent():
-                asked.clear()
-    if not asked:
-        return {}
-    record = Record.read(events)
-    return {
-        key: each
-        for key, each in asked.items()
-        if not record.find_approval(key, each.digest, each.name, in_doubt=each.in_doubt)
-    }
+                self._asked.clear()
+
+    def survey(self) -> dict[str, ApprovalRequestedEvent]:
+        """Returns them by their keys, in the order in which they were asked."""
+        return {
+            key: each
+            for key, each in self._asked.items()
+            if not self._record.find_approval(key, each.digest, each.name, in_doubt=each.in_doubt)
+        }
+
+
+def survey_open(events: Iterable[LogEvent]) -> dict[str, ApprovalRequestedEvent]:
+    """Returns the requests for approvals that nothing has settled since, by their keys."""
+    requests = OpenRequests()
+    for event in events:
+        requests.note(event)
+    return requests.survey()
 
 
 def take_letters(inbox: Inbox, log: RunLog, run_id: str) -> list[LogEvent]:

@@ -1,0 +1,325 @@
+"""Where a run stands: what the events of its log add up to, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import attrs
+
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    GenerationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.flow import (
+    FlowEndedEvent,
+    FlowStartedEvent,
+    NodeFinishedEvent,
+    NodeStartedEvent,
+)
+from vibe_llms.events.runs import (
+    MessageReceivedEvent,
+    RunDetachedEvent,
+    RunRequestedEvent,
+    RunResumedEvent,
+    RunRetriedEvent,
+    StopRequestedEvent,
+)
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.plain import JsonValue
+from vibe_llms.runs.delivering import OpenRequests
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.values import define, frozen
+
+RunKind: TypeAlias = Literal["conversation", "flow"]
+RunState: TypeAlias = Literal["queued", "working", "waiting", "due", "stopped", "ended"]
+
+
+@frozen(kw_only=True, slots=False)
+class RunSummary:
+    """Where a run stands.
+
+    Attributes:
+        id: That of its conversation.
+        kind: Whether it is a conversation or a flow.
+        state: ``queued``, nobody has begun; ``working``, it was begun and has not come to rest;
+            ``waiting`` for approvals; ``due``, something was said since it came to rest;
+            ``stopped`` by somebody; ``ended``.
+        reason: Of one that has ended, why, as a stable word; else empty.
+        detail: The same in a sentence, or why it was stopped, or what it cannot reach; may be
+            empty.
+        limit: The name of the limit at which it has ended, if at one.
+        model: The address of the model that is asked; empty where none was named.
+        subject: On whose behalf it was asked for; empty where nobody was named.
+        name: What people call it; may be empty.
+        created: When the first of its events was written.
+        updated: When the last was.
+        sequence: The number of the last event.
+        steps: Answers of models since it was last asked for; visits of a flow count when they are
+            over.
+        invocations: Invocations that were begun since; those of a flow's visits are not counted.
+        tokens: Input and output since, as far as vendors have said.
+        cents: What was paid since, in US cents; ``None`` while no price is known of any.
+        waiting: How many calls wait for an approval.
+        starts: How often it was begun since it last came to rest.
+        is_attached: It ends with those who watch it.
+        order: What was asked for, as plain data; empty where it was begun in process.
+        origin: Of a fork, the id of what it was forked from; else empty.
+    """
+
+    id: str
+    kind: RunKind = "conversation"
+    state: RunState = "queued"
+    reason: str = ""
+    detail: str = ""
+    limit: str = ""
+    model: str = ""
+    subject: str = ""
+    name: str = ""
+    created: datetime
+    updated: datetime
+    sequence: int
+    steps: int = 0
+    invocations: int = 0
+    tokens: int = 0
+    cents: float | None = None
+    waiting: int = 0
+    starts: int = 0
+    is_attached: bool = False
+    order: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    origin: str = ""
+
+
+@define
+class _Spending:
+    steps: int = 0
+    invocations: int = 0
+    tokens: int = 0
+    cents: float | None = None
+
+    def add(self, steps: int, usage: Usage | None, cents: float | None) -> None:
+        self.steps += steps
+        if usage is not None:
+            self.tokens += (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
+        if cents is not None:
+            self.cents = (self.cents or 0.0) + cents
+
+
+@define(eq=False)
+class RunFold:
+    """Takes the events of one log, oldest first, and says at any time where the run stands.
+
+    Attributes:
+        id: That of the conversation.
+        requests: What waits for an approval in it; of a flow, that is in its visits.
+    """
+
+    id: str
+    requests: OpenRequests = attrs.field(factory=OpenRequests)
+    _kind: RunKind = "conversation"
+    _state: RunState = "queued"
+    _ending: tuple[str, str, str] = ("", "", "")
+    _model: str = ""
+    _name: str = ""
+    _request: RunRequestedEvent | None = None
+    _is_attached: bool = False
+    _is_wanted: bool = False  # once more, by a request that came while it worked
+    _is_resumed: bool = False  # the same, by somebody who took a stop back
+    _stop: LoggedEvent | None = None
+    _starts: int = 0
+    _spending: _Spending = attrs.field(factory=_Spending)
+    _unsettled: FlowEndedEvent | None = None
+    _visits: dict[int, dict[str, str]] = attrs.field(factory=dict)
+    _first: LoggedEvent | None = None
+    _last: LoggedEvent | None = None
+
+    @property
+    def visits(self) -> tuple[str, ...]:
+        """The conversations of a flow's visits that have begun and are not over."""
+        return tuple(identity for each in self._visits.values() for identity in each.values())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has happened: there is no run."""
+        return self._last is None
+
+    def feed(self, logged: LoggedEvent) -> None:
+        """Takes the next event."""
+        self._first, self._last = self._first or logged, logged
+        event = logged.event
+        self.requests.note(event)
+        self._count(logged)
+        match event:
+            case RunRequestedEvent():
+                self._ask_for(event)
+            case RunStartedEvent() | FlowStartedEvent():
+                self._begin(logged, event)
+            case RunSuspendedEvent():
+                self._rest("waiting")
+            case RunEndedEvent() | FlowEndedEvent():
+                self._end(event)
+            case StopRequestedEvent():
+                self._note_stop(logged, event)
+            case ApprovalAnsweredEvent() if self._state == "waiting":
+                self._state = "due"
+            case MessageReceivedEvent() if not self._starts and self._state != "waiting":
+                self._go_on()
+            case RunResumedEvent():
+                self._is_resumed = True
+                self._go_on()
+            case RunRetriedEvent() if self._stop is None:
+                self._go_on()
+                self._ending = ("", event.detail, "")
+            case RunDetachedEvent():
+                self._is_attached = False
+
+    def summarize(self) -> RunSummary:
+        """Returns where the run stands.
+
+        Raises:
+            ValueError: It was fed nothing: there is no run.
+        """
+        if self._first is None or self._last is None:
+            raise ValueError("There is no run without an event.")
+        spending = attrs.evolve(self._spending)
+        if (last := self._unsettled) is not None:
+            spending.add(last.requests, last.usage, last.cost_cents)
+        reason, detail, limit = self._ending
+        request = self._request
+        return RunSummary(
+            id=self.id,
+            kind=self._kind,
+            state=self._state,
+            reason=reason,
+            detail=detail,
+            limit=limit,
+            model=self._model,
+            subject=request.subject if request else "",
+            name=self._name,
+            created=self._first.timestamp,
+            updated=self._last.timestamp,
+            sequence=self._last.sequence,
+            steps=spending.steps,
+            invocations=spending.invocations,
+            tokens=spending.tokens,
+            cents=spending.cents,
+            waiting=len(self.requests.survey()),
+            starts=self._starts,
+            is_attached=self._is_attached,
+            order=request.order if request else {},
+        )
+
+    # --- where it stands -----------------------------------------------------------------------
+
+    def _ask_for(self, event: RunRequestedEvent) -> None:
+        order = event.order
+        self._request = event
+        self._is_attached = bool(order.get("attached"))
+        self._model = str(order.get("model") or self._model)
+        self._name = str(order.get("name") or self._name)
+        if order.get("task") is not None or order.get("kind") == "flow":
+            self._kind = "flow"
+        self._is_wanted = bool(self._starts)
+        self._go_on("queued")
+
+    def _go_on(self, state: RunState = "due") -> None:
+        """It was asked to go on: whoever is at it does, else somebody has to begin."""
+        self._stop = None
+        if self._starts:
+            self._state = "working"
+        elif self._state != "queued":
+            self._state = state
+        self._ending = ("", "", "")
+
+    def _begin(self, logged: LoggedEvent, event: RunStartedEvent | FlowStartedEvent) -> None:
+        # A stop is heard by the run that has taken it out of the inbox, which is before it begins.
+        if self._stop is not None and self._stop.run_id != logged.run_id:
+            self._stop = None
+        self._starts += 1
+        self._is_wanted = self._is_resumed = False
+        self._unsettled = None  # the flow counts it anew
+        self._ending = ("", "", "")
+        self._state = "working"
+        if isinstance(event, FlowStartedEvent):
+            self._kind = "flow"
+            self._visits.clear()
+            self._model = str(event.settings.get("model") or _find_model(event) or self._model)
+            goal = event.task.get("goal")
+            if not self._name and isinstance(goal, Mapping):
+                self._name = str(goal.get("description") or "")
+            return
+        self._model = event.model or self._model
+        if self._stop is not None:
+            self._state = "stopped"
+
+    def _rest(self, state: RunState, ending: tuple[str, str, str] = ("", "", "")) -> None:
+        self._starts = 0
+        self._state, self._ending = ("queued", ("", "", "")) if self._is_wanted else (state, ending)
+        self._is_wanted = self._is_resumed = False
+        if state != "stopped":
+            self._stop = None
+
+    def _end(self, event: RunEndedEvent | FlowEndedEvent) -> None:
+        if isinstance(event, FlowEndedEvent):
+            self._unsettled = event
+        ending = (event.reason, event.detail, event.limit)
+        if event.reason == "waiting":
+            self._rest("waiting")
+        elif event.reason != "cancelled":
+            self._rest("ended", ending)
+        elif self._stop is not None:
+            self._rest("stopped", ("", event.detail or self._ending[1], ""))
+        elif self._request is not None or self._is_resumed:
+            self._rest("due")
+        else:
+            self._rest("ended", ending)
+
+    def _note_stop(self, logged: LoggedEvent, event: StopRequestedEvent) -> None:
+        if self._state == "ended" and self._ending[0] != "cancelled":
+            return
+        self._stop, self._state = logged, "stopped"
+        self._is_wanted = self._is_resumed = False
+        self._ending = ("", event.reason, "")
+
+    # --- what it used --------------------------------------------------------------------------
+
+    def _count(self, logged: LoggedEvent) -> None:
+        spending = self._spending
+        match logged.event:
+            case RunRequestedEvent() | RunResumedEvent():
+                self._spending, self._unsettled = _Spending(), None
+            case GenerationFinishedEvent() as event:
+                spending.add(1, event.usage, event.cents)
+            case InvocationStartedEvent():
+                spending.invocations += 1
+            case NodeStartedEvent() as event:
+                self._visits.setdefault(event.branch, {})[event.purpose] = event.conversation_id
+            case NodeFinishedEvent() as event:
+                self._visits.pop(event.branch, None)
+                spending.add(event.requests, event.usage, event.cost_cents)
+
+
+def _find_model(event: FlowStartedEvent) -> str:
+    """Returns which model a task names."""
+    named = event.task.get("resource_llm")
+    if not isinstance(named, Mapping):
+        return ""
+    words = (str(named.get(each) or "") for each in ("provider", "model"))
+    return ":".join(word for word in words if word)
+
+
+def summarize(events: Iterable[LoggedEvent], identity: str = "") -> RunSummary:
+    """Returns where a run stands whose log has these events, oldest first.
+
+    Raises:
+        ValueError: There are none.
+    """
+    fold = RunFold(identity)
+    for each in events:
+        fold.feed(each)
+    return fold.summarize()

@@ -1,0 +1,145 @@
+"""The runs of a store, and where each stands: of most of them the last event says enough."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from typing import Final, get_args
+
+import attrs
+
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.tags import is_part
+from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
+from vibe_llms.events.runs import RunRequestedEvent
+from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.runs.log import RunLog
+from vibe_llms.runs.places import produce_log, require_logs
+from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
+
+STATES: Final[tuple[RunState, ...]] = get_args(RunState)
+"""All that a run may be in."""
+
+_RESTED: Final[frozenset[RunState]] = frozenset({"queued", "ended"})
+_SUSPENDED: Final[frozenset[RunState]] = frozenset({"queued", "waiting", "due"})
+_BEGUN: Final[frozenset[RunState]] = frozenset({"working", "stopped"})
+_REQUESTED: Final[frozenset[RunState]] = frozenset({"queued", "working"})
+
+
+def read_summary(store: ConversationStore, identity: str) -> RunSummary:
+    """Returns where a run stands. Does file work.
+
+    Args:
+        identity: Of its conversation.
+
+    Raises:
+        UnknownConversationError: The store has no such conversation.
+        StoreError: It has no run, or the store keeps no logs of runs.
+        CorruptionError: Its log does not read.
+    """
+    require_logs(store)
+    summary = _summarize(store, identity)
+    if summary is None:
+        store.read_metadata(identity)  # says so if there is no such conversation at all
+        raise StoreError(
+            detail=f"{identity} is a conversation that has not run yet.",
+            remedy="`vibe runs list` shows those that have.",
+        )
+    return summary
+
+
+def survey_runs(
+    store: ConversationStore, *, states: Collection[RunState] = STATES, parts: bool = False
+) -> Iterator[RunSummary]:
+    """Yields where the runs of a store stand, the one in which something happened last first.
+
+    The logs of those that cannot be in these states are not read, and of others as late as
+    they are wanted. One that is damaged is passed over. Does file work.
+
+    Args:
+        states: In which of them they are to be.
+        parts: Also those that are parts of others, such as the visits of a flow.
+
+    Raises:
+        StoreError: The store keeps no logs of runs.
+    """
+    require_logs(store)
+    wanted = frozenset(states)
+    found = []
+    for identity in store.survey():
+        with suppress(StoreError):  # deleted meanwhile, or damaged
+            log = produce_log(store, identity)
+            last = log.read_last()
+            if last is not None and _may_be(wanted, last.event, log):
+                found.append((last.timestamp, identity))
+    for _, identity in sorted(found, reverse=True):
+        with suppress(StoreError):
+            if not parts and is_part(store.read_metadata(identity).tags):
+                continue
+            summary = _summarize(store, identity)
+            if summary is not None and summary.state in wanted:
+                yield summary
+
+
+def _may_be(wanted: frozenset[RunState], last: LogEvent, log: RunLog) -> bool:
+    """Tells whether a run may be in one of these states, by its last event."""
+    possible = _survey_states(last)
+    if wanted & possible == {"queued"} and possible in (_RESTED, _SUSPENDED):
+        return _is_asked_again(log)  # while it worked
+    return bool(wanted & possible)
+
+
+def _survey_states(last: LogEvent) -> frozenset[RunState]:
+    match last:
+        case RunRequestedEvent():
+            return _REQUESTED
+        case RunStartedEvent() | FlowStartedEvent():
+            return _BEGUN
+        case RunSuspendedEvent() | FlowEndedEvent(reason="waiting"):
+            return _SUSPENDED
+        case RunEndedEvent() | FlowEndedEvent() if last.reason != "cancelled":
+            return _RESTED
+    return frozenset(STATES)
+
+
+def _is_asked_again(log: RunLog) -> bool:
+    """Tells whether a request came after a run has begun; reads no more of lines than that."""
+    tail, is_open = log.tail(), False
+    while lines := tail.read():
+        for line in lines:
+            if line.word == "run.requested":
+                is_open = True
+            elif line.word in ("run.started", "flow.started"):
+                is_open = False
+    return is_open
+
+
+def _summarize(store: ConversationStore, identity: str) -> RunSummary | None:
+    """Returns where a run stands, a flow with its visits; ``None`` where nothing has happened."""
+    fold = RunFold(identity)
+    for each in produce_log(store, identity).read():
+        fold.feed(each)
+    if fold.is_empty:
+        return None
+    summary, metadata = fold.summarize(), store.read_metadata(identity)
+    summary = attrs.evolve(
+        summary,
+        name=metadata.name or summary.name,
+        model=summary.model or metadata.model or "",
+        origin=metadata.parent.identity if metadata.parent else "",
+    )
+    return _join_visits(store, summary, fold) if fold.visits else summary
+
+
+def _join_visits(store: ConversationStore, summary: RunSummary, fold: RunFold) -> RunSummary:
+    """Takes over what the visits of a flow wait for: they are asked in their own conversations."""
+    visits = []
+    for identity in fold.visits:
+        with suppress(UnknownConversationError):  # cut off before anything was said
+            if visit := _summarize(store, identity):
+                visits.append(visit)
+    waiting = sum(visit.waiting for visit in visits)
+    is_due = not waiting or any(visit.state == "due" for visit in visits)
+    state = "due" if summary.state == "waiting" and is_due else summary.state
+    return attrs.evolve(summary, state=state, waiting=summary.waiting + waiting)
