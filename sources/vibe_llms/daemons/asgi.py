@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from vibe_llms.daemons.server.words import (
     DISCONNECT_EXTENSION,
+    Application,
     ClientGone,
     Message,
     Receive,
@@ -137,6 +138,43 @@ class HttpCall:
             stage=Stage.FRAME,
         )
 
+    async def pass_to(self, application: Application, body: bytes, **added: object) -> int:
+        """Lets another ASGI application answer the request, whose body has been read.
+
+        Args:
+            added: Goes into the scope.
+
+        Returns:
+            How many bytes its answer has.
+
+        Raises:
+            ClientGone: The client has left; the application ended as if it had not.
+        """
+        waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        size = 0
+
+        async def receive() -> Message:
+            return waiting.pop() if waiting else await self._receive()
+
+        async def send(message: Message) -> None:
+            nonlocal size
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+                self.began = asyncio.get_running_loop().time()
+            else:
+                size += len(message.get("body", b""))
+            if self.is_gone:
+                return
+            try:
+                await self._send(message)
+            except ClientGone:  # which other applications do not know
+                self.is_gone = True
+
+        await application({**self.scope, **added}, receive, send)
+        if self.is_gone:
+            raise ClientGone
+        return size
+
     def watch_client(self) -> None:
         """From now on, cancels the task that answers when the client leaves.
 
@@ -146,7 +184,7 @@ class HttpCall:
         assert task is not None
         on_gone = self.scope.get("extensions", {}).get(DISCONNECT_EXTENSION)
         if on_gone is not None:  # of our own server, which needs no task to tell it
-            on_gone(lambda: self._leave(task))
+            on_gone(lambda: self.leave(task))
         else:
             self._watcher = asyncio.create_task(self._watch(task))
 
@@ -163,7 +201,7 @@ class HttpCall:
             return
         task = asyncio.current_task()
         assert task is not None
-        on_gone(lambda: self._leave(task))
+        on_gone(lambda: self.leave(task))
         try:
             yield
         finally:
@@ -172,9 +210,10 @@ class HttpCall:
     async def _watch(self, task: asyncio.Task[object]) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._leave(task)
+        self.leave(task)
 
-    def _leave(self, task: asyncio.Task[object]) -> None:
+    def leave(self, task: asyncio.Task[object]) -> None:
+        """Ends the task that answers, as when the client leaves."""
         if not task.done():
             self.is_gone = True
             task.cancel()

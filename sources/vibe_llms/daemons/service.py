@@ -82,6 +82,7 @@ class Service:
         limits: What it takes on at once.
         listeners: Hear of each request when it is over.
         start, stop: Are awaited before the first request, and after the last.
+        on_drain: Ends what would go on for as long as its client stays.
         sockets: Answer web sockets, by path.
         on_reload: Reads again what the daemon was made of.
         tracing: Makes spans of requests; by default nobody does.
@@ -96,6 +97,7 @@ class Service:
         start: Callable[[], Awaitable[None]] | None = None,
         stop: Callable[[], Awaitable[None]] | None = None,
         sockets: Mapping[str, Callable[[Scope, Receive, Send], Awaitable[None]]] | None = None,
+        on_drain: Callable[[], object] | None = None,
         on_reload: Callable[[], object] | None = None,
         tracing: Tracing | None = None,
     ) -> None:
@@ -103,7 +105,7 @@ class Service:
         self.adopt_routes(routes)
         self.listeners = list(listeners)
         self._start, self._stop = start, stop
-        self._on_reload = on_reload
+        self._on_drain, self._on_reload = on_drain, on_reload
         self.tracing = tracing
         self._sockets = dict(sockets or {})
         self._admission = Admission(self.limits)
@@ -153,6 +155,8 @@ class Service:
 
     def drain(self) -> None:
         """Says from now on that nothing new is to be asked here; what is under way goes on."""
+        if self.is_ready and self._on_drain is not None:
+            self._on_drain()
         self.is_ready = False
 
     async def stop(self) -> None:
@@ -171,8 +175,10 @@ class Service:
             try:
                 await (self.start() if what == "startup" else self.stop())
             except Exception as error:
-                _LOGGER.error("%s failed: %s", what, error, exc_info=error)
+                if not isinstance(error, ConverseError):  # which says all that there is to know
+                    _LOGGER.error("%s failed: %s", what, error, exc_info=error)
                 await send({"type": f"lifespan.{what}.failed", "message": str(error)})
+                return  # the server waits for our end, and asks nothing more
             else:
                 await send({"type": f"lifespan.{what}.complete"})
             if what == "shutdown":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Self
 
 import attrs
@@ -74,6 +74,7 @@ class Registry:
             for ensemble in self.ensembles
         }
         self._stale: set[str] = set()
+        self._listener: Callable[[], object] | None = None
         self._door = asyncio.Lock()
         self._held: dict[InvokerOrigin, str] = {}
         self._registrations: dict[str, Registration] = {}
@@ -111,7 +112,7 @@ class Registry:
         try:
             # Before they are connected, so that no announcement on the way is lost.
             for ensemble in self.ensembles:
-                ensemble.listen(functools.partial(self._stale.add, ensemble.name))
+                ensemble.listen(functools.partial(self._notice, ensemble.name))
             await asyncio.gather(*(each.start() for each in self._connected.values()))
             failures = self.failures
             if failures and not self._tolerant:
@@ -127,6 +128,15 @@ class Registry:
         Whoever is cancelled meanwhile, or was just before, waits for the end all the same.
         """
         await finish(asyncio.gather(*(each.stop() for each in self._connected.values())))
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Takes whom to call, in the event loop, when :meth:`refresh` may find a change."""
+        self._listener = listener
+
+    def _notice(self, name: str) -> None:
+        self._stale.add(name)
+        if self._listener is not None:
+            self._listener()
 
     async def refresh(self) -> bool:
         """Asks those ensembles again that have announced a change; costs nothing without one.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-from vibe_llms.daemons.asgi import HttpCall, read_credential
+from vibe_llms.daemons.arrivals import authorize
+from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
 from vibe_llms.daemons.gateway.circling import enter, name_gateway
@@ -27,11 +28,7 @@ from vibe_llms.limits import Limits
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plain import JsonObject
-from vibe_llms.plugins.specification.daemons import (
-    Arrival,
-    Authorizer,
-    Grant,
-)
+from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 
 if TYPE_CHECKING:
     from vibe_llms.events.reactors import ConversationReactors
@@ -96,19 +93,7 @@ class Gateway:
             ProviderError: The gateway itself does, by whatever way.
         """
         enter(self._name, call.headers)
-        if self._authorizer is None:
-            return None
-        arrival = Arrival(
-            method=call.method,
-            path=call.path,
-            headers=call.headers,
-            credential=read_credential(call.headers, call.query),
-            client=call.client,
-            certificate=call.certificate,
-        )
-        grant = await self._authorizer.authorize(arrival)
-        record.subject = grant.subject
-        return grant
+        return await authorize(self._authorizer, call, record)
 
     async def answer(
         self,

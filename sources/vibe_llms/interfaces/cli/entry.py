@@ -33,5 +33,11 @@ def serve_gateway() -> None:
     main()
 
 
+def serve_tools() -> None:
+    """Performs ``vibe serve tools``: what ``mcpd`` is."""
+    sys.argv[1:1] = ["serve", "tools"]
+    main()
+
+
 if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ from vibe_llms.interfaces.cli.group import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "gateway": ("gateway:gateway", "Answer clients of any protocol by any model."),
+    "tools": ("tools:tools", "Give other programs what models may invoke, over MCP."),
 }
 """Where each is, and one line about it."""
 

@@ -1,0 +1,154 @@
+"""Who is asked before a call: a policy, then the client's user, if the client can ask them.
+
+The daemon itself has nobody to ask. In the era of sessions a question is a request to the client;
+in the era without, it is an answer, and the client comes again with the user's.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection
+from typing import Any, Final, TypeAlias
+
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CallToolRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from vibe_llms.invocables.approvals import (
+    Approval,
+    ApprovalRequest,
+    DeferringApprover,
+    allow,
+    deny,
+    settle,
+)
+from vibe_llms.values import frozen
+
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons.tools")
+
+ALL: Final = "all"
+_QUESTION: Final = "approval"
+_ANSWER: Final = "allow"
+_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        _ANSWER: {
+            "type": "boolean",
+            "title": "Allow",
+            "description": "Whether this call, with these arguments, may be executed.",
+        }
+    },
+    "required": [_ANSWER],
+}
+
+Context: TypeAlias = ServerRequestContext[Any, Any]
+
+
+@frozen(kw_only=True, eq=False)
+class Doorkeeper:
+    """Says whether a call that needs an approval may be executed.
+
+    Attributes:
+        allowed: Names of invocables that need no question; ``all`` stands for every one.
+        policy: Is asked before the client's user, who is asked where it defers.
+    """
+
+    allowed: Collection[str] = ()
+    policy: DeferringApprover | None = None
+
+    async def ask(
+        self, request: ApprovalRequest, context: Context, params: CallToolRequestParams
+    ) -> Approval | InputRequiredResult:
+        """Returns what was answered, or what the client is to ask its user first."""
+        if {ALL, request.name} & set(self.allowed):
+            return allow(request)
+        if self.policy is not None and (approval := await self._consult(self.policy, request)):
+            return approval
+        if not _can_be_asked(context):
+            return deny(
+                request,
+                "This client cannot be asked for an approval. Whoever runs the server can let it"
+                f" be executed without one: vibe serve tools --allow {request.name}",
+            )
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return await _ask(request, context)
+        answers = params.input_responses or {}
+        # The state was sealed: it is one that this very call was given.
+        if params.request_state != request.digest or _QUESTION not in answers:
+            return _compose_question(request)
+        answer = answers[_QUESTION]
+        return _read(request, answer if isinstance(answer, ElicitResult) else None)
+
+    async def _consult(
+        self, policy: DeferringApprover, request: ApprovalRequest
+    ) -> Approval | None:
+        """Asks the policy, whose failure never is a consent."""
+        try:
+            given: object = await policy.approve(request)
+            if given is None:
+                return None
+            if not isinstance(given, Approval):
+                raise TypeError(f"it answered {type(given).__name__}, which is no approval")
+            settle(request, given)  # what is about another call
+            return given
+        except (Exception, SystemExit) as error:  # ending the process is no consent either
+            _LOGGER.error("The approver failed at %s: %s", request.name, error)
+            return deny(request, "The approver failed, so this was not allowed.")
+
+
+def _can_be_asked(context: Context) -> bool:
+    capabilities = context.session.client_capabilities
+    elicitation = capabilities and capabilities.elicitation
+    if not elicitation:
+        return False
+    # Before there were forms and addresses, there were forms.
+    has_forms = elicitation.form is not None or elicitation.url is None
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return has_forms and (is_modern or context.session.can_send_request)
+
+
+async def _ask(request: ApprovalRequest, context: Context) -> Approval:
+    """Asks over the session, for as long as the request of the client lives."""
+    try:
+        answer = await context.session.elicit_form(
+            _compose_text(request), _SCHEMA, related_request_id=context.request_id
+        )
+    except (MCPError, ValueError) as error:  # pydantic's errors are such, too
+        _LOGGER.info("The client did not ask about %s: %s", request.name, error)
+        return deny(request, "The client was asked for an approval and did not answer.")
+    return _read(request, answer)
+
+
+def _compose_question(request: ApprovalRequest) -> InputRequiredResult:
+    params = ElicitRequestFormParams(message=_compose_text(request), requested_schema=_SCHEMA)
+    return InputRequiredResult(
+        input_requests={_QUESTION: ElicitRequest(params=params)}, request_state=request.digest
+    )
+
+
+def _read(request: ApprovalRequest, answer: ElicitResult | None) -> Approval:
+    if answer is None or answer.action != "accept":
+        return deny(request, "The user was asked, and did not allow it.")
+    if (answer.content or {}).get(_ANSWER) is not True:
+        return deny(request, "The user was asked, and refused.")
+    return allow(request)
+
+
+def _compose_text(request: ApprovalRequest) -> str:
+    """Says what would be executed: the arguments whole, and what cannot be seen as escapes."""
+    text = json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False)
+    shown = "".join(each if each.isprintable() or each == "\n" else _escape(each) for each in text)
+    purpose = " ".join(request.description.split())[:300]
+    return f"{request.name} wants to be executed: {purpose}\n{shown}"
+
+
+def _escape(letter: str) -> str:
+    return json.dumps(letter)[1:-1]

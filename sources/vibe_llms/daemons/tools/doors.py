@@ -1,0 +1,192 @@
+"""The door over HTTP: one path, where MCP's streamable HTTP is spoken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from vibe_llms.daemons.arrivals import authorize
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.openapi import Operation
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Route, write_plain_error
+from vibe_llms.daemons.tools.desk import ToolServer
+from vibe_llms.daemons.tools.settings import SessionLimits
+from vibe_llms.exceptions import AccessError, ProviderFault
+from vibe_llms.plugins.specification.daemons import Authorizer
+
+PATH: Final = "/mcp"
+FACE: Final = "mcp"
+_OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_RECORD: Final = "vibe_llms.record"
+_TAG: Final = "tools"
+_METHODS: Final = {
+    "POST": "Takes a message of MCP.",
+    "GET": "Tells a session what the server has to say by itself.",
+    "DELETE": "Ends a session.",
+}
+
+
+class Door:
+    """Lets requests in to a server of tools.
+
+    Args:
+        open_server: Gives what answers, while the door is open.
+        authorizer: Says who may ask; by default everybody may.
+        hosts: By which names it is reached, besides those of this machine; ``None`` for any.
+        request_bytes: What the body of one request may have.
+        has_sessions: Whether clients of the era of sessions get one: where all their requests
+            come to this process.
+    """
+
+    def __init__(
+        self,
+        open_server: Callable[[], AbstractAsyncContextManager[ToolServer]],
+        *,
+        authorizer: Authorizer | None,
+        hosts: Collection[str] | None,
+        request_bytes: int,
+        sessions: SessionLimits,
+        has_sessions: bool = True,
+    ) -> None:
+        self._open_server = open_server
+        self._authorizer = authorizer
+        self._hosts = None if hosts is None else _OWN | {each.lower() for each in hosts}
+        self._produce_manager = partial(
+            StreamableHTTPSessionManager,
+            stateless=not has_sessions,
+            session_idle_timeout=sessions.idle_seconds,
+            max_sessions=sessions.sessions,
+            max_request_body_size=request_bytes,
+        )
+        self._manager: StreamableHTTPSessionManager | None = None
+        self._server: ToolServer | None = None
+        self._standing: dict[asyncio.Task[object], HttpCall] = {}
+        self._life: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+
+    def produce_routes(self) -> list[Route]:
+        """Produces the routes of a service."""
+        return [
+            Route(
+                method=method,
+                pattern=PATH,
+                handler=self.answer,
+                write_error=write_plain_error,
+                # What only listens waits for nobody, and holds up nobody.
+                is_admitted=method != "GET",
+                operation=Operation(summary=summary, tag=_TAG),
+            )
+            for method, summary in _METHODS.items()
+        ]
+
+    async def start(self) -> None:
+        """Connects what is offered, and lets sessions begin; both live in a task of their own.
+
+        Raises:
+            ConverseError: It cannot be connected.
+        """
+        begun = asyncio.Event()
+        self._life = asyncio.create_task(self._live(begun))
+        waiting = asyncio.create_task(begun.wait())
+        try:
+            await asyncio.wait((waiting, self._life), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if self._life.done():
+            await self._life
+
+    async def stop(self) -> None:
+        """Ends all sessions, whatever they have under way, and what was connected."""
+        self._ending.set()
+        if self._life is not None:
+            await self._life
+        if self._authorizer is not None:
+            await self._authorizer.close()
+
+    def drain(self) -> None:
+        """Ends what only listens: it would go on for as long as its client stays."""
+        if self._server is not None:
+            self._server.listening.close()
+        for task, call in tuple(self._standing.items()):
+            call.leave(task)
+
+    async def _live(self, begun: asyncio.Event) -> None:
+        async with self._open_server() as server:
+            server.middleware.append(_note)
+            self._server, self._manager = server, self._produce_manager(server)
+            async with self._manager.run():
+                begun.set()
+                await self._ending.wait()
+
+    async def answer(self, call: HttpCall, record: CallRecord) -> None:
+        """Answers one request. Raises AccessError, LimitError."""
+        record.face = FACE
+        self._ensure_place(call)
+        grant = await authorize(self._authorizer, call, record)
+        body = await call.read_body()
+        added: dict[str, Any] = {_RECORD: record}
+        if grant is not None:  # a session is its own client's alone
+            token = AccessToken(token="", client_id=grant.subject, scopes=[])
+            added["user"] = AuthenticatedUser(token)
+        task = asyncio.current_task()
+        assert self._manager is not None
+        if call.method == "GET" and task is not None:
+            self._standing[task] = call
+        try:
+            record.sent_bytes = await call.pass_to(self._manager.handle_request, body, **added)
+        finally:
+            if task is not None:
+                self._standing.pop(task, None)
+
+    def _ensure_place(self, call: HttpCall) -> None:
+        """Refuses who comes by a name that is not ours, as pages do that rebind names.
+
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/transports says why.
+        """
+        host, origin = call.headers.get("host", ""), call.headers.get("origin", "")
+        place = _read_name(f"//{host}")
+        if self._hosts is not None and place not in self._hosts:
+            raise _refuse("host", host)
+        if origin and _read_name(origin) not in {place, *(self._hosts or ())}:
+            raise _refuse("origin", origin)
+
+
+def _read_name(text: str) -> str:
+    try:
+        return urlsplit(text).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _refuse(header: str, given: str) -> AccessError:
+    return AccessError(
+        detail=f"Nothing is answered here for the {header} {given[:200]!r}.",
+        remedy="Come by a name of this machine; others are named in hosts, in the server's file.",
+        fault=ProviderFault.PERMISSION,
+    )
+
+
+async def _note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Lets logs and metrics know what was asked."""
+    record = getattr(ctx.request, "scope", {}).get(_RECORD)
+    if isinstance(record, CallRecord) and ctx.request_id is not None:
+        record.way = ctx.method if ctx.method in _KNOWN else "other"
+        name = (ctx.params or {}).get("name")
+        if ctx.method == "tools/call" and isinstance(name, str):
+            record.model = name[:200]
+    return await call_next(ctx)
+
+
+_KNOWN: Final = frozenset(
+    {"initialize", "ping", "server/discover", "subscriptions/listen", "tools/call", "tools/list"}
+)

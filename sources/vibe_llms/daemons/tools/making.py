@@ -1,0 +1,164 @@
+"""Makes the daemon of a configuration: which ensembles, behind which door."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from vibe_llms.application import Application
+from vibe_llms.configuration.definitions import TERMINAL_APPROVER
+from vibe_llms.daemons.health import add_health
+from vibe_llms.daemons.records import Listener
+from vibe_llms.daemons.server.binding import is_loopback
+from vibe_llms.daemons.service import Service
+from vibe_llms.daemons.tools.refusing import refuse_providers
+from vibe_llms.daemons.tools.settings import ToolsSettings
+from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.installing import needing
+from vibe_llms.invocables.approvals import DeferringApprover
+from vibe_llms.invocables.ensembles import Ensemble
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.plugins.specification.daemons import Authorizer
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.tools.desk import ToolServer
+
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons.tools")
+
+
+def produce_service(
+    application: Application,
+    settings: ToolsSettings,
+    *,
+    authorizer: Authorizer | None = None,
+    listeners: Sequence[Listener] = (),
+    secret: bytes | None = None,
+) -> Service:
+    """Makes the daemon as an ASGI application.
+
+    Args:
+        application: Has the ensembles.
+        authorizer: Says who may ask; by default everybody may.
+        listeners: Hear of each request when it is over.
+        secret: The same in all processes that serve one address, at least 32 bytes; by default
+            there is one process.
+
+    Raises:
+        ConfigurationError: A provider is configured.
+        DependencyError: The package mcp is not installed.
+    """
+    refuse_providers(application.configuration)
+    with needing("mcp", "mcp", "Serving tools"):
+        from vibe_llms.daemons.tools.doors import Door
+
+    host = settings.server.host
+    door = Door(
+        partial(open_server, application, settings, secret=secret),
+        authorizer=authorizer,
+        hosts=(host, *settings.hosts) if settings.hosts or is_loopback(host) else None,
+        request_bytes=settings.limits.request_bytes,
+        sessions=settings.sessions,
+        has_sessions=settings.server.workers == 1,
+    )
+    service = Service(
+        door.produce_routes(),
+        limits=settings.limits,
+        listeners=listeners,
+        start=door.start,
+        stop=door.stop,
+        on_drain=door.drain,
+    )
+    add_health(service)
+    return service
+
+
+async def serve_stdio(application: Application, settings: ToolsSettings) -> None:
+    """Serves the program that has started us, until it closes our standard input.
+
+    Raises:
+        ConfigurationError: A provider is configured.
+        DependencyError: The package mcp is not installed.
+        ConverseError: An ensemble that was named cannot be connected.
+    """
+    refuse_providers(application.configuration)
+    with needing("mcp", "mcp", "Serving tools"):
+        from vibe_llms.daemons.tools import stdio
+
+    limits = settings.limits
+    with stdio.ending_by_signals():
+        async with open_server(application, settings) as server:
+            await stdio.serve(server, message_bytes=limits.request_bytes, requests=limits.requests)
+
+
+@asynccontextmanager
+async def open_server(
+    application: Application, settings: ToolsSettings, *, secret: bytes | None = None
+) -> AsyncIterator[ToolServer]:
+    """Connects the ensembles, and gives the server that offers them.
+
+    Raises:
+        ConverseError: An ensemble that was named cannot be connected; where none was, it is
+            told of in the log, and the others are offered.
+    """
+    from vibe_llms.daemons.tools.approving import Doorkeeper
+    from vibe_llms.daemons.tools.desk import ToolServer
+
+    policy = await _produce_policy(application, settings)
+    is_named = bool(settings.ensembles or settings.mcp)
+    ensembles = await _produce_ensembles(application, settings, is_named=is_named)
+    async with Registry(ensembles, tolerant=not is_named) as registry:
+        for failure in registry.failures.values():
+            _LOGGER.warning("%s", failure)
+        _ensure_known(settings.allowed, registry)
+        server = ToolServer(
+            registry, Doorkeeper(allowed=settings.allowed, policy=policy), secret=secret
+        )
+        server.begin()
+        yield server
+
+
+async def _produce_ensembles(
+    application: Application, settings: ToolsSettings, *, is_named: bool
+) -> list[Ensemble]:
+    """Makes the ensembles that are named, or all that are configured and can be made."""
+    names = settings.ensembles if is_named else tuple(application.configuration.ensembles)
+    made: list[Ensemble] = []
+    for name in names:
+        try:
+            made += await application.produce_ensembles([name])
+        except ConverseError as error:
+            if is_named:
+                raise
+            _LOGGER.warning("%s: %s", name, error)
+    if settings.mcp or (not is_named and application.configuration.servers):
+        made += await application.produce_mcp_ensembles(settings.mcp or None)
+    return made
+
+
+async def _produce_policy(
+    application: Application, settings: ToolsSettings
+) -> DeferringApprover | None:
+    name = settings.approver or application.configuration.approver
+    if name == TERMINAL_APPROVER:  # nobody sits before a daemon
+        return None
+    return await asyncio.to_thread(application.plugins.load_approver, name)
+
+
+def _ensure_known(allowed: Sequence[str], registry: Registry) -> None:
+    """Sees to it that what is allowed is there; a slip would allow nothing in silence.
+
+    Raises:
+        UnknownNameError: There is no such invocable, nor will there be one.
+    """
+    known = ("all", *(each.description.name for each in registry.survey()))
+    may_grow = any(getattr(each, "may_grow", False) for each in registry.ensembles)
+    for name in allowed:
+        if name in known:
+            continue
+        if not may_grow:
+            raise UnknownNameError(kind="invocable", name=name, known=known)
+        _LOGGER.warning("allowed: nothing that is there yet is called %r", name)

@@ -1,0 +1,73 @@
+"""What the file of the tools daemon says, checked as a whole: all mistakes at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.server.settings import ServerSettings
+from vibe_llms.tables.annotations import Count, Seconds, Strings
+from vibe_llms.tables.documents import read_document
+from vibe_llms.tables.reading import require
+from vibe_llms.values import frozen
+
+
+@frozen(kw_only=True)
+class SessionLimits:
+    """What clients of the era of sessions may hold, in one process.
+
+    Attributes:
+        sessions: How many there are at once.
+        idle_seconds: How long one stays of which nothing is heard.
+    """
+
+    sessions: Count = 1_000
+    idle_seconds: Seconds = 1_800.0
+
+
+@frozen(kw_only=True)
+class ToolsSettings:
+    """The whole file.
+
+    Attributes:
+        server: Where it listens, and what each connection may take.
+        limits: What is taken on at once.
+        sessions: The same of sessions.
+        authorizer: Who says who may ask; by default everybody may.
+        hosts: Names by which clients reach it, besides those of this machine; browsers are
+            refused that come by others.
+        ensembles: Which of the configured ensembles are offered; all, where neither these nor
+            servers are named.
+        mcp: Which of the configured MCP servers are offered.
+        allowed: Invocables that are executed without asking; ``all`` for every one.
+        approver: Who is asked about the others, before the client's user: what a plugin has.
+    """
+
+    server: ServerSettings = attrs.field(factory=ServerSettings)
+    limits: ServiceLimits = attrs.field(factory=ServiceLimits)
+    sessions: SessionLimits = attrs.field(factory=SessionLimits)
+    authorizer: str | None = None
+    hosts: Strings = ()
+    ensembles: Strings = ()
+    mcp: Strings = ()
+    allowed: Strings = ()
+    approver: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        require(self, "tools")
+
+
+def read_settings(path: Path) -> ToolsSettings:
+    """Reads the file of a tools daemon.
+
+    Raises:
+        ConfigurationError: With all mistakes in it.
+    """
+    document = read_document(path)
+    reader = document.produce_reader(path.parent)
+    settings = reader.read(ToolsSettings, document.tree)
+    reader.finish()
+    assert settings is not None
+    return settings

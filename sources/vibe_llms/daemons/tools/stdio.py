@@ -1,0 +1,219 @@
+"""The door over standard input and output: a line a message, and nothing else on either.
+
+Whatever else would write to standard output writes to standard error meanwhile, and whatever would
+read standard input finds its end: what a tool prints or starts spoils no message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import attrs
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+
+from vibe_llms.daemons.tools.desk import ToolServer
+from vibe_llms.invocables.workers import run_in_thread
+from vibe_llms.values import define
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons.tools")
+
+_PIECE_BYTES: Final = 65_536
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_BUSY: Final = -32000
+"""The first of the codes that JSON-RPC leaves to servers."""
+
+
+@contextmanager
+def ending_by_signals() -> Iterator[None]:
+    """Ends what is in the block, in order, when we are told to end. To be entered in its task."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    is_told = False
+
+    def end() -> None:
+        nonlocal is_told
+        if not is_told:  # once: what is being closed shall come to its end
+            is_told = True
+            task.cancel()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not is_told:
+            raise
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def serve(server: ToolServer, *, message_bytes: int, requests: int) -> None:
+    """Serves the program that has started us, until it closes our standard input.
+
+    Args:
+        message_bytes: What one message may have; a longer one is refused, and read over.
+        requests: How many are answered at once; those above are refused.
+    """
+    with _take_wires() as (source, target):
+        wire = _Wire(source, target, message_bytes, requests)
+        async with wire.open() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+
+@contextmanager
+def _take_wires() -> Iterator[tuple[int, int]]:
+    """Takes standard input and output for ourselves; gives their descriptors."""
+    # Above those that every program has, and not for programs that we start.
+    source, target = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in (0, 1))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    try:
+        yield source, target
+    finally:
+        # Not closed: a thread may still wait in them, and what is opened next had their numbers.
+        os.dup2(source, 0)
+        os.dup2(target, 1)
+
+
+@define
+class _Wire:
+    """Lines in, lines out, each in bounds.
+
+    Attributes:
+        busy: The requests that have no answer yet.
+    """
+
+    source: int
+    target: int
+    message_bytes: int
+    requests: int
+    busy: set[str | int] = attrs.field(factory=set, init=False)
+    _door: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+
+    @asynccontextmanager
+    async def open(
+        self,
+    ) -> AsyncIterator[
+        tuple[
+            MemoryObjectReceiveStream[SessionMessage | Exception],
+            MemoryObjectSendStream[SessionMessage],
+        ]
+    ]:
+        """Gives the two streams that the package serves."""
+        heard, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        writing, said = anyio.create_memory_object_stream[SessionMessage](0)
+        listening = asyncio.create_task(self._listen(heard))
+        speaking = asyncio.create_task(self._speak(said))
+        try:
+            yield reading, writing
+        finally:
+            listening.cancel()
+            writing.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):  # what was answered is said, if somebody reads
+                    await asyncio.wait((speaking,))
+            speaking.cancel()
+
+    async def _listen(self, heard: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+        async with heard:
+            async for line in self._read_lines():
+                message = await self._read_message(line)
+                if message is None:
+                    continue
+                try:
+                    await heard.send(SessionMessage(message))
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    return
+
+    async def _read_lines(self) -> AsyncIterator[bytes | None]:
+        """Yields lines; nothing for one that was too long."""
+        line = bytearray()
+        is_long = False
+        while piece := await run_in_thread(partial(os.read, self.source, _PIECE_BYTES)):
+            *ends, rest = piece.split(b"\n")
+            for end in ends:
+                line += end
+                yield None if is_long or len(line) > self.message_bytes else bytes(line)
+                line.clear()
+                is_long = False
+            line += rest
+            if len(line) > self.message_bytes:
+                is_long = True
+                line.clear()
+        if line and not is_long:  # of a client that has written its last line without an end
+            yield bytes(line)
+
+    async def _read_message(self, line: bytes | None) -> types.JSONRPCMessage | None:
+        """Reads a line; where it is no message that can be taken, says so to the client."""
+        if line is None:
+            text = f"The message is longer than request_bytes = {self.message_bytes:,} allows."
+            await self._refuse(None, types.INVALID_REQUEST, text)
+            return None
+        if not line.strip():
+            return None
+        try:
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            # The package takes a request whose id is none for a notification.
+            if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
+                raise ValueError("an id that is none")
+        except (ValueError, RecursionError):
+            await self._refuse(None, types.PARSE_ERROR, "This is no message of JSON-RPC.")
+            return None
+        if isinstance(message, types.JSONRPCNotification):
+            self._heed_cancellation(message)
+        if isinstance(message, types.JSONRPCRequest):
+            if len(self.busy) >= self.requests:
+                text = f"More requests are under way than requests = {self.requests} allows."
+                await self._refuse(message.id, _BUSY, text)
+                return None
+            self.busy.add(message.id)
+        return message
+
+    def _heed_cancellation(self, message: types.JSONRPCNotification) -> None:
+        """A request that was cancelled gets no answer."""
+        if message.method == "notifications/cancelled":
+            number = (message.params or {}).get("requestId")
+            if isinstance(number, str | int):
+                self.busy.discard(number)
+
+    async def _refuse(self, number: str | int | None, code: int, text: str) -> None:
+        error = types.ErrorData(code=code, message=text)
+        await self._write(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
+
+    async def _speak(self, said: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        async with said:
+            async for message in said:
+                await self._write(message.message)
+
+    async def _write(self, message: Any) -> None:
+        line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self.busy.discard(message.id or "")
+        async with self._door:
+            try:
+                await run_in_thread(partial(_write_whole, self.target, line))
+            except OSError as error:  # nobody reads: they will close our input, too
+                _LOGGER.debug("An answer cannot be said: %s", error)
+
+
+def _write_whole(target: int, line: bytes) -> None:
+    view = memoryview(line)
+    while view:
+        view = view[os.write(target, view) :]

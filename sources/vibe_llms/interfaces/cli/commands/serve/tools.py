@@ -1,0 +1,149 @@
+"""``vibe serve tools``."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
+from vibe_llms.interfaces.cli.commands.serve.gateway import adding_up, server_options
+from vibe_llms.interfaces.cli.options import (
+    APPROVER,
+    ENSEMBLES,
+    INVOCABLES,
+    SERVER,
+    Command,
+    yes_option,
+)
+from vibe_llms.interfaces.cli.output import note
+from vibe_llms.interfaces.cli.tooling import split_names
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.service import Service
+    from vibe_llms.daemons.tools.settings import ToolsSettings
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("tools", cls=Command)
+@click.option(
+    "--tools",
+    "-t",
+    "ensembles",
+    multiple=True,
+    type=ENSEMBLES,
+    metavar="NAME,...",
+    help="Ensembles to be offered, such as io,shell; see `vibe tools`. [default: all]",
+)
+@click.option(
+    "--mcp",
+    "mcp",
+    multiple=True,
+    type=SERVER,
+    metavar="FILE|NAME",
+    help="MCP servers to be offered: a file that names some, or one configured. [default: all]",
+)
+@click.option(
+    "--allow",
+    "allowed",
+    multiple=True,
+    type=INVOCABLES,
+    metavar="NAME,...",
+    help="Invocables that are executed without asking; `all` for every one.",
+)
+@click.option(
+    "--approver",
+    type=APPROVER,
+    metavar="NAME",
+    help="Who is asked about the others before the client's user: what a plugin has.",
+)
+@click.option("--stdio", is_flag=True, help="Serve the program that starts this, over its pipes.")
+@click.option(
+    "--config", "file", type=_FILE, help="A file that says all this, and the server's limits."
+)
+@click.option(
+    "--authorizer",
+    metavar="NAME",
+    help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
+)
+@click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
+@server_options
+@yes_option
+def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) -> None:
+    """Give other programs your tools, as an MCP server, until Ctrl-C.
+
+    Over HTTP at /mcp; with --stdio for a program that has this command in its MCP settings. What
+    needs an approval is asked of the client's user, where the client can ask, and else refused.
+
+    Tools know no model: where a provider is configured, it does not start. What is given here goes
+    before what the file says.
+    """
+    from vibe_llms.daemons.tools.settings import ToolsSettings, read_settings
+
+    settings = _override(ToolsSettings() if file is None else read_settings(file), given)
+    configuration = load_configuration()
+    if stdio:
+        _serve_stdio(settings, yes=yes)
+        return
+    from vibe_llms.daemons.server import run
+    from vibe_llms.daemons.tools.refusing import refuse_providers
+
+    refuse_providers(configuration)  # before anything listens
+    tell_untrusted(configuration)
+    produce = functools.partial(_produce, settings, secrets.token_bytes(32), log, yes)
+    is_guarded = bool(settings.authorizer)
+    with adding_up(settings.server.workers):
+        run(produce, settings.server, is_guarded=is_guarded, on_ready=_tell)
+
+
+def _override(settings: ToolsSettings, given: dict[str, Any]) -> ToolsSettings:
+    """Returns the settings, of which those are replaced that the command line has."""
+    from vibe_llms.daemons.server import override
+
+    names = {
+        "ensembles": split_names(given.pop("ensembles")),
+        "mcp": given.pop("mcp"),
+        "allowed": split_names(given.pop("allowed")),
+        "approver": given.pop("approver"),
+        "authorizer": given.pop("authorizer"),
+    }
+    if names["ensembles"] or names["mcp"]:  # who names some means these alone
+        settings = attrs.evolve(settings, ensembles=names["ensembles"], mcp=names["mcp"])
+    said = {name: value for name, value in names.items() if value}
+    return attrs.evolve(settings, server=override(settings.server, given), **said)
+
+
+def _serve_stdio(settings: ToolsSettings, *, yes: bool) -> None:
+    import asyncio
+
+    from vibe_llms.daemons.tools.making import serve_stdio
+
+    asyncio.run(serve_stdio(load_application(yes=yes), settings))
+
+
+def _produce(settings: ToolsSettings, secret: bytes, log: bool, yes: bool) -> Service:
+    from vibe_llms.daemons.logs import AccessLog
+    from vibe_llms.daemons.tools.making import produce_service
+
+    application = load_application(yes=yes)
+    name = settings.authorizer
+    authorizer = application.plugins.load_authorizer(name) if name else None
+    listeners = []
+    if log:
+        listeners.append(AccessLog())
+        atexit.register(listeners[0].flush)
+    return produce_service(
+        application, settings, authorizer=authorizer, listeners=listeners, secret=secret
+    )
+
+
+def _tell(urls: Sequence[str]) -> None:
+    for url in urls:
+        note(f"The tools are at {url}/mcp. Ctrl-C ends it.")
