@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ async def test_an_approval_is_for_the_call_that_was_asked_about(folder: Path) ->
 
 async def test_equal_calls_get_equal_bytes(folder: Path) -> None:
     """Lists and results, however often."""
-    requests = [
+    requests: list[dict[str, Any]] = [
         {"method": "tools/list"},
         {"method": "tools/call", "params": {"name": "list_files", "arguments": {}}},
     ]
@@ -333,7 +334,7 @@ async def test_a_server_behind_is_passed_on_with_its_changes(folder: Path, era: 
     text = "\n".join(
         [
             "[mcp.workshop]",
-            f"command = {json.dumps(os.sys.executable)}",
+            f"command = {json.dumps(sys.executable)}",
             f"arguments = [{json.dumps(str(fixture))}, 'plain']",
             "connect_seconds = 55",
         ]
@@ -341,8 +342,8 @@ async def test_a_server_behind_is_passed_on_with_its_changes(folder: Path, era: 
     heard: list[str] = []
     news = asyncio.Event()
 
-    async def hear(done: float, total: float | None, message: str | None) -> None:
-        heard.append(f"{done:g} {message}")
+    async def hear(progress: float, total: float | None = None, message: str | None = None) -> None:
+        heard.append(f"{progress:g} {message}")
 
     async def notice(message: Any) -> None:
         if "list_changed" in getattr(message, "method", ""):

@@ -6,28 +6,24 @@ import asyncio
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
-
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from vibe_llms.daemons.arrivals import authorize
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import Operation
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.server.words import Application
 from vibe_llms.daemons.service import Route, write_plain_error
-from vibe_llms.daemons.tools.desk import ToolServer
 from vibe_llms.daemons.tools.settings import SessionLimits
 from vibe_llms.exceptions import AccessError, ProviderFault
+from vibe_llms.invocables.mcp.serving.desk import ToolServer
+from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_manager, produce_user
 from vibe_llms.plugins.specification.daemons import Authorizer
 
 PATH: Final = "/mcp"
 FACE: Final = "mcp"
 _OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_RECORD: Final = "vibe_llms.record"
 _TAG: Final = "tools"
 _METHODS: Final = {
     "POST": "Takes a message of MCP.",
@@ -62,13 +58,14 @@ class Door:
         self._authorizer = authorizer
         self._hosts = None if hosts is None else _OWN | {each.lower() for each in hosts}
         self._produce_manager = partial(
-            StreamableHTTPSessionManager,
-            stateless=not has_sessions,
-            session_idle_timeout=sessions.idle_seconds,
-            max_sessions=sessions.sessions,
-            max_request_body_size=request_bytes,
+            produce_manager,
+            hear=_note,
+            has_sessions=has_sessions,
+            sessions=sessions.sessions,
+            idle_seconds=sessions.idle_seconds,
+            request_bytes=request_bytes,
         )
-        self._manager: StreamableHTTPSessionManager | None = None
+        self._answer: Application | None = None
         self._server: ToolServer | None = None
         self._standing: dict[asyncio.Task[object], HttpCall] = {}
         self._life: asyncio.Task[None] | None = None
@@ -122,9 +119,9 @@ class Door:
 
     async def _live(self, begun: asyncio.Event) -> None:
         async with self._open_server() as server:
-            server.middleware.append(_note)
-            self._server, self._manager = server, self._produce_manager(server)
-            async with self._manager.run():
+            manager = self._produce_manager(server)
+            self._server, self._answer = server, manager.handle_request
+            async with manager.run():
                 begun.set()
                 await self._ending.wait()
 
@@ -134,16 +131,15 @@ class Door:
         self._ensure_place(call)
         grant = await authorize(self._authorizer, call, record)
         body = await call.read_body()
-        added: dict[str, Any] = {_RECORD: record}
-        if grant is not None:  # a session is its own client's alone
-            token = AccessToken(token="", client_id=grant.subject, scopes=[])
-            added["user"] = AuthenticatedUser(token)
+        added: dict[str, object] = {HEARD: record}
+        if grant is not None:
+            added["user"] = produce_user(grant.subject)
         task = asyncio.current_task()
-        assert self._manager is not None
+        assert self._answer is not None
         if call.method == "GET" and task is not None:
             self._standing[task] = call
         try:
-            record.sent_bytes = await call.pass_to(self._manager.handle_request, body, **added)
+            record.sent_bytes = await call.pass_to(self._answer, body, **added)
         finally:
             if task is not None:
                 self._standing.pop(task, None)
@@ -176,17 +172,6 @@ def _refuse(header: str, given: str) -> AccessError:
     )
 
 
-async def _note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+def _note(record: CallRecord, method: str, name: str) -> None:
     """Lets logs and metrics know what was asked."""
-    record = getattr(ctx.request, "scope", {}).get(_RECORD)
-    if isinstance(record, CallRecord) and ctx.request_id is not None:
-        record.way = ctx.method if ctx.method in _KNOWN else "other"
-        name = (ctx.params or {}).get("name")
-        if ctx.method == "tools/call" and isinstance(name, str):
-            record.model = name[:200]
-    return await call_next(ctx)
-
-
-_KNOWN: Final = frozenset(
-    {"initialize", "ping", "server/discover", "subscriptions/listen", "tools/call", "tools/list"}
-)
+    record.way, record.model = method, name

@@ -25,7 +25,7 @@ from vibe_llms.invocables.registry import Registry
 from vibe_llms.plugins.specification.daemons import Authorizer
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.tools.desk import ToolServer
+    from vibe_llms.invocables.mcp.serving.desk import ToolServer
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.tools")
 
@@ -86,7 +86,7 @@ async def serve_stdio(application: Application, settings: ToolsSettings) -> None
     """
     refuse_providers(application.configuration)
     with needing("mcp", "mcp", "Serving tools"):
-        from vibe_llms.daemons.tools import stdio
+        from vibe_llms.invocables.mcp.serving import stdio
 
     limits = settings.limits
     with stdio.ending_by_signals():
@@ -104,8 +104,8 @@ async def open_server(
         ConverseError: An ensemble that was named cannot be connected; where none was, it is
             told of in the log, and the others are offered.
     """
-    from vibe_llms.daemons.tools.approving import Doorkeeper
-    from vibe_llms.daemons.tools.desk import ToolServer
+    from vibe_llms.invocables.mcp.serving.approving import Doorkeeper
+    from vibe_llms.invocables.mcp.serving.desk import ToolServer
 
     policy = await _produce_policy(application, settings)
     is_named = bool(settings.ensembles or settings.mcp)

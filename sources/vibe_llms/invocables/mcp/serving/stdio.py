@@ -22,14 +22,14 @@ import attrs
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
-from vibe_llms.daemons.tools.desk import ToolServer
+from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.workers import run_in_thread
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-_LOGGER: Final = logging.getLogger("vibe_llms.daemons.tools")
+_LOGGER: Final = logging.getLogger(__name__)
 
 _PIECE_BYTES: Final = 65_536
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

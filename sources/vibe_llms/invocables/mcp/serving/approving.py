@@ -32,7 +32,7 @@ from vibe_llms.invocables.approvals import (
 )
 from vibe_llms.values import frozen
 
-_LOGGER: Final = logging.getLogger("vibe_llms.daemons.tools")
+_LOGGER: Final = logging.getLogger(__name__)
 
 ALL: Final = "all"
 _QUESTION: Final = "approval"

@@ -29,20 +29,20 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from vibe_llms.daemons.tools.approving import Context, Doorkeeper
-from vibe_llms.daemons.tools.calls import perform_call
-from vibe_llms.daemons.tools.describing import describe_tool
-from vibe_llms.daemons.tools.results import compose_result
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.invocables.approvals import produce_approval_request, settle
 from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
+from vibe_llms.invocables.mcp.serving.calls import perform_call
+from vibe_llms.invocables.mcp.serving.describing import describe_tool
+from vibe_llms.invocables.mcp.serving.results import compose_result
 from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.plain import JsonObject
 from vibe_llms.version import __version__
 
-_LOGGER: Final = logging.getLogger("vibe_llms.daemons.tools")
+_LOGGER: Final = logging.getLogger(__name__)
 
 NAME: Final = "vibe-llms"
 PAGE: Final = 250

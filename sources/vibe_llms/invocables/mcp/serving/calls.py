@@ -9,9 +9,9 @@ from typing import Final
 import anyio
 import attrs
 
-from vibe_llms.daemons.tools.approving import Context
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.mcp.serving.approving import Context
 from vibe_llms.invocables.mcp.tools import KEY_META
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.performing import perform

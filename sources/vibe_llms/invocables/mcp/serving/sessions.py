@@ -1,0 +1,65 @@
+"""Clients over HTTP: the official package's ASGI application before a desk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from vibe_llms.invocables.mcp.serving.desk import ToolServer
+
+Heard: TypeAlias = Callable[[Any, str, str], None]
+"""Takes what the scope of a request had under ``HEARD``, the method, and the tool's name."""
+
+HEARD: Final = "vibe_llms.heard"
+_METHODS: Final = frozenset(
+    {"initialize", "ping", "server/discover", "subscriptions/listen", "tools/call", "tools/list"}
+)
+_NAME_CHARACTERS: Final = 200
+
+
+def produce_manager(
+    server: ToolServer,
+    *,
+    hear: Heard,
+    has_sessions: bool,
+    sessions: int,
+    idle_seconds: float,
+    request_bytes: int,
+) -> StreamableHTTPSessionManager:
+    """Makes what answers requests over HTTP while its ``run`` lasts.
+
+    Args:
+        hear: Is told what each request is about.
+        has_sessions: Whether clients of the era of sessions get one: where all their requests
+            come to this process.
+        sessions: How many there are at once.
+        idle_seconds: How long one stays of which nothing is heard.
+        request_bytes: What the body of one request may have.
+    """
+
+    async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        heard = getattr(ctx.request, "scope", {}).get(HEARD)
+        if heard is not None and ctx.request_id is not None:
+            name = (ctx.params or {}).get("name") if ctx.method == "tools/call" else ""
+            method = ctx.method if ctx.method in _METHODS else "other"
+            hear(heard, method, name[:_NAME_CHARACTERS] if isinstance(name, str) else "")
+        return await call_next(ctx)
+
+    server.middleware.append(note)
+    return StreamableHTTPSessionManager(
+        server,
+        stateless=not has_sessions,
+        session_idle_timeout=idle_seconds,
+        max_sessions=sessions,
+        max_request_body_size=request_bytes,
+    )
+
+
+def produce_user(subject: str) -> object:
+    """Makes what a scope has as ``user``, so that a session is its own client's alone."""
+    return AuthenticatedUser(AccessToken(token="", client_id=subject, scopes=[]))
