@@ -60,6 +60,25 @@ async def test_a_streamed_response_can_be_gone_on_from(
 
 
 @BOTH
+async def test_each_word_of_a_stream_says_what_it_goes_on_from(
+    simulator: Simulator, client: openai.AsyncOpenAI, model: str
+) -> None:
+    for text in ("The North Sea.", "Cold.", "Grey."):
+        simulator.enqueue(Say(text))
+    first = await client.responses.create(model=model, input="Name a sea.")
+    begun = await client.conversations.create()
+    for field, name in (("previous_response_id", first.id), ("conversation", begun.id)):
+        asked: Any = {field: name}
+        stream = await client.responses.create(model=model, input="Well?", stream=True, **asked)
+        told = [event.response.to_dict() async for event in stream if hasattr(event, "response")]
+        assert len(told) >= 3
+        for each in told:
+            found = each[field]
+            assert (found["id"] if isinstance(found, dict) else found) == name
+        assert (told[-1]["status"], len(told[-1]["output"])) == ("completed", 1)
+
+
+@BOTH
 async def test_what_a_client_did_not_wait_for_is_kept_as_it_was_cut(
     simulator: Simulator, client: openai.AsyncOpenAI, model: str
 ) -> None:

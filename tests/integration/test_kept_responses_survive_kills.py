@@ -93,13 +93,15 @@ async def test_what_a_client_was_told_is_there_after_the_gateway_was_killed(
         for _ in range(ROUNDS):
             process, address = await start(tmp_path)
             clients = [asyncio.create_task(hammer(address, seen, n)) for n in range(CLIENTS)]
-            enough = len(seen) + dice.randrange(5, 40)
-            async with asyncio.timeout(60):
-                while len(seen) < enough:  # noqa: ASYNC110  # the moment is to be any
-                    await asyncio.sleep(dice.random() / 50)
-            process.send_signal(signal.SIGKILL)
-            await process.wait()
-            await asyncio.gather(*clients)
+            try:
+                enough = len(seen) + dice.randrange(5, 40)
+                async with asyncio.timeout(60):
+                    while len(seen) < enough:  # noqa: ASYNC110  # the moment is to be any
+                        await asyncio.sleep(dice.random() / 50)
+            finally:
+                process.send_signal(signal.SIGKILL)
+                await process.wait()
+                await asyncio.gather(*clients)
         process, address = await start(tmp_path)
         try:
             async with aiohttp.ClientSession() as session:

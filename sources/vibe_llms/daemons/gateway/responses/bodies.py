@@ -51,6 +51,16 @@ def complete_body(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Fields:
     return {**whole, **body, **{name: whole[name] for name in ours if name in whole}}
 
 
+def select_told(asked: Mapping[str, Any]) -> Fields:
+    """Returns what a response goes on from, as it says itself; empty where from nothing."""
+    told: Fields = {}
+    if asked.get("previous_response_id"):
+        told["previous_response_id"] = asked["previous_response_id"]
+    if conversation := read_conversation(asked.get("conversation")):
+        told["conversation"] = {"id": conversation}
+    return told
+
+
 def read_conversation(given: object) -> str:
     """Returns the id of the conversation that a request names; empty where it names none."""
     if isinstance(given, Mapping):

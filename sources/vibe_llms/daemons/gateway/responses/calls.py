@@ -9,7 +9,7 @@ import msgspec
 
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.gateway.responses.bodies import Fields, interrupt_body
-from vibe_llms.daemons.gateway.responses.hearing import Hearer
+from vibe_llms.daemons.gateway.responses.hearing import Hearer, Restater
 from vibe_llms.limits import Limits
 
 
@@ -19,6 +19,10 @@ class Kept(Protocol):
     @property
     def is_heard(self) -> bool:
         """Whether the whole answer is to be kept, and not its id alone."""
+
+    @property
+    def told(self) -> Fields:
+        """What a streamed response says of what it goes on from."""
 
     async def begin(self, response: Fields) -> None:
         """Keeps that there is a response. Raises StoreError."""
@@ -39,7 +43,16 @@ class KeptCall(HttpCall):
         limits: Of the answer.
     """
 
-    __slots__ = ("_call", "_head", "_hearer", "_held", "_is_begun", "_is_settled", "_kept")
+    __slots__ = (
+        "_call",
+        "_head",
+        "_hearer",
+        "_held",
+        "_is_begun",
+        "_is_settled",
+        "_kept",
+        "_restater",
+    )
 
     def __init__(self, call: HttpCall, kept: Kept, limits: Limits) -> None:
         super().__init__(call.scope, call._receive, call._send, request_id=call.request_id, limit=0)
@@ -48,6 +61,7 @@ class KeptCall(HttpCall):
         self._hearer = Hearer(limits)
         self._head: tuple[int, Mapping[str, str]] | None = None
         self._held: list[bytes] = []
+        self._restater = Restater(kept.told) if kept.told else None
         self._is_begun = False
         self._is_settled = False
 
@@ -83,6 +97,13 @@ class KeptCall(HttpCall):
         await self._tell_head()
         if self._hearer.is_over and not self._is_settled:
             await self._settle(self._hearer.compose())
+        await self._pass_on(data)
+
+    async def _pass_on(self, data: bytes) -> None:
+        if self._restater is not None:
+            data = self._restater.feed(data)
+            if not data:
+                return
         await self._call.send(data)
 
     async def _tell_head(self) -> None:
@@ -104,7 +125,7 @@ class KeptCall(HttpCall):
         for piece in self._held:  # it names no response, and there is nothing to keep
             await self._call.send(piece)
         self._held = []
-        await self._call.finish()
+        await self._call.finish(b"" if self._restater is None else self._restater.finish())
 
     async def close(self) -> None:
         """Keeps an answer that does not come to its end as what it is. May be called again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from vibe_llms.wire.sse import SseFramer
 
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _BEGINNINGS: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
+_BLANK: Final = re.compile(rb"(\r?\n\r?\n)")
 
 
 class Hearer:
@@ -71,6 +73,44 @@ class Hearer:
             return item
         content = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
         return {**item, "status": "incomplete", "content": content}
+
+
+class Restater:
+    """Says in a stream what its upstream was not told: what the response goes on from.
+
+    Args:
+        told: The fields of the response that are ours to say.
+    """
+
+    def __init__(self, told: Fields) -> None:
+        self._told = told
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Returns what can be passed on: whole events, each other one as it came."""
+        *events, self._rest = _BLANK.split(self._rest + data)
+        return b"".join(
+            self._restate(event) + blank
+            for event, blank in zip(events[::2], events[1::2], strict=True)
+        )
+
+    def finish(self) -> bytes:
+        """Returns what did not end with a blank line."""
+        rest, self._rest = self._rest, b""
+        return rest
+
+    def _restate(self, event: bytes) -> bytes:
+        before, mark, data = event.partition(b"data:")
+        if b'"response"' not in data or b"\n" in data:
+            return event
+        try:
+            fields = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return event
+        if not isinstance(fields, dict) or not isinstance(fields.get("response"), dict):
+            return event
+        fields["response"].update(self._told)
+        return before + mark + b" " + msgspec.json.encode(fields)
 
 
 def _place(event: Mapping[str, Any]) -> tuple[int, int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body
+from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, select_told
 from vibe_llms.daemons.gateway.responses.chains import Chain, go_on
 from vibe_llms.daemons.gateway.responses.hearing import select_kept
 from vibe_llms.daemons.gateway.responses.items import read_canisters
@@ -32,6 +32,7 @@ class KeptUpstream:
     """
 
     is_heard = False
+    told: ClassVar[Fields] = {}
 
     def __init__(self, keeper: Keeper, subject: str, address: str) -> None:
         self._keeper = keeper
@@ -84,6 +85,7 @@ class KeptHere:
         self._given = given
         self.native = native
         self.identity = identity
+        self.told = select_told(native)
         self._is_begun = False
         self._input: tuple[str, ...] = ()
         self._created = time.time()
@@ -158,6 +160,7 @@ class KeptInMemory:
     """
 
     is_heard = True
+    told: ClassVar[Fields] = {}
 
     def __init__(self, memory: Memory, chain: Chain, given: Sequence[Any]) -> None:
         self._memory = memory
