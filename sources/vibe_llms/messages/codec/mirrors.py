@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import threading
 import types
 import typing
 from base64 import b32encode
@@ -66,7 +67,16 @@ class Mirror:
     @functools.cached_property
     def _box(self) -> Any:
         # What a struct holds is worked out once, what a union is, each time.
-        return msgspec.defstruct("Box", [("value", self.struct)])
+        return _resolve(msgspec.defstruct("Box", [("value", self.struct)]))
+
+
+def _resolve(struct: type) -> type:
+    """Has msgspec work out what a struct holds, before anybody else has it.
+
+    It does so at the first use otherwise, and two threads that use it first at once crash it.
+    """
+    msgspec.json.Decoder(struct)
+    return struct
 
 
 _GUESTS: list[tuple[Callable[[Any], bool], Mirror]] = []
@@ -86,12 +96,22 @@ def find_guest(hint: Any) -> Mirror | None:
     return next((mirror for is_meant, mirror in _GUESTS if is_meant(hint)), None)
 
 
+_MAKING = threading.RLock()
+
+
 @functools.cache
 def access_mirror(kind: Any) -> Mirror:
     """Returns the mirror of a class of ours, or of what else an annotation can say.
 
     It is made when it is first asked for.
     """
+    # Two threads that make it at once would make two, each of which takes the other's for foreign.
+    with _MAKING:
+        return _make_mirror(kind)
+
+
+@functools.cache
+def _make_mirror(kind: Any) -> Mirror:
     if not attrs.has(kind):
         names: dict[str, Any] = {}
         exec(f"def build(mirror): return {_express('mirror', kind, names)}", names)
@@ -110,7 +130,7 @@ def access_mirror(kind: Any) -> Mirror:
         # Not followed by the collector: they last only until ours are made of them.
         gc=False,
     )
-    return Mirror(struct, _compile_builder(cls, fields, hints))
+    return Mirror(_resolve(struct), _compile_builder(cls, fields, hints))
 
 
 def find_tag(cls: Any) -> tuple[str | None, str | None]:
