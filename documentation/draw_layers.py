@@ -20,6 +20,7 @@ WORDS = {
     "secrets": "do not print",
     "interfaces": "the command line",
     "daemons": "what runs for long and answers others over the network",
+    "agents": "runs that outlive whoever asked for them",
     "flows": "task files whose diagram runs",
     "instruments": "Model, Engine, Prompt, Parser, Channel: what a script talks to first",
     "application": "the one place that builds the object graph",

@@ -1,0 +1,237 @@
+"""Who hosts runs: performs whatever was asked for and nobody is at, until it comes to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Final
+
+from vibe_llms.agents.performing import PASSING, Performer
+from vibe_llms.agents.spending import count_begun, count_retried
+from vibe_llms.asynchrony import finish
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.events.engine import RunEndedEvent
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.events.runs import RunRetriedEvent
+from vibe_llms.exceptions import ConverseError, CorruptionError, Stage, StoreError
+from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.places import produce_inbox, produce_log
+from vibe_llms.runs.summaries import RunState
+from vibe_llms.runs.surveying import read_summary, survey_runs
+from vibe_llms.values import frozen
+
+_LOGGER = logging.getLogger(__name__)
+
+_OPEN: Final[frozenset[RunState]] = frozenset({"queued", "due", "working"})
+_PAUSE_SECONDS: Final = 0.5
+
+
+@frozen(kw_only=True)
+class HostSettings:
+    """How much is performed at once, and how often what fails is tried.
+
+    Attributes:
+        runs: How many runs work at once; others wait for their turn.
+        look_seconds: How often the store is looked through for what other processes have asked for.
+        begun: How often a run may be begun without coming to rest, as one that kills its host does.
+        attempts: How often, one after the other, what a run needs may be out of reach.
+        retry_seconds: How long is waited after the first of these; each time twice as long.
+        longest_retry_seconds: And at most.
+    """
+
+    runs: int = 64
+    look_seconds: float = 5.0
+    begun: int = 5
+    attempts: int = 12
+    retry_seconds: float = 1.0
+    longest_retry_seconds: float = 60.0
+
+
+class RunHost:
+    """Performs the runs of a store that somebody has asked for.
+
+    Several hosts may share a store: whoever has claimed a run's log performs it.
+
+    Args:
+        performer: Performs one.
+        settings: How many, and how often.
+    """
+
+    def __init__(self, performer: Performer, settings: HostSettings | None = None) -> None:
+        self.performer = performer
+        self.settings = settings or HostSettings()
+        self._room = asyncio.Semaphore(self.settings.runs)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._works: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def store(self) -> ConversationStore:
+        """Where the runs are."""
+        return self.performer.store
+
+    async def start(self) -> None:
+        """Takes up what was broken off, and goes on looking for more."""
+        self._looking = asyncio.create_task(self._look())
+
+    async def close(self) -> None:
+        """Lets go of all runs; whoever hosts them next goes on with them."""
+        tasks = [*self._tasks.values(), *([self._looking] if self._looking else [])]
+        for task in tasks:
+            task.cancel()
+        await finish(asyncio.gather(*tasks, return_exceptions=True))
+
+    def wake(self, run_id: str) -> None:
+        """Sees to a run soon, of which something was said."""
+        if run_id in self._tasks:
+            self._again.add(run_id)
+            return
+        task = self._tasks[run_id] = asyncio.create_task(self._tend(run_id))
+        task.add_done_callback(lambda _: self._forget(run_id))
+
+    async def interrupt(self, run_id: str) -> None:
+        """Breaks off a run that works here, and waits until it has come to rest."""
+        work = self._works.get(run_id)
+        if work is not None:
+            work.cancel()
+            await asyncio.wait([work])
+
+    def _forget(self, run_id: str) -> None:
+        task = self._tasks.pop(run_id)
+        is_wanted = run_id in self._again
+        self._again.discard(run_id)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            _LOGGER.error("run %s is left alone: %s", run_id, error, exc_info=error)
+        elif is_wanted:
+            self.wake(run_id)
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                for run_id in await asyncio.to_thread(self._survey):
+                    self.wake(run_id)
+            except StoreError as error:
+                _LOGGER.warning("the store cannot be looked through: %s", error)
+            await asyncio.sleep(self.settings.look_seconds)
+
+    def _survey(self) -> list[str]:
+        store = self.store
+        for identity in store.survey():  # whoever wrote a letter may have died before delivering
+            with suppress(StoreError):
+                if not produce_inbox(store, identity).is_empty:
+                    deliver(store, identity, wait_seconds=0)
+        found = survey_runs(store, states=_OPEN)
+        return [each.id for each in found if each.order and each.id not in self._tasks]
+
+    async def _tend(self, run_id: str) -> None:
+        """Performs a run until it has come to rest, and nothing was said since."""
+        while True:
+            async with self._room:
+                log = await asyncio.to_thread(self._take_up, run_id)
+                if log is None:
+                    return
+                pause = await self._perform(run_id, log)
+            await asyncio.sleep(pause)
+
+    def _take_up(self, run_id: str) -> list[LoggedEvent] | None:
+        """Returns what has happened in a run that has to go on; else ``None``."""
+        deliver(self.store, run_id, wait_seconds=0)
+        summary = read_summary(self.store, run_id)
+        if summary.state not in _OPEN or not summary.order or not self._is_free(run_id):
+            return None
+        return [*produce_log(self.store, run_id).read()]
+
+    def _is_free(self, run_id: str) -> bool:
+        log = produce_log(self.store, run_id)
+        try:
+            log.claim()
+        except CorruptionError:
+            raise
+        except StoreError:
+            return False
+        log.close()
+        return True
+
+    async def _perform(self, run_id: str, log: list[LoggedEvent]) -> float:
+        """Performs a run once; returns how long to wait before it is looked at again."""
+        begun = count_begun(log)
+        if begun >= self.settings.begun:
+            detail = f"It was begun {begun} times, and never came to rest."
+            await self._end(run_id, ConverseError(detail=detail, stage=Stage.EXECUTE))
+            return 0
+        work = asyncio.create_task(self.performer.perform(run_id, log))
+        self._works[run_id] = work
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            work.cancel()
+            await finish(asyncio.wait([work]))
+            raise
+        finally:
+            del self._works[run_id]
+        return 0.0 if work.cancelled() else await self._settle(run_id, log, work.exception())
+
+    async def _settle(
+        self, run_id: str, log: list[LoggedEvent], error: BaseException | None
+    ) -> float:
+        """Sees to it that the log says what became of a run that raised."""
+        if error is None:
+            return 0.0
+        if isinstance(error, PASSING):
+            return await self._retry(run_id, log, error)
+        if isinstance(error, StoreError):  # another has it, or the disk is full
+            _LOGGER.warning("run %s waits: %s", run_id, error)
+            return _PAUSE_SECONDS
+        if not isinstance(error, ConverseError):
+            _LOGGER.error("run %s failed", run_id, exc_info=error)
+            error = ConverseError(detail=repr(error), stage=Stage.EXECUTE)
+        await self._end(run_id, error)
+        return 0.0
+
+    async def _retry(self, run_id: str, log: list[LoggedEvent], error: ConverseError) -> float:
+        settings = self.settings
+        log = [*log, *await asyncio.to_thread(self._read_on, run_id, log)]
+        attempt = count_retried(log) + 1
+        if attempt > settings.attempts:
+            await self._end(run_id, error)
+            return 0.0
+        seconds = min(settings.longest_retry_seconds, settings.retry_seconds * 2.0 ** (attempt - 1))
+        await self._write(
+            run_id, RunRetriedEvent(detail=str(error), attempt=attempt, seconds=seconds)
+        )
+        return seconds
+
+    def _read_on(self, run_id: str, log: list[LoggedEvent]) -> list[LoggedEvent]:
+        after = log[-1].sequence if log else 0
+        return [*produce_log(self.store, run_id).read(after=after)]
+
+    async def _end(self, run_id: str, error: ConverseError) -> None:
+        """Ends a run that cannot be performed."""
+        last = await asyncio.to_thread(produce_log(self.store, run_id).read_last)
+        if last is not None and isinstance(last.event, RunEndedEvent):  # it has said so itself
+            return
+        event = RunEndedEvent(run_id=run_id, reason="failed", detail=str(error), error=error)
+        await self._write(run_id, event)
+
+    async def _write(self, run_id: str, event: LogEvent) -> None:
+        await asyncio.to_thread(write_event, self.store, run_id, event)
+
+
+def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
+    """Adds an event to a log that nobody writes to, and waits for the disk.
+
+    Raises:
+        StoreError: Somebody has it, or it cannot be written.
+    """
+    log = produce_log(store, run_id)
+    log.claim()
+    try:
+        log.append(run_id, event)
+        log.synchronize()
+    finally:
+        log.close()

@@ -1,0 +1,89 @@
+"""What can be done with runs, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from vibe_llms.agents.orders import Order
+from vibe_llms.invocables.approvals import Approval
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.runs.summaries import RunState, RunSummary
+from vibe_llms.runs.surveying import STATES
+from vibe_llms.runs.waiting import Waiting
+
+
+class Runs(Protocol):
+    """Runs, and what is said to them.
+
+    Whoever asks is named by ``subject``, empty for nobody in particular; of runs that others have
+    asked for they are told that there are none. All that takes a run's id raises
+    UnknownConversationError where there is no such run.
+    """
+
+    async def start(
+        self,
+        order: Order,
+        canisters: Sequence[AnyCanister] = (),
+        *,
+        subject: str = "",
+        key: str = "",
+    ) -> RunSummary:
+        """Asks for a run. When this returns, it survives whatever happens.
+
+        Args:
+            order: What is to be run.
+            canisters: What is said first; none for a flow.
+            key: A run is asked for once under a key: who asks again is told of the same.
+
+        Raises:
+            ConfigurationError: The order asks for what it may not.
+            RequestError: Something else was asked for under the key, or nothing was said.
+        """
+
+    async def survey(
+        self, *, states: Sequence[RunState] = STATES, subject: str = ""
+    ) -> Sequence[RunSummary]:
+        """Returns the runs in some states, the one in which something happened last first."""
+
+    async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
+        """Returns where a run stands."""
+
+    async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
+        """Returns what of a run waits for an approval, its visits included."""
+
+    async def approve(
+        self, run_id: str, approval: Approval, *, key: str | None = None, subject: str = ""
+    ) -> Waiting:
+        """Answers what waits; of several answers the first counts.
+
+        Raises:
+            UnknownNameError: No such call waits (any longer).
+        """
+
+    async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
+        """Says something to a run; the model hears it when its turn has come.
+
+        Raises:
+            RequestError: It is a flow, which hears nothing.
+        """
+
+    async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
+        """Ends a run where it is."""
+
+    async def resume(self, run_id: str, *, subject: str = "") -> None:
+        """Lets a run go on that was stopped or has ended; its limits begin anew."""
+
+    async def fork(self, run_id: str, *, subject: str = "") -> RunSummary:
+        """Begins a run with what was said in another, and the same order; its owner is who forks.
+
+        Raises:
+            RequestError: It is a flow.
+        """
+
+    async def delete(self, run_id: str, *, subject: str = "") -> None:
+        """Removes a run with its visits.
+
+        Raises:
+            RequestError: It works: it has to be stopped first.
+        """

@@ -1,0 +1,273 @@
+"""The runs of a store on this machine; see :class:`.interfaces.Runs`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from vibe_llms.agents.hosting import RunHost
+from vibe_llms.agents.orders import Order, OrderRules, derive_identity
+from vibe_llms.application import Application
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.events.flow import NodeStartedEvent
+from vibe_llms.events.runs import (
+    MessageReceivedEvent,
+    RunRequestedEvent,
+    RunResumedEvent,
+    StopRequestedEvent,
+)
+from vibe_llms.exceptions import (
+    RequestError,
+    Stage,
+    StoreError,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.flows.reading import examine_task
+from vibe_llms.flows.visiting import begin_conversation
+from vibe_llms.invocables.approvals import Approval
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.inbox import Letter
+from vibe_llms.runs.places import produce_inbox, produce_log
+from vibe_llms.runs.summaries import RunState, RunSummary
+from vibe_llms.runs.surveying import STATES, read_summary, survey_runs
+from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
+
+_PATIENCE_SECONDS = 2.0
+_PAUSE_SECONDS = 0.02
+
+
+class LocalRuns:
+    """Keeps :class:`.interfaces.Runs` over a store.
+
+    Args:
+        store: Where the runs are.
+        application: Whose models and tools orders name.
+        rules: What orders may ask for.
+        host: Performs them; without one, another process has to.
+    """
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        application: Application,
+        *,
+        rules: OrderRules | None = None,
+        host: RunHost | None = None,
+    ) -> None:
+        self.store = store
+        self.application = application
+        self.rules = rules or OrderRules(limits=application.configuration.limits)
+        self.host = host
+
+    async def start(
+        self,
+        order: Order,
+        canisters: Sequence[AnyCanister] = (),
+        *,
+        subject: str = "",
+        key: str = "",
+    ) -> RunSummary:
+        """Asks for a run; once under a key."""
+        await asyncio.to_thread(self.rules.check, order, self.application)
+        if bool(canisters) == (order.task is not None):
+            raise _refuse("canisters", "A task says itself what it begins with; all else is told.")
+        identity = derive_identity(subject, key) if key else produce_identity()
+        metadata = ConversationMetadata(model=order.model or None)
+        if order.task is not None:
+            begun = begin_conversation(examine_task(order.task, strict=False).task, identity)
+            canisters, metadata = begun.canisters, begun.metadata
+        wanted = RunRequestedEvent(
+            order=order.export(), canisters=tuple(canisters), subject=subject
+        )
+        await asyncio.to_thread(self._request, identity, metadata, wanted)
+        return await self._tell(identity)
+
+    async def survey(
+        self, *, states: Sequence[RunState] = STATES, subject: str = ""
+    ) -> Sequence[RunSummary]:
+        """Returns the runs in some states."""
+
+        def read() -> list[RunSummary]:
+            found = survey_runs(self.store, states=states)
+            return [each for each in found if each.subject == subject]
+
+        return await asyncio.to_thread(read)
+
+    async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
+        """Returns where a run stands."""
+        return await asyncio.to_thread(self._find, run_id, subject)
+
+    async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
+        """Returns what waits for an approval."""
+        return await asyncio.to_thread(self._survey_approvals, run_id, subject)
+
+    async def approve(
+        self, run_id: str, approval: Approval, *, key: str | None = None, subject: str = ""
+    ) -> Waiting:
+        """Answers what waits."""
+
+        def write() -> Waiting:
+            waiting = self._survey_approvals(run_id, subject)
+            for each in waiting:
+                if each.request.digest == approval.digest and key in (None, each.key):
+                    where = each.conversation_id
+                    return answer(self.store, where, approval, key=each.key, subject=subject)
+            raise UnknownNameError(
+                kind="waiting call",
+                name=approval.digest,
+                known=tuple(each.request.digest for each in waiting),
+                stage=Stage.EXECUTE,
+            )
+
+        answered = await asyncio.to_thread(write)
+        self._wake(run_id)
+        return answered
+
+    async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
+        """Says something to a run."""
+        summary = await self.find(run_id, subject=subject)
+        if summary.kind == "flow":
+            raise _refuse("run", "A flow hears nothing; its diagram says what is asked.")
+        letter = MessageReceivedEvent(canister=canister, letter=produce_identity(), subject=subject)
+        await self._put(run_id, letter)
+
+    async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
+        """Ends a run where it is."""
+        await self.find(run_id, subject=subject)
+        letter = StopRequestedEvent(letter=produce_identity(), subject=subject, reason=reason)
+        await asyncio.to_thread(produce_inbox(self.store, run_id).put, letter)
+        if self.host is not None:
+            await self.host.interrupt(run_id)
+        await asyncio.to_thread(deliver, self.store, run_id)
+
+    async def resume(self, run_id: str, *, subject: str = "") -> None:
+        """Lets a run go on."""
+        await self.find(run_id, subject=subject)
+        await self._put(run_id, RunResumedEvent(letter=produce_identity(), subject=subject))
+
+    async def fork(self, run_id: str, *, subject: str = "") -> RunSummary:
+        """Begins a run with what was said in another."""
+        summary = await self.find(run_id, subject=subject)
+        if summary.kind == "flow":
+            raise _refuse("run", "A flow is forked at a node: `vibe flow fork` does that.")
+        wanted = RunRequestedEvent(order=summary.order, subject=subject)
+
+        def write() -> str:
+            identity = self.store.fork(run_id)
+            self._request(identity, None, wanted)
+            return identity
+
+        return await self._tell(await asyncio.to_thread(write))
+
+    async def delete(self, run_id: str, *, subject: str = "") -> None:
+        """Removes a run with its visits."""
+        await asyncio.to_thread(self._delete, run_id, subject)
+
+    # --- in a thread -----------------------------------------------------------------------------
+
+    def _find(self, run_id: str, subject: str) -> RunSummary:
+        summary = read_summary(self.store, run_id)
+        if summary.subject != subject:  # the same as for what is not there
+            raise UnknownConversationError(identity=run_id)
+        return summary
+
+    def _request(
+        self, identity: str, metadata: ConversationMetadata | None, wanted: RunRequestedEvent
+    ) -> None:
+        """Writes an order into its log, unless it is there: whoever was killed asks again."""
+        if metadata is not None:
+            try:
+                self.store.create(identity, metadata)
+            except StoreError:
+                self.store.read_metadata(identity)  # else it was something else
+        log, deadline = produce_log(self.store, identity), time.monotonic() + _PATIENCE_SECONDS
+        while not self._is_requested(identity, wanted):
+            try:
+                log.claim()
+            except StoreError:  # another asks for the same just now
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            try:
+                if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
+                    log.append(identity, wanted)
+                    log.synchronize()
+            finally:
+                log.close()
+
+    def _is_requested(self, identity: str, wanted: RunRequestedEvent) -> bool:
+        for logged in produce_log(self.store, identity).read():
+            event = logged.event
+            if isinstance(event, RunRequestedEvent):
+                if _describe_wanted(event) != _describe_wanted(wanted):
+                    raise _refuse("key", "Something else was asked for under this key before.")
+                return True
+        return False
+
+    def _survey_approvals(self, run_id: str, subject: str) -> list[Waiting]:
+        self._find(run_id, subject)
+        return [
+            each
+            for identity in (run_id, *survey_parts(self.store, run_id))
+            for each in survey_waiting(self.store, identity)
+        ]
+
+    def _delete(self, run_id: str, subject: str) -> None:
+        self._find(run_id, subject)
+        parts = [*survey_parts(self.store, run_id)]
+        log = produce_log(self.store, run_id)
+        try:
+            log.claim()
+        except StoreError as error:
+            raise _refuse("run", "It works; stop it first.") from error
+        try:
+            self.store.delete(run_id)
+        finally:
+            log.close()
+        for identity in parts:
+            with suppress(UnknownConversationError):
+                self.store.delete(identity)
+
+    async def _put(self, run_id: str, letter: Letter) -> None:
+        def write() -> None:
+            produce_inbox(self.store, run_id).put(letter)
+            deliver(self.store, run_id)
+
+        await asyncio.to_thread(write)
+        self._wake(run_id)
+
+    async def _tell(self, identity: str) -> RunSummary:
+        self._wake(identity)
+        return await asyncio.to_thread(read_summary, self.store, identity)
+
+    def _wake(self, run_id: str) -> None:
+        if self.host is not None:
+            self.host.wake(run_id)
+
+
+def survey_parts(store: ConversationStore, run_id: str) -> Iterator[str]:
+    """Yields the conversations of a flow's visits, and of their visits. Does file work."""
+    for logged in produce_log(store, run_id).read():
+        if isinstance(logged.event, NodeStartedEvent) and logged.event.conversation_id:
+            identity = logged.event.conversation_id
+            with suppress(UnknownConversationError):
+                store.read_metadata(identity)
+                yield identity
+                yield from survey_parts(store, identity)
+
+
+def _describe_wanted(event: RunRequestedEvent) -> tuple[object, ...]:
+    """Returns what makes two orders the same; ids and moments are new each time."""
+    said = [(type(each), getattr(each, "content", None)) for each in event.canisters]
+    return dict(event.order), said
+
+
+def _refuse(path: str, detail: str) -> RequestError:
+    return RequestError(path=path, detail=detail, stage=Stage.EXECUTE)

@@ -1,0 +1,161 @@
+"""What is asked for when a run is: an order, and what an order may ask for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import attrs
+
+from vibe_llms.application import Application
+from vibe_llms.engine.limits import export_limits
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.flows.reading import examine_task
+from vibe_llms.flows.tasks import Task
+from vibe_llms.limits import Limits
+from vibe_llms.plain import JsonValue
+from vibe_llms.suggestions import end_among
+from vibe_llms.tables.kinds import is_whole
+from vibe_llms.tables.reading import read_table, require
+from vibe_llms.values import frozen
+
+_IDENTITY_DIGITS = 32
+
+
+@frozen(kw_only=True)
+class Order:
+    """What is to be run, and how.
+
+    Attributes:
+        model: The address of the model; empty for the configured one. For a flow, instead of the
+            one that its task names.
+        ensembles: The names of what it may invoke.
+        task: A task as plain data: then it is a flow that runs.
+        variables: For the task.
+        limits: What bounds the run, by the names ``run_…``; others are as configured.
+    """
+
+    model: str = ""
+    ensembles: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    task: Mapping[str, JsonValue] | None = None
+    variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    limits: Mapping[str, JsonValue] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        require(self, "order")
+
+    def export(self) -> dict[str, JsonValue]:
+        """Returns what was chosen, as plain data."""
+        plain: dict[str, JsonValue] = {
+            "model": self.model,
+            "ensembles": list(self.ensembles),
+            "task": None if self.task is None else dict(self.task),
+            "variables": dict(self.variables),
+            "limits": dict(self.limits),
+        }
+        return {name: value for name, value in plain.items() if value}
+
+    def bound(self, limits: Limits) -> Limits:
+        """Returns the limits of the run, where these hold for all."""
+        return attrs.evolve(limits, **cast("Any", dict(self.limits)))
+
+
+def read_order(plain: object) -> Order:
+    """Reads an order from plain data.
+
+    Raises:
+        ConfigurationError: With all that is wrong with it.
+    """
+    return read_table(Order, plain, "order")
+
+
+@frozen(kw_only=True)
+class OrderRules:
+    """What orders may ask for.
+
+    Attributes:
+        providers: The only ones whose models may be asked; ``None`` for all.
+        ensembles: The only ones that may be named; ``None`` for all.
+        limits: Which nobody may exceed.
+    """
+
+    providers: frozenset[str] | None = None
+    ensembles: frozenset[str] | None = None
+    limits: Limits = attrs.field(factory=Limits)
+
+    def check(self, order: Order, application: Application) -> None:
+        """Looks at an order; a task is read whole, and no file is opened for it.
+
+        Raises:
+            ConfigurationError: With all that it asks for and may not, or what is wrong with its
+                task.
+            UnknownNameError: There is no such model or provider.
+        """
+        findings = [*self._check_names(order.ensembles, "order.ensembles")]
+        findings += self._check_limits(order.limits)
+        if order.task is None:
+            findings += self._check_model(order.model, application, "order.model")
+        else:
+            findings += self._check_task(order, application)
+        if findings:
+            raise ConfigurationError(findings=tuple(findings))
+
+    def _check_task(self, order: Order, application: Application) -> Iterable[Finding]:
+        reading = examine_task(order.task or {}, strict=False)
+        if reading.errors:
+            return reading.errors
+        task = reading.task
+        asked = order.model or task.resource_llm.address
+        place = "order.model" if order.model else "order.task.resource_llm"
+        return [
+            *self._check_model(asked, application, place),
+            *self._check_names(task.ensembles, "order.task.ensembles"),
+            *self._check_names(task.mcp, "order.task.mcp"),
+            *_check_reach(task),
+        ]
+
+    def _check_model(self, address: str, application: Application, place: str) -> Iterable[Finding]:
+        resolved = application.resolve_address(address)
+        if self.providers is not None and resolved.provider not in self.providers:
+            known = end_among(resolved.provider, sorted(self.providers))
+            yield Finding(
+                place=place, message=f"{resolved.provider} is no provider that runs may use{known}"
+            )
+
+    def _check_names(self, names: Iterable[str], place: str) -> Iterable[Finding]:
+        for name in names:
+            if self.ensembles is not None and name not in self.ensembles:
+                known = end_among(name, sorted(self.ensembles))
+                yield Finding(
+                    place=place, message=f"{name!r} is no ensemble that runs may use{known}"
+                )
+
+    def _check_limits(self, given: Mapping[str, JsonValue]) -> Iterable[Finding]:
+        most = export_limits(self.limits)
+        for name, value in given.items():
+            place = f"order.limits.{name}"
+            if name not in most:
+                yield Finding(place=place, message=f"There is no such limit{end_among(name, most)}")
+            elif not is_whole(value) or not 0 < cast(int, value) <= most[name]:
+                yield Finding(place=place, message=f"It has to be from 1 to {most[name]}.")
+
+
+def _check_reach(task: Task) -> Iterable[Finding]:
+    """Finds what of a task would read this machine's files, pages or environment."""
+    if task.resource_llm.api_key_env is not None:
+        yield Finding(
+            place="order.task.resource_llm.api_key_env", message="A key is not for an order to say."
+        )
+    for index, entry in enumerate(task.resource_registry.entries):
+        if entry.source_url:
+            yield Finding(
+                place=f"order.task.resource_registry.entries[{index}].source_url",
+                message="Files and pages are not read for an order; give the content itself.",
+            )
+
+
+def derive_identity(subject: str, key: str) -> str:
+    """Returns the id of the run that somebody asks for under a key: the same each time."""
+    said = f"{len(subject)}:{subject}{key}".encode()
+    return hashlib.sha256(said).hexdigest()[:_IDENTITY_DIGITS]

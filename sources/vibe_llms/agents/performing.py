@@ -1,0 +1,131 @@
+"""Performing what an order asks for, by an engine or as a flow: once, until it comes to rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import attrs
+
+from vibe_llms.agents.orders import Order, read_order
+from vibe_llms.agents.spending import measure_spent
+from vibe_llms.application import Application
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.contexts import RunEvent
+from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
+from vibe_llms.events.runs import RunRequestedEvent
+from vibe_llms.exceptions import (
+    ConverseError,
+    EnsembleError,
+    StreamTruncatedError,
+    TransportError,
+)
+from vibe_llms.flows.adapter import UniversalAdapter
+from vibe_llms.flows.results import AdapterResult
+from vibe_llms.flows.settings import AdapterConfig
+from vibe_llms.instruments.engines import Engine, Tool
+from vibe_llms.limits import Limits
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.values import frozen
+
+PASSING: Final[tuple[type[ConverseError], ...]] = (
+    EnsembleError,
+    StreamTruncatedError,
+    TransportError,
+)
+"""Faults of the surroundings: a gateway or a server of tools that is not there now."""
+
+HostedEvent = RunEvent | FlowEvent | VisitEvent
+
+
+@frozen(kw_only=True, eq=False)
+class Performer:
+    """Performs orders.
+
+    Attributes:
+        store: Where their conversations and logs are.
+        application: Where models are found.
+        limits: Of each run, but for those that its order says.
+        produce_tools: Makes ensembles of their names; by default those that are configured.
+        listener: Hears of everything, with the id of its run.
+    """
+
+    store: ConversationStore
+    application: Application
+    limits: Limits = attrs.field(factory=Limits)
+    produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None
+    listener: Callable[[str, HostedEvent], object] | None = None
+
+    async def perform(self, run_id: str, log: Sequence[LoggedEvent]) -> None:
+        """Goes on with a run until it comes to rest.
+
+        Args:
+            log: What has happened in it; somebody has asked for it.
+
+        Raises:
+            TransportError, StreamTruncatedError, EnsembleError: What it needs cannot be reached;
+                it can be tried again.
+            ConverseError: It cannot be begun; its log does not say so yet.
+            StoreError: Another one performs it, or something cannot be written.
+            CancelledError: It was cancelled; the log says how far it was.
+        """
+        requests = [each.event for each in log if isinstance(each.event, RunRequestedEvent)]
+        order = read_order(requests[-1].order)
+        conversation = await asyncio.to_thread(Conversation.restore, self.store, run_id)
+        said = {canister.id for canister in conversation.canisters}
+        lacking = [each for each in requests[-1].canisters if each.id not in said]
+        conversation.add_canisters(lacking)
+        tools = await self._access_tools(order.ensembles)
+        if order.task is not None:
+            await self._perform_flow(order, conversation, tools, log)
+            return
+        engine = Engine(
+            order.model,
+            tools,
+            limits=order.bound(self.limits),
+            store=self.store,
+            listener=self._listen(run_id),
+            application=self.application,
+        )
+        async with engine:
+            run = engine.prepare(conversation, spent=measure_spent(log), passing=PASSING)
+            await run.perform()
+
+    async def _perform_flow(
+        self,
+        order: Order,
+        conversation: Conversation,
+        tools: Sequence[Tool],
+        log: Sequence[LoggedEvent],
+    ) -> None:
+        adapter = UniversalAdapter(
+            AdapterConfig(strict_validation=False, model=order.model or None),
+            tools=tools,
+            application=self.application,
+            store=self.store,
+            listener=self._listen(conversation.id),
+        )
+        if any(isinstance(each.event, FlowStartedEvent) for each in log):
+            result = await adapter.resume(conversation.id)
+        else:
+            result = await adapter.execute(
+                order.task or {}, order.variables, conversation=conversation
+            )
+        _raise_refusal(result)
+
+    async def _access_tools(self, names: Sequence[str]) -> Sequence[Tool]:
+        produce = self.produce_tools or self.application.produce_ensembles
+        return await produce(names) if names else ()
+
+    def _listen(self, run_id: str) -> Callable[[HostedEvent], object] | None:
+        listener = self.listener
+        return None if listener is None else lambda event: listener(run_id, event)
+
+
+def _raise_refusal(result: AdapterResult) -> None:
+    """Raises what a flow was not begun for, or failed of and can be tried again."""
+    error = result.error
+    if error is not None and (result.reason == "refused" or isinstance(error, PASSING)):
+        raise error

@@ -1,0 +1,97 @@
+"""Hosts of runs with models that play a script, in one process or in another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from scripting import write_script
+from vibe_llms.agents.hosting import HostSettings, RunHost
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.agents.orders import Order
+from vibe_llms.agents.performing import Performer
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs.summaries import RunSummary
+
+FAST = HostSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds=0.02, attempts=3)
+
+
+def produce_application(folder: Path) -> Application:
+    """Makes an application that nobody has configured."""
+    environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "none.toml")}
+    (folder / "none.toml").touch()
+    return Application(load_configuration(environment=environment, working_directory=folder))
+
+
+@attrs.define
+class Premises:
+    """A store, its runs, and a host for them.
+
+    Attributes:
+        folder: Of all files.
+        tools: What orders name, by whatever name.
+        settings: Of the host.
+    """
+
+    folder: Path
+    tools: Sequence[Any] = ()
+    settings: HostSettings = FAST
+    runs: LocalRuns = attrs.field(init=False)
+    host: RunHost = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        store = DirectoryStore(self.folder / "store")
+        application = produce_application(self.folder)
+        limits = application.configuration.limits
+
+        async def produce_tools(_: Sequence[str]) -> Sequence[Any]:
+            return self.tools
+
+        performer = Performer(
+            store=store, application=application, limits=limits, produce_tools=produce_tools
+        )
+        self.host = RunHost(performer, self.settings)
+        self.runs = LocalRuns(store, application, host=self.host)
+
+    @property
+    def store(self) -> DirectoryStore:
+        """Where all is kept."""
+        return self.runs.store  # type: ignore[return-value]
+
+    def order(self, *turns: Iterable[dict[str, Any]], **more: Any) -> Order:
+        """Asks for a model that says this turn by turn."""
+        path = write_script(self.folder, *({"contents": list(turn)} for turn in turns))
+        return Order(model=f"scripted:{path}", ensembles=("any",), **more)
+
+    async def start(self, order: Order, **more: Any) -> str:
+        """Asks for a run; returns its id."""
+        return (await self.runs.start(order, [UserCanister("Do it.")], **more)).id
+
+    async def wait(self, run_id: str, *states: str, subject: str = "") -> RunSummary:
+        """Waits until a run is in one of these states."""
+        async with asyncio.timeout(20):
+            while True:
+                summary = await self.runs.find(run_id, subject=subject)
+                if summary.state in states:
+                    return summary
+                await asyncio.sleep(0.01)
+
+    def read_kinds(self, run_id: str) -> list[str]:
+        """Returns the kinds of all events."""
+        from vibe_llms.runs import produce_log
+
+        return [each.event.type for each in produce_log(self.store, run_id).read()]
+
+    async def __aenter__(self) -> Premises:
+        await self.host.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.host.close()

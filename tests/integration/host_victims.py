@@ -1,0 +1,30 @@
+"""Hosts the runs of a store until it is killed: started by the test beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
+
+from hosted import Premises
+from vibe_llms.invocables import produce_invoker
+
+
+async def main(folder: Path) -> None:
+    """Performs what is asked for."""
+
+    async def note(number: int) -> str:
+        """Notes."""
+        with (folder / "noted").open("a") as file:
+            file.write(f"{number}\n")
+        await asyncio.sleep(0.02)
+        return f"noted {number}"
+
+    async with Premises(folder, [produce_invoker(note, effect="pure")]):
+        await asyncio.sleep(3600)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

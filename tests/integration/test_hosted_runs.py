@@ -1,0 +1,269 @@
+"""Runs that somebody asks for are performed by a host, whatever becomes of those who asked."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acting import invoke, say
+from flow_tasks import compose_task
+from hosted import Premises
+from vibe_llms.agents.orders import Order, OrderRules
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    EnsembleError,
+    RequestError,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.invocables import produce_invoker
+from vibe_llms.invocables.approvals import allow
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.views import text_of
+
+DONE = [say("Done.")]
+
+
+def look() -> str:
+    """Looks."""
+    return "nothing"
+
+
+def pay() -> str:
+    """Pays."""
+    return "paid"
+
+
+PAY = produce_invoker(pay, effect="once", needs_approval=True)
+
+
+async def test_a_run_is_performed(tmp_path: Path) -> None:
+    async with Premises(tmp_path, [look]) as premises:
+        run_id = await premises.start(premises.order([invoke("look")], DONE))
+        summary = await premises.wait(run_id, "ended")
+    assert summary.reason == "answered"
+    assert premises.read_kinds(run_id)[0] == "run.requested"
+    assert text_of(premises.store.read(run_id).canisters[-1]) == "Done."
+
+
+async def test_a_key_asks_for_one_run(tmp_path: Path) -> None:
+    premises, other = Premises(tmp_path), Premises(tmp_path)
+    order = premises.order(DONE)
+    found = await asyncio.gather(
+        *(each.start(order, key="k") for each in (premises, other) for _ in range(8))
+    )
+    assert len(set(found)) == 1
+    assert premises.read_kinds(found[0]) == ["run.requested"]
+    assert await premises.start(order, key="k", subject="ann") != found[0]
+    with pytest.raises(RequestError, match="Something else"):
+        await premises.start(premises.order([say("Other.")], limits={"run_steps": 3}), key="k")
+
+
+async def test_who_was_killed_before_the_order_asks_again(tmp_path: Path) -> None:
+    premises = Premises(tmp_path)
+    order = premises.order(DONE)
+    from vibe_llms.agents.orders import derive_identity
+    from vibe_llms.conversations.metadata import ConversationMetadata
+
+    premises.store.create(derive_identity("", "k"), ConversationMetadata())
+    assert premises.read_kinds(await premises.start(order, key="k")) == ["run.requested"]
+
+
+async def test_an_approval_lets_it_go_on(tmp_path: Path) -> None:
+    async with Premises(tmp_path, [PAY]) as premises:
+        run_id = await premises.start(premises.order([invoke("pay")], DONE))
+        assert (await premises.wait(run_id, "waiting")).waiting == 1
+        (waiting,) = await premises.runs.survey_approvals(run_id)
+        answers = await asyncio.gather(
+            *(premises.runs.approve(run_id, allow(waiting.request)) for _ in range(3)),
+            return_exceptions=True,
+        )
+        assert sum(isinstance(each, UnknownNameError) for each in answers) == 2, answers
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+
+
+async def test_a_stop_is_heard_in_the_middle_and_taken_back(tmp_path: Path) -> None:
+    begun, is_held = asyncio.Event(), True
+
+    async def work() -> str:
+        """Works."""
+        begun.set()
+        if is_held:
+            await asyncio.sleep(3600)
+        return "worked"
+
+    tool = produce_invoker(work, effect="pure")
+    async with Premises(tmp_path, [tool]) as premises:
+        run_id = await premises.start(premises.order([invoke("work")], DONE))
+        await begun.wait()
+        with pytest.raises(RequestError, match="stop it first"):
+            await premises.runs.delete(run_id)
+        await premises.runs.stop(run_id, reason="enough")
+        assert (await premises.runs.find(run_id)).state == "stopped"
+        is_held = False
+        await premises.runs.resume(run_id)
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+        await premises.runs.delete(run_id)
+        with pytest.raises(UnknownConversationError):
+            await premises.runs.find(run_id)
+
+
+async def test_a_message_lets_it_go_on(tmp_path: Path) -> None:
+    async with Premises(tmp_path) as premises:
+        run_id = await premises.start(premises.order([say("One.")], [say("Two.")]))
+        await premises.wait(run_id, "ended")
+        await premises.runs.send(run_id, UserCanister("And now?"))
+        await premises.wait(run_id, "ended")
+    said = [text_of(each) for each in premises.store.read(run_id).canisters]
+    assert said == ["Do it.", "One.", "And now?", "Two."]
+
+
+async def test_another_host_goes_on_where_one_has_left(tmp_path: Path) -> None:
+    begun, is_held = asyncio.Event(), True
+
+    async def work() -> str:
+        """Works."""
+        begun.set()
+        if is_held:
+            await asyncio.sleep(3600)
+        return "worked"
+
+    tool = produce_invoker(work, effect="pure")
+    async with Premises(tmp_path, [tool]) as premises:
+        run_id = await premises.start(premises.order([invoke("work")], DONE))
+        await begun.wait()
+    assert (await premises.runs.find(run_id)).state == "due"
+    is_held = False
+    async with Premises(tmp_path, [tool]) as premises:
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+
+
+async def test_limits_hold_over_all_times_that_it_is_taken_up(tmp_path: Path) -> None:
+    turns: list[Any] = [[invoke("pay", f"p{number}")] for number in range(4)]
+    async with Premises(tmp_path, [PAY]) as premises:
+        order = premises.order(*turns, limits={"run_steps": 2})
+        run_id = await premises.start(order)
+        for _ in range(2):
+            await premises.wait(run_id, "waiting")
+            (waiting,) = await premises.runs.survey_approvals(run_id)
+            await premises.runs.approve(run_id, allow(waiting.request))
+            await premises.wait(run_id, "waiting", "ended")
+        summary = await premises.wait(run_id, "ended")
+    assert (summary.reason, summary.limit) == ("limit", "run_steps")
+
+
+async def test_what_is_out_of_reach_is_tried_again(tmp_path: Path) -> None:
+    faults = [EnsembleError(detail="Nobody is there.") for _ in range(2)]
+    async with Premises(tmp_path) as premises:
+        produce = premises.host.performer.produce_tools
+        assert produce is not None
+
+        async def fail(names: Any) -> Any:
+            if faults:
+                raise faults.pop()
+            return await produce(names)
+
+        object.__setattr__(premises.host.performer, "produce_tools", fail)
+        run_id = await premises.start(premises.order(DONE))
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+        assert premises.read_kinds(run_id).count("run.retried") == 2
+        faults += [EnsembleError(detail="Nobody is there.") for _ in range(9)]
+        run_id = await premises.start(premises.order(DONE))
+        assert (await premises.wait(run_id, "ended")).reason == "failed"
+        assert premises.read_kinds(run_id).count("run.retried") == 3
+
+
+async def test_what_kills_its_host_is_given_up(tmp_path: Path) -> None:
+    from vibe_llms.agents.hosting import write_event
+    from vibe_llms.events.engine import RunStartedEvent
+
+    premises = Premises(tmp_path)
+    run_id = await premises.start(premises.order(DONE))
+    for task in [*premises.host._tasks.values()]:
+        task.cancel()
+    await asyncio.sleep(0)
+    begun = RunStartedEvent(run_id="r", conversation_id=run_id, length=1)
+    for _ in range(5):
+        write_event(premises.store, run_id, begun)
+    async with premises:
+        summary = await premises.wait(run_id, "ended")
+    assert summary.reason == "failed"
+    assert "5 times" in summary.detail
+
+
+async def test_wrong_settings_end_it(tmp_path: Path) -> None:
+    async with Premises(tmp_path) as premises:
+        order = premises.order(DONE)
+        (tmp_path / "script.toml").unlink()
+        summary = await premises.wait(await premises.start(order), "ended")
+    assert summary.reason == "failed"
+
+
+async def test_nothing_of_others_is_told(tmp_path: Path) -> None:
+    async with Premises(tmp_path) as premises:
+        run_id = await premises.start(premises.order(DONE), subject="ann")
+        await premises.wait(run_id, "ended", subject="ann")
+        runs = premises.runs
+        assert await runs.survey(subject="bob") == []
+        for asked in (runs.find, runs.survey_approvals, runs.stop, runs.resume, runs.delete):
+            with pytest.raises(UnknownConversationError):
+                await asked(run_id, subject="bob")
+        forked = await runs.fork(run_id, subject="ann")
+        assert (forked.origin, forked.subject) == (run_id, "ann")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"limits": {"run_steps": 51}}, {"limits": {"attempts": 1}}, {"limits": {"run_cents": 0}}],
+)
+async def test_an_order_exceeds_nothing(tmp_path: Path, more: dict[str, Any]) -> None:
+    premises = Premises(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"order\.limits"):
+        await premises.start(premises.order(DONE, **more))
+    assert [*premises.store.survey()] == []
+
+
+async def test_a_flow_waits_in_its_visits_and_leaves_nothing(tmp_path: Path) -> None:
+    task = compose_task("START --> P0 --> T[/pay/] --> END", "yes")
+    order = Order(task=task, ensembles=("any",))
+    async with Premises(tmp_path, [PAY]) as premises:
+        run_id = (await premises.runs.start(order, subject="ann")).id
+        summary = await premises.wait(run_id, "waiting", subject="ann")
+        assert (summary.kind, summary.waiting) == ("flow", 1)
+        (waiting,) = await premises.runs.survey_approvals(run_id, subject="ann")
+        assert waiting.conversation_id != run_id
+        with pytest.raises(RequestError, match="hears nothing"):
+            await premises.runs.send(run_id, UserCanister("Hello?"), subject="ann")
+        await premises.runs.approve(run_id, allow(waiting.request), subject="ann")
+        assert (await premises.wait(run_id, "ended", subject="ann")).reason == "ended"
+        assert text_of(premises.store.read(run_id).canisters[-1]) == "paid"
+        await premises.runs.delete(run_id, subject="ann")
+    assert [*premises.store.survey()] == []
+
+
+async def test_a_task_that_cannot_run_is_refused_or_ends(tmp_path: Path) -> None:
+    async with Premises(tmp_path) as premises:
+        task = compose_task("START --> T[/pay/] --> END", "yes")
+        run_id = (await premises.runs.start(Order(task=task))).id
+        assert (await premises.wait(run_id, "ended")).reason == "failed"
+        entry = {"name": "secrets", "source_url": "file:///etc/passwd"}
+        task["resource_registry"] = {"entries": [entry]}
+        with pytest.raises(ConfigurationError, match="source_url"):
+            await premises.runs.start(Order(task=task))
+
+
+async def test_only_some_models_and_tools_may_be_named(tmp_path: Path) -> None:
+    premises = Premises(tmp_path)
+    premises.runs.rules = OrderRules(providers=frozenset({"remote"}), ensembles=frozenset({"web"}))
+    with pytest.raises(ConfigurationError) as caught:
+        await premises.start(premises.order(DONE))
+    places = [finding.place for finding in caught.value.findings]
+    assert places == ["order.ensembles", "order.model"]
+    task = compose_task("START --> P0 --> END", "yes", mcp=["files"])
+    with pytest.raises(ConfigurationError) as caught:
+        await premises.runs.start(Order(task=task))
+    places = [finding.place for finding in caught.value.findings]
+    assert places == ["order.task.resource_llm", "order.task.mcp"]

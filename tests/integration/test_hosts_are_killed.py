@@ -1,0 +1,58 @@
+"""kill -9 of a host in the middle of its runs: the next one goes on, and nothing is done anew."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+from acting import invoke, say
+from hosted import Premises
+from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
+
+VICTIM = Path(__file__).with_name("host_victims.py")
+NOTES, RUNS, DEATHS = 6, 3, 4
+
+
+async def test_every_run_goes_on_from_its_last_step(tmp_path: Path) -> None:
+    premises, dice = Premises(tmp_path), random.Random(1)
+    premises.runs.host = None  # only the other process performs
+    turns = [[invoke("note", f"n{number}", number=number)] for number in range(NOTES)]
+    order = premises.order(*turns, [say("Done.")])
+    found = [
+        await premises.runs.start(order, [UserCanister(f"Do {number}.")], key=f"{number}")
+        for number in range(RUNS)
+    ]
+    ids = [each.id for each in found]
+    for _ in range(DEATHS):
+        await _host_until(premises, ids, dice.randint(3, 12))
+    await _host_until(premises, ids, None)
+    for run_id in ids:
+        summary = await premises.runs.find(run_id)
+        assert (summary.state, summary.reason) == ("ended", "answered"), summary
+        canisters = premises.store.read(run_id).canisters
+        calls = [each for each in canisters if isinstance(each, InvocationCanister)]
+        results = [each for each in canisters if isinstance(each, ResultCanister)]
+        assert [each.invocation_id for each in calls] == [f"n{n}" for n in range(NOTES)]
+        assert [each.invocation_id for each in results] == [f"n{n}" for n in range(NOTES)]
+    noted = Counter((tmp_path / "noted").read_text().split())
+    assert set(noted.values()) <= set(range(RUNS, RUNS * (DEATHS + 1) + 1))
+
+
+async def _host_until(premises: Premises, ids: list[str], events: int | None) -> None:
+    """Lets another process host until so many more events are written, or all has ended."""
+    before = sum(len(premises.read_kinds(run_id)) for run_id in ids)
+    process = await asyncio.create_subprocess_exec(sys.executable, VICTIM, premises.folder)
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                states = {(await premises.runs.find(run_id)).state for run_id in ids}
+                now = sum(len(premises.read_kinds(run_id)) for run_id in ids)
+                if states == {"ended"} or (events is not None and now >= before + events):
+                    return
+                await asyncio.sleep(0.01)
+    finally:
+        process.kill()
+        await process.wait()
