@@ -168,7 +168,14 @@ def application(
     shutil.rmtree(tmp_path / ".local", ignore_errors=True)
 
 
-@EXAMPLES
+@pytest.mark.parametrize(
+    "name",
+    [
+        # The tools that the model is told of take it most of the time of all others together.
+        pytest.param(each.name, marks=[pytest.mark.slow] if each.name == "use_tool" else [])
+        for each in survey_examples()
+    ],
+)
 @pytest.mark.weights
 def test_each_example_runs_with_the_embedded_model(name: str, application: Application) -> None:
     """As it is written, but for the length of answers, and the model where that is a vendor's."""
