@@ -17,6 +17,7 @@ from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.places import produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
+from vibe_llms.runs.waiting import Waiting, survey_waiting
 
 STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 """All that a run may be in."""
@@ -47,6 +48,19 @@ def read_summary(store: ConversationStore, identity: str) -> RunSummary:
             remedy="`vibe runs list` shows those that have.",
         )
     return summary
+
+
+def find_waiting(store: ConversationStore, identity: str) -> tuple[Waiting, ...]:
+    """Returns what a run waits for, oldest first; of a flow, in the visits that are not over.
+
+    Raises:
+        CorruptionError: A log does not read.
+        StoreError: The store keeps no logs of runs.
+    """
+    found = list(survey_waiting(store, identity))
+    for visit in _fold(store, identity).visits:
+        found += find_waiting(store, visit)
+    return tuple(sorted(found, key=lambda each: each.timestamp))
 
 
 def survey_runs(
@@ -117,9 +131,7 @@ def _is_asked_again(log: RunLog) -> bool:
 
 def _summarize(store: ConversationStore, identity: str) -> RunSummary | None:
     """Returns where a run stands, a flow with its visits; ``None`` where nothing has happened."""
-    fold = RunFold(identity)
-    for each in produce_log(store, identity).read():
-        fold.feed(each)
+    fold = _fold(store, identity)
     if fold.is_empty:
         return None
     summary, metadata = fold.summarize(), store.read_metadata(identity)
@@ -130,6 +142,13 @@ def _summarize(store: ConversationStore, identity: str) -> RunSummary | None:
         origin=metadata.parent.identity if metadata.parent else "",
     )
     return _join_visits(store, summary, fold) if fold.visits else summary
+
+
+def _fold(store: ConversationStore, identity: str) -> RunFold:
+    fold = RunFold(identity)
+    for each in produce_log(store, identity).read():
+        fold.feed(each)
+    return fold
 
 
 def _join_visits(store: ConversationStore, summary: RunSummary, fold: RunFold) -> RunSummary:

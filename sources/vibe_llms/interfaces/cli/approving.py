@@ -62,7 +62,7 @@ class TerminalApprover:
                 self.tell(f"{request.name} was not executed. {advise_to_allow(request.name)}")
             return deny(request, "Nobody can be asked for an approval here.")
         async with take_turn(self.screen):
-            return await _ask(request)
+            return await ask(request, is_cut=_show(request))
 
     async def _consult(
         self, policy: DeferringApprover, request: ApprovalRequest
@@ -87,13 +87,17 @@ def advise_to_allow(name: str) -> str:
     return f"Nobody can be asked here; this allows it: {compose_again('--allow', name)}"
 
 
-async def _ask(request: ApprovalRequest) -> Approval:
-    is_cut = _show(request)
+async def ask(request: ApprovalRequest, *, is_cut: bool = False) -> Approval:
+    """Asks the person at the terminal, who has seen the request.
+
+    Args:
+        is_cut: Not all of the arguments were shown.
+    """
     while True:
         answer = await ask_line_aside(f"[s]how all, {_CHOICES}" if is_cut else _CHOICES)
         match answer.strip().lower():  # a whole word: other text was not meant as an answer
             case "s" | "show" | "show all" if is_cut:
-                sys.stderr.write(f"{_write_arguments(request)}\n")
+                sys.stderr.write(f"{write_arguments(request)}\n")
             case "o" | "once" | "y" | "yes":
                 return allow(request)
             case "a" | "always":
@@ -109,41 +113,51 @@ async def _ask(request: ApprovalRequest) -> Approval:
                 return deny(request, "The user does not want this now.")
 
 
-def _write_arguments(request: ApprovalRequest) -> str:
+def write_arguments(request: ApprovalRequest) -> str:
     """Writes the arguments as JSON, in which nothing is that cannot be seen."""
     return reveal_lines(json.dumps(json.loads(request.arguments), indent=2, ensure_ascii=False))
 
 
 def _show(request: ApprovalRequest) -> bool:
     """Shows what is asked about; returns whether the arguments are too long to be shown whole."""
-    arguments = _write_arguments(request)
+    arguments = write_arguments(request)
     is_cut = len(arguments) > _MOST_CHARACTERS
     if is_cut:
         left = len(arguments) - _MOST_CHARACTERS
         arguments = f"{arguments[:_MOST_CHARACTERS]} … and {left} characters more"
-    purpose = shorten(request.description, 100)
-    head = f"{request.name} wants to be executed: {purpose}"
+    sys.stderr.write(style(write_head(request), "yellow", "bold", stream=sys.stderr) + "\n")
+    sys.stderr.write(arguments + "\n")
+    return is_cut
+
+
+def write_head(request: ApprovalRequest) -> str:
+    """Writes what is asked, in which nothing is that cannot be seen."""
     if request.in_doubt:
-        head = (
+        return reveal(
             f"{request.name} was begun before, and it is not known whether it took effect."
             " Shall it be executed, perhaps for the second time?"
         )
-    sys.stderr.write(style(reveal(head), "yellow", "bold", stream=sys.stderr) + "\n")
-    sys.stderr.write(arguments + "\n")
-    return is_cut
+    return reveal(f"{request.name} wants to be executed: {shorten(request.description, 100)}")
 
 
 async def _read_arguments(request: ApprovalRequest) -> JsonObject | None:
     """Reads other arguments; ``None`` where there are none, or they make no sense."""
     text = await ask_line_aside(f"Arguments, as JSON, instead of {reveal(request.arguments)}: ")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        return parse_arguments(text)
     except ValueError as error:
-        sys.stderr.write(f"That is not JSON: {reveal(str(error))}.\n")
+        sys.stderr.write(f"{reveal(str(error))}\n")
         return None
+
+
+def parse_arguments(text: str) -> JsonObject:
+    """Reads arguments as they are typed. Raises ValueError, which says why not."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"That is not JSON: {error}.") from error
     if not isinstance(value, dict):
-        sys.stderr.write("That is no JSON object.\n")
-        return None
+        raise ValueError("That is no JSON object.")
     return value
 
 

@@ -99,6 +99,17 @@ def survey_flow_runs(incomplete: str) -> Candidates:
     ]
 
 
+def survey_runs(incomplete: str) -> Candidates:
+    """The latest runs by their ids, with where they stand and what they are called."""
+    from itertools import islice
+
+    from vibe_llms.interfaces.cli.access import open_store
+    from vibe_llms.runs.surveying import survey_runs as survey
+
+    found = (each for each in survey(open_store()) if each.id.startswith(incomplete))
+    return [(each.id, f"{each.state} {each.name}".strip()) for each in islice(found, 50)]
+
+
 def survey_examples(incomplete: str) -> Candidates:
     """The examples of tasks, with their goals."""
     from vibe_llms.flows.examples import survey_examples as survey

@@ -80,6 +80,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "verify": ("proving:verify", "Prove every line and every content hash."),
         "gc": ("proving:gc", "Remove content that no conversation needs."),
     },
+    "Runs": {
+        "runs": ("runs.group:runs", "Watch what runs, answer what waits, and stop it."),
+    },
     "Serve": {
         "serve": ("serve.group:serve", "Serve others over HTTP: models, to clients of any kind."),
     },

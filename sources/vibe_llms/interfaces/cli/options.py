@@ -56,6 +56,7 @@ SETTING = _Completed("setting", "settings")
 SKILL = _Completed("text", "skills", is_path=True)
 EXAMPLE = _Completed("text", "examples")
 FLOW_RUN = _Completed("id", "flow_runs")
+RUN = _Completed("id", "runs")
 
 
 class Command(click.Command):

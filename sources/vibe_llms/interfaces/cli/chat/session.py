@@ -218,6 +218,18 @@ class ChatSession:
         finally:
             output.finish()
 
+    async def go_on(self, output: ChatOutput) -> TurnResult:
+        """Lets an engine go on with whatever is open, and hear what others have said to the run.
+
+        Raises:
+            ConverseError: The run failed.
+        """
+        output.begin(self.model_name)
+        try:
+            return await self._act(output, self._registry)
+        finally:
+            output.finish()
+
     async def _answer(self, output: ChatOutput) -> TurnResult:
         """Answers without tools: there is nothing for an engine to do."""
         model = self._produce_model()

@@ -1,0 +1,1 @@
+"""``vibe runs``: what runs on this machine, seen and spoken to from any terminal."""

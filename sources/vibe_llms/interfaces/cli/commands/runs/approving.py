@@ -1,0 +1,164 @@
+"""``vibe runs approve``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.options import command
+from vibe_llms.interfaces.cli.output import note, repair, style, write
+from vibe_llms.interfaces.cli.runs.naming import advise_to_resume, open_run, run_argument
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.invocables.approvals import Approval, ApprovalRequest
+    from vibe_llms.runs.summaries import RunSummary
+    from vibe_llms.runs.waiting import Waiting
+
+_SAID = {"allow": "Allowed", "deny": "Denied", "edit": "Allowed with other arguments"}
+
+
+@command("approve")
+@run_argument
+@click.option("--digest", default="", help="Which call, by the beginning of its digest.")
+@click.option("--allow", "decision", flag_value="allow", help="Let it be executed as it is.")
+@click.option("--deny", "decision", flag_value="deny", help="Refuse it.")
+@click.option("--edit", metavar="JSON", help="Let it be executed with these arguments instead.")
+@click.option("--reason", default="", help="With --deny or --edit: what the model is told.")
+@click.option(
+    "--scope",
+    type=click.Choice(["once", "call", "always"]),
+    default="once",
+    show_default=True,
+    help="For this call, for each that is identical, or for all of this name in the run.",
+)
+def approve(word: str, **options: Any) -> int:
+    """Answer what waits for an approval in RUN, whoever runs it, and wherever it waits.
+
+    What is asked is shown whole. Without --allow, --deny or --edit you are asked, call by call. Of
+    several who answer the first counts; whoever was late is told so, and the exit code is 1.
+
+    \b
+        vibe runs approve abcd
+        vibe runs approve abcd --deny --reason "Ask me on Monday."
+    """
+    from vibe_llms.runs.surveying import find_waiting, read_summary
+
+    store, summary = open_run(word)
+    found = find_waiting(store, summary.id)
+    if not found:
+        return _tell_nothing_waits(store, summary)
+    waiting = _select(found, options["digest"])
+    code = _answer_each(store, waiting, options)
+    after = read_summary(store, summary.id)
+    if after.waiting:
+        note(f"Still waiting: {after.waiting}.")
+    else:
+        note(advise_to_resume(after))
+    return code
+
+
+def _select(found: Sequence[Waiting], digest: str) -> Sequence[Waiting]:
+    """Raises UnknownNameError where no call that waits has such a digest."""
+    waiting = [each for each in found if each.request.digest.startswith(digest.lower())]
+    if not waiting:
+        from vibe_llms.exceptions import UnknownNameError
+
+        known = tuple(each.request.digest for each in found)
+        raise UnknownNameError(
+            kind="waiting call", name=digest, known=known, remedy="It may have been answered."
+        )
+    return waiting
+
+
+def _answer_each(
+    store: ConversationStore, waiting: Sequence[Waiting], options: dict[str, Any]
+) -> int:
+    from vibe_llms.interfaces.cli.keyboard import can_ask
+
+    is_decided = options["decision"] is not None or options["edit"] is not None
+    for each in waiting if is_decided or not can_ask() else ():
+        _show(each.request)
+    if is_decided and len(waiting) > 1:
+        digests = ", ".join(each.request.digest[:12] for each in waiting)
+        raise click.UsageError(f"Several calls wait; say which with --digest: {digests}.")
+    if not is_decided and not can_ask():
+        raise click.UsageError("Nobody can be asked here: say --allow, --deny or --edit JSON.")
+    code = ExitCode.SUCCESS
+    for each in waiting:
+        approval = _decide(each.request, options) if is_decided else _ask(each.request)
+        code = max(code, _give(store, each, approval))
+    return code
+
+
+def _show(request: ApprovalRequest) -> None:
+    from vibe_llms.interfaces.cli.approving import write_arguments, write_head
+
+    head = style(write_head(request), "yellow", "bold", stream=sys.stderr)
+    sys.stderr.write(f"{head}\n{write_arguments(request)}\n")
+
+
+def _ask(request: ApprovalRequest) -> Approval:
+    from vibe_llms.interfaces.cli.approving import ask
+    from vibe_llms.interfaces.cli.interrupts import run
+    from vibe_llms.interfaces.cli.keyboard import forget_typed
+
+    forget_typed()
+    _show(request)
+    return run(ask(request))
+
+
+def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
+    from vibe_llms.interfaces.cli.approving import parse_arguments
+    from vibe_llms.invocables.approvals import Scope, allow, deny, edit
+
+    reason, scope = repair(options["reason"]), Scope(options["scope"])
+    if options["edit"] is not None:
+        if options["decision"] is not None:
+            raise click.UsageError(f"--edit and --{options['decision']} contradict each other.")
+        if scope is not Scope.ONCE:
+            raise click.UsageError("--edit is for one call: leave --scope away.")
+        try:
+            return edit(request, parse_arguments(repair(options["edit"])), reason)
+        except ValueError as error:
+            raise click.UsageError(f"--edit: {error}") from error
+    if options["decision"] == "deny":
+        return deny(request, reason, scope=scope)
+    if reason:
+        raise click.UsageError("--reason goes with --deny or --edit.")
+    return allow(request, scope=scope)
+
+
+def _give(store: ConversationStore, waiting: Waiting, approval: Approval) -> ExitCode:
+    """Answers one call; returns the exit code, which says whether it counts."""
+    from vibe_llms.exceptions import UnknownNameError
+    from vibe_llms.runs.waiting import answer
+
+    try:
+        answer(store, waiting.conversation_id, approval, key=waiting.key)
+    except UnknownNameError:
+        note(f"Too late: somebody else has answered {waiting.request.name}; that counts.")
+        return ExitCode.INCOMPLETE
+    write(f"{_SAID[approval.decision.value]}: {waiting.request.name}")
+    return ExitCode.SUCCESS
+
+
+def _tell_nothing_waits(store: ConversationStore, summary: RunSummary) -> ExitCode:
+    """Says that there is nothing to answer, and by whom it was, where it was asked at all."""
+    from vibe_llms.events.engine import ApprovalAnsweredEvent
+    from vibe_llms.interfaces.cli.runs.words import describe_event
+    from vibe_llms.runs.places import produce_log
+
+    note(f"Nothing waits for an approval in {summary.id}.")
+    given = [
+        each.event
+        for each in produce_log(store, summary.id).read()
+        if isinstance(each.event, ApprovalAnsweredEvent)
+    ]
+    if given:
+        note(f"The last answer that counts: {describe_event(given[-1])}.")
+    return ExitCode.INCOMPLETE

@@ -1,0 +1,37 @@
+"""``vibe runs``: what runs, what waits, and what may be said to it."""
+
+from __future__ import annotations
+
+import click
+
+from vibe_llms.interfaces.cli.group import LazyGroup
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "list": ("listing:list_", "List runs, the one in which something happened last first."),
+    "show": ("showing:show", "Show where a run stands, and what waits for an approval."),
+    "watch": ("watching:watch", "Follow what happens in a run, from any event on."),
+    "approve": ("approving:approve", "Allow, refuse or change a call that waits."),
+    "send": ("saying:send", "Say something to a run; the model hears it at its next turn."),
+    "stop": ("saying:stop", "End a run where it is; what has arrived stays."),
+    "resume": ("resuming:resume", "Go on with a run here."),
+    "fork": ("forking:fork", "Begin a conversation that shares the history of a run."),
+}
+"""Where each is, and one line about it."""
+
+
+@click.group(
+    "runs",
+    cls=LazyGroup,
+    home="vibe_llms.interfaces.cli.commands.runs",
+    sections={"Commands": COMMANDS},
+    invoke_without_command=True,
+)
+@click.pass_context
+def runs(context: click.Context) -> None:
+    """See what runs on this machine, and speak to it, from any terminal.
+
+    A run is a conversation that acts, or a flow. Its id is that of its conversation, and may be
+    shortened, as long as only one begins so.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

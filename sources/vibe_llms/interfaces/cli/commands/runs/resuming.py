@@ -1,0 +1,102 @@
+"""``vibe runs resume``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.options import command, consent_option, model_option
+from vibe_llms.interfaces.cli.output import note
+from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
+from vibe_llms.interfaces.cli.tooling import open_session, produce_session, tool_options
+
+if TYPE_CHECKING:
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
+    from vibe_llms.runs.summaries import RunSummary
+
+
+@command("resume")
+@run_argument
+@model_option
+@tool_options
+@consent_option
+def resume(word: str, **options: Any) -> int:
+    """Go on with RUN here, with the model that it had: nothing that was answered is asked again.
+
+    Messages and approvals that were given meanwhile are heard. A call goes on only where its tool
+    is, which --tools and --mcp name; else nothing is begun. Flows go on as `vibe flow resume` does,
+    which has more options.
+    """
+    _, summary = open_run(word)
+    if summary.kind == "flow":
+        return _resume_flow(summary, options)
+    return _resume_conversation(summary, options)
+
+
+def _resume_flow(summary: RunSummary, options: dict[str, Any]) -> int:
+    from vibe_llms.interfaces.cli.commands.flow.resuming import resume as resume_flow
+
+    code = click.get_current_context().invoke(resume_flow, identity=summary.id, **options)
+    return int(code or ExitCode.SUCCESS)
+
+
+def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
+    from vibe_llms.conversations.conversation import Conversation
+    from vibe_llms.interfaces.cli.access import load_for
+    from vibe_llms.interfaces.cli.chat.output import PlainOutput
+    from vibe_llms.interfaces.cli.interrupts import run
+    from vibe_llms.interfaces.cli.program import compose_command
+    from vibe_llms.runs.surveying import read_summary
+
+    options = {**options, "provider": None, "controls": (), "strict": False}
+    options |= {"system": None, "skill": None}
+    application, address = load_for(options)
+    store = application.store
+    conversation = Conversation.restore(store, summary.id)
+    session = produce_session(
+        application, conversation, address or summary.model, options, store=store
+    )
+    output = PlainOutput(sys.stdout, sys.stderr)
+
+    async def work() -> None:
+        try:
+            await open_session(session, options, output)
+            _ensure_tools(session)
+            await session.go_on(output)
+        finally:
+            await session.close()
+
+    run(work())
+    sys.stdout.flush()
+    after = read_summary(store, summary.id)
+    if after.state == "waiting":
+        note(f"It waits. Answer with: {compose_command('runs', 'approve', summary.id)}")
+        return ExitCode.CONSENT
+    return ExitCode.LIMIT if after.reason == "limit" else ExitCode.SUCCESS
+
+
+def _ensure_tools(session: ChatSession) -> None:
+    """Sees to it that what the run has still to call is here: else the model is told it is gone.
+
+    Raises:
+        RequestError: Something is not.
+    """
+    from vibe_llms.engine.tails import read_tail
+    from vibe_llms.exceptions import RequestError, Stage
+
+    canisters = session.conversation.canisters
+    owed = read_tail(canisters).owed if canisters else ()
+    registry = session.registry
+    known = {each.description.name for each in registry.survey()} if registry else set()
+    missing = sorted({each.name for each in owed} - known)
+    if missing:
+        raise RequestError(
+            path="tools",
+            detail=f"{session.conversation.id} has still to call {', '.join(missing)}, which is "
+            "not here.",
+            remedy="Give what has it with --tools or --mcp, or go on where it was begun.",
+            stage=Stage.EXECUTE,
+        )

@@ -1,0 +1,168 @@
+"""Where a run stands, and what happens in it, in one line each."""
+
+from __future__ import annotations
+
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    GenerationDoubtedEvent,
+    GenerationFailedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.flow import (
+    FlowEndedEvent,
+    FlowStartedEvent,
+    LogEvent,
+    NodeFinishedEvent,
+    NodeStartedEvent,
+)
+from vibe_llms.events.runs import (
+    ApprovalRefusedEvent,
+    MessageReceivedEvent,
+    RunDetachedEvent,
+    RunRequestedEvent,
+    RunResumedEvent,
+    RunRetriedEvent,
+    StopRequestedEvent,
+)
+from vibe_llms.flows.words import describe_cost, describe_tokens
+from vibe_llms.interfaces.cli.output import reveal, shorten
+from vibe_llms.messages.canisters import AnyCanister, Usage
+from vibe_llms.messages.views import text_of
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.summaries import RunSummary
+
+_COLUMNS = 100
+_DECISIONS = {"allow": "allowed", "deny": "denied", "edit": "allowed with other arguments"}
+
+
+def describe_state(summary: RunSummary) -> str:
+    """Returns where a run stands."""
+    match summary.state:
+        case "ended":
+            return f"ended ({summary.limit or summary.reason})"
+        case "waiting":
+            return f"waiting for {count(summary.waiting, 'approval')}"
+        case state:
+            return state
+
+
+def describe_spending(summary: RunSummary) -> str:
+    """Returns what a run used, as far as that is known."""
+    parts = (
+        count(summary.steps, "answer"),
+        count(summary.invocations, "call") if summary.invocations else "",
+        describe_tokens(summary.tokens) if summary.tokens else "",
+        describe_cost(summary.cents),
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def count(number: int, noun: str) -> str:
+    """Returns a number of things."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def describe_logged(logged: LoggedEvent) -> str:
+    """Returns what happened, with its number and moment; empty where it is of no interest."""
+    words = describe_event(logged.event)
+    moment = logged.timestamp.astimezone().strftime("%H:%M:%S")
+    return f"{logged.sequence:>4}  {moment}  {words}" if words else ""
+
+
+def describe_event(event: LogEvent) -> str:
+    """Returns what happened; empty where it is of no interest to people."""
+    return _describe_step(event) or _describe_letter(event) or _describe_node(event)
+
+
+def _describe_step(event: LogEvent) -> str:
+    match event:
+        case RunStartedEvent():
+            return f"begun with {event.model}" if event.model else "begun"
+        case GenerationStartedEvent():
+            return f"asks {event.model}"
+        case GenerationFinishedEvent():
+            return _join("answered", _describe_usage(event.usage), describe_cost(event.cents))
+        case GenerationFailedEvent():
+            return f"no answer: {event.error}" if event.error else "the answer was cancelled"
+        case GenerationDoubtedEvent():
+            return f"{event.model} may have been asked before, and paid for nothing"
+        case ApprovalRequestedEvent():
+            return f"asks to call {_describe_call(event.name, event.arguments)}"
+        case InvocationStartedEvent():
+            return f"calls {_describe_call(event.name, event.arguments)}"
+        case InvocationFinishedEvent():
+            failed = " failed" if event.is_fault else ""
+            return _cut(f"{event.name}{failed}: {text_of(event.result)}")
+        case RunSuspendedEvent():
+            return f"waits for {count(len(event.digests), 'approval')}"
+        case RunEndedEvent() | FlowEndedEvent():
+            return _cut(f"ended ({event.limit or event.reason}) {event.detail}")
+    return ""
+
+
+def _describe_letter(event: LogEvent) -> str:
+    match event:
+        case RunRequestedEvent():
+            return f"asked for{_by(event.subject)}"
+        case ApprovalAnsweredEvent():
+            reason = f": {event.reason}" if event.reason else ""
+            return _cut(f"{event.name} {_DECISIONS[event.decision]}{_by(event.subject)}{reason}")
+        case ApprovalRefusedEvent():
+            return f"an answer{_by(event.subject)} came too late: another one counts"
+        case MessageReceivedEvent():
+            return _cut(f"hears{_by(event.subject)}: {_read_text(event.canister)}")
+        case RunResumedEvent():
+            return f"is to go on{_by(event.subject)}"
+        case RunDetachedEvent():
+            return f"goes on without watchers{_by(event.subject)}"
+        case StopRequestedEvent():
+            return _cut(f"is to stop{_by(event.subject)}: {event.reason}".removesuffix(": "))
+        case RunRetriedEvent():
+            return _cut(f"tries again in {event.seconds:g} s: {event.detail}")
+    return ""
+
+
+def _describe_node(event: LogEvent) -> str:
+    match event:
+        case FlowStartedEvent():
+            return "the flow begins"
+        case NodeStartedEvent():
+            return f"{event.node} begins" + (f" ({event.purpose})" if event.purpose else "")
+        case NodeFinishedEvent():
+            said = event.detail or event.response or ""
+            return _cut(f"{event.node} is over: {said}".removesuffix(": "))
+    return ""
+
+
+def _describe_call(name: str, arguments: str) -> str:
+    return _cut(f"{name} {reveal(arguments)}")
+
+
+def _describe_usage(usage: Usage | None) -> str:
+    if usage is None:
+        return ""
+    tokens = (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
+    return describe_tokens(tokens)
+
+
+def _join(*parts: str) -> str:
+    return " · ".join(part for part in parts if part)
+
+
+def _by(subject: str) -> str:
+    return f" by {subject}" if subject else ""
+
+
+def _cut(text: str) -> str:
+    return shorten(text, _COLUMNS)
+
+
+def _read_text(canister: AnyCanister) -> str:
+    return text_of(canister) or "something that is no text"
