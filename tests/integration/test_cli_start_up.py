@@ -50,6 +50,7 @@ def _survey_modules(home: Path, *arguments: str, **environment: str) -> set[str]
     [
         ("--help",),
         ("list",),
+        ("runs", "list"),
         ("search", "word"),
         ("providers",),
         ("models", "list"),

@@ -1,0 +1,146 @@
+"""``vibe runs`` beside runs of other processes: who is first counts, and nobody is kept waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from command_line import VIBE, produce_environment
+from paying import begin_paying, go_on_paying
+from pseudoterminals import Terminal
+from scripting import write_script
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.events.engine import ApprovalAnsweredEvent
+from vibe_llms.runs import produce_log, survey_waiting
+
+_PATIENCE_SECONDS = 60.0
+
+
+def open_store(home: Path) -> DirectoryStore:
+    return DirectoryStore(home / ".local/share/vibe-llms")
+
+
+def begin_command(home: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*VIBE, *arguments],
+        cwd=home,
+        env=produce_environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_000_of_two_who_answer_at_once_one_counts_and_the_other_is_told(tmp_path: Path) -> None:
+    """In processes of their own; the log has one answer."""
+    identity = asyncio.run(begin_paying(tmp_path))
+    both = [
+        begin_command(tmp_path, "runs", "approve", identity, *options)
+        for options in (["--allow"], ["--deny", "--reason", "No."])
+    ]
+
+    ends = [(*each.communicate(timeout=_PATIENCE_SECONDS), each.returncode) for each in both]
+
+    codes = [code for _, _, code in ends]
+    assert sorted(codes) == [0, 1], ends
+    late = ends[codes.index(1)][1]
+    assert "Too late" in late or "Nothing waits" in late
+    (answered,) = (
+        each.event
+        for each in produce_log(open_store(tmp_path), identity).read()
+        if isinstance(each.event, ApprovalAnsweredEvent)
+    )
+    assert answered.decision == ("allow" if codes[0] == 0 else "deny")
+
+
+def test_001_whoever_answered_later_in_a_terminal_is_told(tmp_path: Path) -> None:
+    """Two have the question before them; the second answers when it is settled."""
+    identity = asyncio.run(begin_paying(tmp_path))
+    terminals = [Terminal(tmp_path, "runs", "approve", identity) for _ in range(2)]
+    try:
+        for terminal in terminals:
+            terminal.wait_for(r'"cents": 100')
+            terminal.wait_for(r"refuse this time\?")
+
+        terminals[0].type("o\r")
+        assert terminals[0].wait_for_end() == 0
+        terminals[1].type("n\r")
+        terminals[1].wait_for("Why not")
+        terminals[1].type("\r")
+
+        assert terminals[1].wait_for_end() == 1
+        assert "Too late" in terminals[1].read_text()
+    finally:
+        for terminal in terminals:
+            terminal.close()
+    assert asyncio.run(go_on_paying(tmp_path, identity)).text == "It is paid."
+
+
+def test_002_ctrl_c_before_an_answer_answers_nothing(tmp_path: Path) -> None:
+    """The call waits as before."""
+    identity = asyncio.run(begin_paying(tmp_path))
+    terminal = Terminal(tmp_path, "runs", "approve", identity)
+    try:
+        terminal.wait_for(r"refuse this time\?")
+        terminal.type("\x03")
+
+        assert terminal.wait_for_end() == 130
+    finally:
+        terminal.close()
+    assert len(survey_waiting(open_store(tmp_path), identity)) == 1
+
+
+def test_003_who_watches_sees_it_happen_and_may_leave(tmp_path: Path) -> None:
+    """Ctrl-C ends the watching alone."""
+    identity = asyncio.run(begin_paying(tmp_path))
+    watching = begin_command(tmp_path, "runs", "watch", identity, "--follow")
+    assert watching.stdout is not None
+    for line in watching.stdout:
+        if "waits for 1 approval" in line:
+            break
+
+    approved = begin_command(tmp_path, "runs", "approve", identity, "--allow")
+    approved.communicate(timeout=_PATIENCE_SECONDS)
+    for line in watching.stdout:
+        if "pay allowed" in line:
+            break
+    watching.send_signal(signal.SIGINT)
+    _, err = watching.communicate(timeout=_PATIENCE_SECONDS)
+
+    assert watching.returncode == 130
+    assert "goes on without you" in err
+
+
+@pytest.mark.parametrize("word", ["stop", "send"])
+def test_004_a_run_that_works_elsewhere_is_told(tmp_path: Path, word: str) -> None:
+    """What is said is kept for it, and it hears of it between two steps, not in the middle."""
+    identity = asyncio.run(begin_paying(tmp_path))
+    begin_command(tmp_path, "runs", "approve", identity, "--deny").communicate(timeout=60)
+    asyncio.run(go_on_paying(tmp_path, identity))
+    begin_command(tmp_path, "runs", "send", identity, "Go on.").communicate(timeout=60)
+    count = len(produce_log(open_store(tmp_path), identity).read())
+    write_script(tmp_path, {"contents": [{"text": "late"}], "delay_seconds": 600})
+    working = begin_command(tmp_path, "runs", "resume", identity)
+    after = ["--after", str(count)]
+    watching = begin_command(tmp_path, "runs", "watch", identity, "--follow", *after)
+    assert watching.stdout is not None
+    try:
+        for line in watching.stdout:
+            if "asks scripted:" in line:
+                break
+        arguments = [word, identity] if word == "stop" else [word, identity, "Hello"]
+        said = begin_command(tmp_path, "runs", *arguments)
+
+        out, err = said.communicate(timeout=_PATIENCE_SECONDS)
+
+        assert (said.returncode, out) == (0, "")
+        assert "between two steps" in err
+    finally:
+        for each in (working, watching):
+            each.kill()
+            each.communicate()
