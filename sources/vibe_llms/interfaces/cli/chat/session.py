@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -10,7 +10,6 @@ import attrs
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, LossEvent, StreamEvent
 from vibe_llms.exceptions import (
     ConverseError,
     Finding,
@@ -22,6 +21,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
+from vibe_llms.interfaces.cli.chat.pieces import produce_events
 from vibe_llms.interfaces.cli.chat.statuses import (
     GO_ON,
     ChatStatus,
@@ -488,22 +488,6 @@ class ChatSession:
                 strict=self.strict,
             )
         return self._model
-
-
-def produce_events(
-    canisters: Sequence[AnyCanister], losses: Sequence[Loss] = ()
-) -> Iterator[StreamEvent]:
-    """Makes the events by which an answer that came in one piece is shown."""
-    for loss in losses:
-        yield LossEvent(loss=loss)
-    index = 0
-    for canister in canisters:
-        for content in canister.content:
-            text = getattr(content, "text", "")
-            if content.type in ("text", "reasoning", "refusal") and text:
-                yield ContentStartedEvent(index=index, kind=content.type)
-                yield ContentDeltaEvent(index, text)
-                index += 1
 
 
 def find_origin(canisters: Sequence[AnyCanister]) -> Origin | None:

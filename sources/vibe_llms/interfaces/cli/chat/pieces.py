@@ -1,0 +1,25 @@
+"""An answer that came in one piece, as if it had come in several: so it is shown as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vibe_llms.events.stream import ContentDeltaEvent, ContentStartedEvent, LossEvent, StreamEvent
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.losses import Loss
+
+
+def produce_events(
+    canisters: Sequence[AnyCanister], losses: Sequence[Loss] = ()
+) -> Iterator[StreamEvent]:
+    """Makes the events by which an answer that came in one piece is shown."""
+    for loss in losses:
+        yield LossEvent(loss=loss)
+    index = 0
+    for canister in canisters:
+        for content in canister.content:
+            text = getattr(content, "text", "")
+            if content.type in ("text", "reasoning", "refusal") and text:
+                yield ContentStartedEvent(index=index, kind=content.type)
+                yield ContentDeltaEvent(index, text)
+                index += 1
