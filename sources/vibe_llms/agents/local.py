@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Final
 
 from vibe_llms.agents.hosting import RunHost
 from vibe_llms.agents.orders import Order, OrderRules, derive_identity
@@ -20,6 +21,7 @@ from vibe_llms.events.runs import (
     StopRequestedEvent,
 )
 from vibe_llms.exceptions import (
+    CorruptionError,
     RequestError,
     Stage,
     StoreError,
@@ -38,8 +40,11 @@ from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES, read_summary, survey_runs
 from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
 
-_PATIENCE_SECONDS = 2.0
-_PAUSE_SECONDS = 0.02
+_PATIENCE_SECONDS: Final = 2.0
+_PAUSE_SECONDS: Final = 0.02
+
+CONFLICTS: Final = frozenset({"event", "key", "run"})
+"""The paths of errors that say that something does not go with how things stand."""
 
 
 class LocalRuns:
@@ -172,7 +177,12 @@ class LocalRuns:
     # --- in a thread -----------------------------------------------------------------------------
 
     def _find(self, run_id: str, subject: str) -> RunSummary:
-        summary = read_summary(self.store, run_id)
+        try:
+            summary = read_summary(self.store, run_id)
+        except (CorruptionError, UnknownConversationError):
+            raise
+        except StoreError as error:  # a conversation that has not run, whoever's it is
+            raise UnknownConversationError(identity=run_id) from error
         if summary.subject != subject:  # the same as for what is not there
             raise UnknownConversationError(identity=run_id)
         return summary

@@ -117,8 +117,11 @@ class OrderRules:
 
     def _check_model(self, address: str, application: Application, place: str) -> Iterable[Finding]:
         resolved = application.resolve_address(address)
-        if self.providers is not None and resolved.provider not in self.providers:
-            known = end_among(resolved.provider, sorted(self.providers))
+        allowed = frozenset(application.configuration.providers)
+        if self.providers is not None:
+            allowed &= self.providers
+        if resolved.provider not in allowed:
+            known = end_among(resolved.provider, sorted(allowed))
             yield Finding(
                 place=place, message=f"{resolved.provider} is no provider that runs may use{known}"
             )

@@ -1,0 +1,122 @@
+"""What clients say and are told, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import attrs
+import msgspec
+
+from vibe_llms.agents.local import CONFLICTS
+from vibe_llms.dialects.answering import ErrorAnswer, compose_error_headers
+from vibe_llms.dialects.answering import classify as classify_error
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    LimitError,
+    RequestError,
+    Stage,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.invocables.approvals import Approval, Decision, Scope
+from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
+from vibe_llms.plain import JsonObject
+from vibe_llms.tables.reading import read_table
+from vibe_llms.values import frozen
+
+_CANISTERS: Final[dict[str, type[UserCanister | SupervisorCanister]]] = {
+    "user": UserCanister,
+    "supervisor": SupervisorCanister,
+}
+
+
+@frozen(kw_only=True)
+class Said:
+    """Something that is said to a run.
+
+    Attributes:
+        content: The words.
+        role: Whose.
+    """
+
+    content: str
+    role: Literal["user", "supervisor"] = "user"
+
+    def produce_canister(self) -> AnyCanister:
+        """Produces what joins the conversation."""
+        return _CANISTERS[self.role](self.content)
+
+
+@frozen(kw_only=True)
+class Answer:
+    """An answer to a request for an approval.
+
+    Attributes:
+        digest: Of the request.
+        decision: Whether it is executed.
+        key: Of the call, where several that are the same wait.
+        arguments: Other arguments, as JSON; for an edit.
+        reason: Why, for the model.
+        scope: How far it reaches.
+    """
+
+    digest: str
+    decision: Decision
+    key: str | None = None
+    arguments: str | None = None
+    reason: str = ""
+    scope: Scope = Scope.ONCE
+
+    def produce_approval(self) -> Approval:
+        """Produces the answer. Raises RequestError where its parts do not go together."""
+        fields = attrs.asdict(self, filter=lambda field, _: field.name != "key")
+        return Approval(**fields)
+
+
+def read_json(body: bytes) -> JsonObject:
+    """Reads the body of a request; nothing is an empty object. Raises RequestError."""
+    try:
+        read: JsonObject = msgspec.json.decode(body or b"{}", type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(
+            path="body", detail=f"The body is no JSON object: {error}.", stage=Stage.FRAME
+        ) from error
+    return read
+
+
+def read_said(given: object) -> list[AnyCanister]:
+    """Reads what is said first: a text, or a list of what is said. Raises ConfigurationError."""
+    if given is None:
+        return []
+    if isinstance(given, str):
+        return [UserCanister(given)]
+    listed = given if isinstance(given, list) else [given]
+    return [read_table(Said, each, "input").produce_canister() for each in listed]
+
+
+def write_error(error: ConverseError) -> ErrorAnswer:
+    """Writes an error as clients of runs are told of it."""
+    if isinstance(error, UnknownConversationError):  # in the same words, whoever's it is
+        error = UnknownConversationError(identity=error.identity)
+    fault, status = classify_error(error)
+    match error:
+        case UnknownConversationError():
+            status = 404
+        case LimitError(limit="watchers"):
+            status = 429
+        case ConfigurationError():
+            status = 400
+        case UnknownNameError(kind="waiting call"):
+            status = 409
+        case RequestError() if error.path in CONFLICTS:
+            status = 409
+        case UnknownNameError():
+            status = 400
+    told = {
+        "message": str(error) if status < 500 else error.describe(),
+        "type": "server_error" if status >= 500 else str(fault),
+        "code": error.WORD,
+        "stage": str(error.stage) if error.stage else None,
+    }
+    return ErrorAnswer(status, {"error": told}, compose_error_headers(error))

@@ -1,0 +1,84 @@
+"""Makes the agents daemon's ASGI application."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from vibe_llms.agents.hosting import HostSettings, RunHost
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.agents.orders import OrderRules
+from vibe_llms.agents.performing import Performer
+from vibe_llms.application import Application
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.agents.routes import Desk
+from vibe_llms.daemons.agents.streams import Pulse
+from vibe_llms.daemons.health import add_health
+from vibe_llms.daemons.records import Listener
+from vibe_llms.daemons.service import Service
+from vibe_llms.instruments.engines import Tool
+from vibe_llms.plugins.specification.daemons import Authorizer
+from vibe_llms.runs.places import require_logs
+
+WATCHERS: Final = 5_000
+"""How many event streams there may be at once."""
+
+
+def produce_service(
+    application: Application,
+    store: ConversationStore,
+    *,
+    rules: OrderRules | None = None,
+    produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None,
+    hosting: HostSettings | None = None,
+    limits: ServiceLimits | None = None,
+    authorizer: Authorizer | None = None,
+    listeners: Sequence[Listener] = (),
+    watchers: int = WATCHERS,
+) -> Service:
+    """Makes the daemon as an ASGI application, with a host for its runs.
+
+    Args:
+        application: Has the models.
+        store: Keeps the runs.
+        rules: What orders may ask for.
+        produce_tools: Makes the ensembles that orders name; by default as configured.
+        hosting: How many runs work at once.
+        limits: What is taken on at once.
+        authorizer: Says who may ask; by default everybody may, and all runs are everybody's.
+        listeners: Hear of each request when it is over.
+        watchers: How many event streams there may be at once.
+
+    Raises:
+        StoreError: The store keeps no logs of runs.
+    """
+    require_logs(store)
+    rules = rules or OrderRules(limits=application.configuration.limits)
+    pulse = Pulse()
+    performer = Performer(
+        store=store,
+        application=application,
+        limits=rules.limits,
+        produce_tools=produce_tools,
+        listener=pulse.hear,
+    )
+    host = RunHost(performer, hosting)
+    runs = LocalRuns(store, application, rules=rules, host=host)
+    desk = Desk(runs, pulse, authorizer=authorizer, watchers=watchers)
+
+    async def stop() -> None:
+        await host.close()
+        if authorizer is not None:
+            await authorizer.close()
+
+    service = Service(
+        desk.produce_routes(),
+        limits=limits,
+        listeners=listeners,
+        start=host.start,
+        stop=stop,
+        on_drain=desk.drain,
+    )
+    add_health(service)
+    return service

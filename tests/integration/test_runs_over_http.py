@@ -1,0 +1,232 @@
+"""Runs over HTTP: asked for, watched, approved, stopped and left alone, each by its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import attrs
+import pytest
+
+from acting import invoke, say
+from doormen import Doorman
+from hosted import FAST, Premises
+from vibe_llms.daemons.agents.making import produce_service
+from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.events.codec import decode_event
+from vibe_llms.invocables import produce_invoker
+from vibe_llms.runs import produce_log
+
+DONE = [say("Done.")]
+
+
+def pay() -> str:
+    """Pays."""
+    return "paid"
+
+
+PAY = produce_invoker(pay, effect="once", needs_approval=True)
+
+
+@attrs.define
+class Daemon:
+    """A daemon under way, and a client of it."""
+
+    premises: Premises
+    url: str
+    session: aiohttp.ClientSession
+    service: Any
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> tuple[int, Any]:
+        """Returns status and body of an answer."""
+        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.session.request(method, self.url + path, json=body, headers=told) as answer:
+            return answer.status, await answer.json()
+
+    async def start(self, *turns: Any, **headers: str) -> str:
+        """Asks for a run; returns its id."""
+        order = self.premises.order(*turns).export()
+        status, summary = await self.ask("POST", "/runs", {**order, "input": "Do it."}, **headers)
+        assert status == 201, summary
+        return str(summary["id"])
+
+    async def watch(self, run_id: str, after: str = "", query: str = "?follow=false") -> list[Any]:
+        """Returns what is told until the stream ends: number, word and line."""
+        headers = {"Last-Event-ID": after} if after else {}
+        url = f"{self.url}/runs/{run_id}/events{query}"
+        async with asyncio.timeout(20), self.session.get(url, headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+            assert answer.content_type == "text/event-stream"
+            return read_frames(await answer.text())
+
+
+def read_frames(text: str) -> list[Any]:
+    """Reads events as a browser would."""
+    frames = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line[:1] != ":")
+        if fields:
+            frames.append((int(fields.get("id", 0)), fields["event"], json.loads(fields["data"])))
+    return frames
+
+
+@asynccontextmanager
+async def serving(tmp_path: Path, *tools: Any, **settings: Any) -> AsyncIterator[Daemon]:
+    premises = Premises(tmp_path)
+
+    async def produce_tools(_: Any) -> Any:
+        return tools
+
+    service = produce_service(
+        premises.runs.application,
+        premises.store,
+        produce_tools=produce_tools,
+        hosting=FAST,
+        **settings,
+    )
+    server = Server(service, ServerSettings(port=0))
+    async with asyncio.timeout(30), server, aiohttp.ClientSession() as session:
+        yield Daemon(premises, server.urls[0], session, service)
+
+
+async def test_what_is_told_is_the_log(tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY) as daemon:
+        run_id = await daemon.start([invoke("pay")], DONE)
+        watching = asyncio.create_task(daemon.watch(run_id))
+        while True:
+            _, told = await daemon.ask("GET", f"/runs/{run_id}/approvals")
+            if told["data"]:
+                break
+            await asyncio.sleep(0.01)
+        request = told["data"][0]["request"]
+        said = {"digest": request["digest"], "decision": "allow"}
+        path = f"/runs/{run_id}/approvals"
+        answers = await asyncio.gather(*(daemon.ask("POST", path, said) for _ in range(3)))
+        assert sorted(status for status, _ in answers) == [200, 409, 409]
+        frames = await watching
+        logged = produce_log(daemon.premises.store, run_id).read()
+        assert [number for number, _, _ in frames] == [each.sequence for each in logged]
+        events = [decode_event(json.dumps(line["event"]).encode()) for _, _, line in frames]
+        assert events == [each.event for each in logged]
+        words = [word for _, word, _ in frames]
+        assert words[0] == "run.requested"
+        assert words[-1] == "run.completed"
+        assert {"step.started", "tool.completed"} <= {*words}
+        for after in range(len(frames)):
+            assert await daemon.watch(run_id, str(after)) == frames[after:]
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [("x", 400), ("-1", 400), ("1.5", 400), ("\u0663", 400), ("99999", 409), ("9" * 30, 400)],
+)
+async def test_a_number_that_is_none_is_refused(tmp_path: Path, given: str, status: int) -> None:
+    async with serving(tmp_path) as daemon:
+        run_id = await daemon.start(DONE)
+        frames = await daemon.watch(run_id)
+        found, told = await daemon.ask("GET", f"/runs/{run_id}/events?after={given}")
+        assert found == status
+        assert told["error"]["stage"] == "frame"
+        if status == 409:
+            assert str(len(frames)) in told["error"]["message"]
+
+
+async def test_a_key_asks_once(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        ids = await asyncio.gather(*(daemon.start(DONE, Idempotency_Key="k") for _ in range(5)))
+        assert len({*ids}) == 1
+        order = daemon.premises.order(DONE).export()
+        status, _ = await daemon.ask(
+            "POST", "/runs", {**order, "input": "Other."}, Idempotency_Key="k"
+        )
+        assert status == 409
+
+
+async def test_others_are_told_that_there_is_none(tmp_path: Path) -> None:
+    ann, bob = {"Authorization": "Bearer ann"}, {"Authorization": "Bearer bob"}
+    async with serving(tmp_path, authorizer=Doorman()) as daemon:
+        run_id = await daemon.start(DONE, **ann)
+        assert (await daemon.ask("GET", f"/runs/{run_id}", **ann))[0] == 200
+        told = []
+        for where in (run_id, "nobody"):
+            for method, path, body in (
+                ("GET", "", None),
+                ("DELETE", "", None),
+                ("GET", "/events", None),
+                ("GET", "/approvals", None),
+                ("POST", "/approvals", {"digest": "d", "decision": "allow"}),
+                ("POST", "/messages", {"content": "Hello"}),
+                ("POST", "/stop", {}),
+                ("POST", "/resume", None),
+                ("POST", "/fork", None),
+            ):
+                status, answer = await daemon.ask(method, f"/runs/{where}{path}", body, **bob)
+                assert status == 404, (path, answer)
+                told.append(json.dumps(answer).replace(where, "*"))
+        assert told[:9] == told[9:]
+        assert (await daemon.ask("GET", "/runs", **bob))[1] == {"data": [], "has_more": False}
+
+
+async def test_runs_come_in_pages(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        ids = {await daemon.start(DONE) for _ in range(5)}
+        for run_id in ids:
+            await daemon.watch(run_id)
+        found, after = [], ""
+        while True:
+            _, page = await daemon.ask("GET", f"/runs?state=ended&limit=2{after}")
+            found += [each["id"] for each in page["data"]]
+            if not page["has_more"]:
+                break
+            after = f"&after={found[-1]}"
+        assert sorted(found) == sorted(ids)
+        assert (await daemon.ask("GET", "/runs?state=waiting"))[1]["data"] == []
+
+
+async def test_who_watches_is_told_of_the_end_of_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        run_id = await daemon.start(DONE)
+        await daemon.watch(run_id)
+        async with daemon.session.get(f"{daemon.url}/runs/{run_id}/events") as standing:
+            assert (await daemon.ask("DELETE", f"/runs/{run_id}"))[0] == 200
+            assert read_frames(await standing.text())[-1][1] == "run.deleted"
+
+
+async def test_streams_have_a_bound_and_end_with_the_daemon(tmp_path: Path) -> None:
+    async with serving(tmp_path, watchers=1) as daemon:
+        run_id = await daemon.start(DONE)
+        async with daemon.session.get(f"{daemon.url}/runs/{run_id}/events") as standing:
+            assert standing.status == 200
+            assert (await daemon.ask("GET", f"/runs/{run_id}/events"))[0] == 429
+            daemon.service.drain()
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await standing.read()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"input": 5},
+        {"input": [{"role": "assistant", "content": "I"}]},
+        {"input": "Hello", "model": "nobody:x"},
+        {"input": "Hello", "modell": "scripted:echo"},
+        {"input": "Hello", "limits": {"run_steps": 10**6}},
+        {"input": "Hello", "ensembles": "io"},
+        {"input": "Hello", "task": {}},
+        {"task": {"goal": {}}},
+    ],
+)
+async def test_what_makes_no_sense_is_refused(tmp_path: Path, body: Any) -> None:
+    async with serving(tmp_path) as daemon:
+        status, told = await daemon.ask("POST", "/runs", body)
+        assert status == 400, told
+        assert told["error"]["message"]
+        assert [*daemon.premises.store.survey()] == []
