@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -336,12 +336,18 @@ def find_environment(folder: Path) -> dict[str, str]:
 
 
 async def start(
-    folder: Path, upstream: Server, *, key: str = "", workers: int = 1, port: int = 0
+    folder: Path,
+    upstream: Server,
+    *,
+    key: str = "",
+    workers: int = 1,
+    port: int = 0,
+    more: Sequence[str] = (),
 ) -> Process:
     """Starts a gateway, and waits until it answers."""
     write_files(folder, upstream.url)
     command = [sys.executable, "-m", "vibe_llms", "serve", "gateway"]
-    options = ["--config", "gateway.toml", "--port", str(port), "--workers", str(workers)]
+    options = ["--config", "gateway.toml", "--port", str(port), "--workers", str(workers), *more]
     running = await asyncio.create_subprocess_exec(
         *command, *options, cwd=folder, env=find_environment(folder), stderr=PIPE, stdout=PIPE
     )
@@ -364,11 +370,15 @@ async def _listen(process: Process) -> None:
 
 @asynccontextmanager
 async def gateway_process(
-    folder: Path, *, workers: int = 1, handler: Callable[[Connection], Awaitable[None]] = misbehave
+    folder: Path,
+    *,
+    workers: int = 1,
+    handler: Callable[[Connection], Awaitable[None]] = misbehave,
+    options: Sequence[str] = (),
 ) -> AsyncIterator[Process]:
     """A gateway in a process of its own before an upstream that misbehaves."""
     async with serve(handler) as upstream:
-        process = await start(folder, upstream, workers=workers)
+        process = await start(folder, upstream, workers=workers, more=options)
         listening = asyncio.create_task(_listen(process))
         try:
             yield process

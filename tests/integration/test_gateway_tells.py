@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from gateways import become, produce_application, serve_gateway
+from hostile_upstreams import gateway_process
+from vibe_llms.daemons.contents import MOST_BYTES, Body
 from vibe_llms.daemons.logs import AccessLog
+from vibe_llms.secrets import HIDDEN
 from vibe_llms.testing.simulator import Say, Simulator
 
 ASKED = {"messages": [{"role": "user", "content": "My secret question."}]}
@@ -61,6 +65,78 @@ async def test_a_line_tells_of_each_request_and_not_what_was_said(tmp_path: Path
     assert 0 < told_of["first_seconds"] <= told_of["seconds"]
     assert told_of["losses"]
     assert b"secret" not in b"".join(lines)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("model", ["openai_conversations:m", "anthropic:m"], ids=["carry", "other"])
+@pytest.mark.parametrize("by_file", [False, True], ids=["told", "by file"])
+async def test_a_line_has_what_was_said_where_that_is_wanted(
+    tmp_path: Path, model: str, stream: bool, by_file: bool
+) -> None:
+    """As the client sent and got it, whatever the way; without keys."""
+    lines: list[bytes] = []
+    file = tmp_path / "gateway.toml"
+    file.write_text("log_contents = true", encoding="utf-8")
+    options: dict[str, Any] = {"file": file} if by_file else {"keeps_contents": True}
+    key, odd_key = "sk-" + "x" * 30, "what-opens-the-door"
+    async with Simulator() as simulator, aiohttp.ClientSession() as session:
+        application = produce_application(tmp_path, simulator.url)
+        log = AccessLog(lines.append)
+        async with serve_gateway(application, listeners=[log], **options) as address:
+            simulator.enqueue(Say("A secret answer."))
+            question = f"My secret question: is {key} mine, or {odd_key}?"
+            messages = [{"role": "user", "content": question}]
+            body = {"model": model, "max_tokens": 9, "stream": stream, "messages": messages}
+            headers = {"authorization": f"Bearer {odd_key}"}
+            url = f"{address}/v1/chat/completions"
+            async with session.post(url, json=body, headers=headers) as told:
+                answer = await told.text()
+            async with session.get(f"{address}/healthz") as healthy:
+                await healthy.read()
+            await become(lambda: b"".join(lines).count(b"\n") == 2)
+    first, second = map(json.loads, b"".join(lines).splitlines())
+    hidden = question.replace(key, HIDDEN).replace(odd_key, HIDDEN)
+    assert json.loads(first["asked"]) == {
+        **body,
+        "messages": [{"role": "user", "content": hidden}],
+    }
+    assert first["answered"] == answer
+    assert not {"asked", "answered"} & set(second)
+
+
+@pytest.mark.parametrize("before", [0, 3, MOST_BYTES - 60, MOST_BYTES - 11, MOST_BYTES + 4_050])
+def test_a_body_is_kept_up_to_a_bound_without_half_a_key(before: int) -> None:
+    """Wherever that stands, and however the pieces are cut."""
+    body, key = Body(), b"sk-" + b"k" * 40
+    pieces = (b"x" * before, b" ", key[:9], key[9:], b" ", b"y" * 1_000_000)
+    for piece in pieces:
+        body.feed(piece)
+    shown = body.show()
+    more = sum(map(len, pieces)) - MOST_BYTES
+    assert shown.endswith(f"… ({more:,} bytes more)")
+    assert MOST_BYTES - 50 < len(shown.partition("…")[0]) <= MOST_BYTES
+    assert "k" not in shown
+    assert (HIDDEN in shown) == (before < MOST_BYTES - 50)
+
+
+@pytest.mark.parametrize("option", ["", "--log", "--log-contents"])
+async def test_the_command_writes_what_was_said_where_it_is_told_to(
+    tmp_path: Path, option: str
+) -> None:
+    async with gateway_process(tmp_path, options=[option] if option else []) as process:
+        body = {"model": "anthropic:answer-well", "max_tokens": 9, **ASKED}
+        url = f"{process.url}/v1/chat/completions"
+        async with (
+            aiohttp.ClientSession(headers=process.headers) as session,
+            session.post(url, json=body) as told,
+        ):
+            assert told.status == 200
+            await told.read()
+        await process.end()  # which writes the lines that wait
+    printed = "".join(process.printed)
+    assert ('"status":200' in printed) == bool(option)
+    assert ("My secret question." in printed) == (option == "--log-contents")
+    assert process.key not in printed
 
 
 async def test_it_says_whether_it_is_ready(tmp_path: Path) -> None:

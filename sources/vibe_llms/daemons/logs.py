@@ -1,4 +1,7 @@
-"""A line of JSON for each request: who asked whom, and how it ended; never what was said."""
+"""A line of JSON for each request: who asked whom, and how it ended.
+
+What was said stands there only where the daemon was told to keep it for that.
+"""
 
 from __future__ import annotations
 
@@ -80,8 +83,17 @@ def describe(record: CallRecord) -> dict[str, Any]:
         "error": record.error,
         "detail": record.detail,
         "trace": record.trace,
+        **_describe_contents(record),
     }
     return {name: value for name, value in told.items() if value not in (None, "", [], False)}
+
+
+def _describe_contents(record: CallRecord) -> dict[str, str]:
+    contents = record.contents
+    if contents is None or not record.face:  # what tells of the daemon itself is no conversation
+        return {}
+    shown = contents.credential
+    return {"asked": contents.asked.show(shown), "answered": contents.answered.show(shown)}
 
 
 def _write_to_stderr(lines: bytes) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeAlias
 
+from vibe_llms.daemons.contents import Contents
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.messages.losses import Loss
 from vibe_llms.values import define, frozen
@@ -66,6 +67,7 @@ class CallRecord:
         losses: Of the translation.
         attempts: Who was asked, one after the other, where a table says who else may be.
         cache: ``hit`` or ``miss``, where a table has one; else empty.
+        contents: What was asked and answered, where the log shall have it.
     """
 
     request_id: str
@@ -93,6 +95,7 @@ class CallRecord:
     losses: tuple[Loss, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     cache: str = ""
+    contents: Contents | None = None
 
 
 Listener: TypeAlias = Callable[[CallRecord], None]

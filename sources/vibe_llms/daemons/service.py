@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
-from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.asgi import HttpCall, read_credential
+from vibe_llms.daemons.contents import Contents
 from vibe_llms.daemons.openapi import Operation
 from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.server.words import (
@@ -86,6 +87,7 @@ class Service:
         sockets: Answer web sockets, by path.
         on_reload: Reads again what the daemon was made of.
         tracing: Makes spans of requests; by default nobody does.
+        keeps_contents: Whether listeners hear what was asked and answered, too.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Service:
         on_drain: Callable[[], object] | None = None,
         on_reload: Callable[[], object] | None = None,
         tracing: Tracing | None = None,
+        keeps_contents: bool = False,
     ) -> None:
         self.limits = limits or ServiceLimits()
         self.adopt_routes(routes)
@@ -107,6 +110,7 @@ class Service:
         self._start, self._stop = start, stop
         self._on_drain, self._on_reload = on_drain, on_reload
         self.tracing = tracing
+        self.keeps_contents = keeps_contents
         self._sockets = dict(sockets or {})
         self._admission = Admission(self.limits)
         self.is_ready = False
@@ -194,6 +198,9 @@ class Service:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         now = asyncio.get_running_loop().time
+        contents = Contents() if self.keeps_contents else None
+        if contents is not None:
+            receive, send = contents.hear_receive(receive), contents.hear_send(send)
         call = HttpCall(
             scope, receive, send, request_id=_name_request(), limit=self.limits.request_bytes
         )
@@ -204,7 +211,10 @@ class Service:
             started=now(),
             client=call.client,
             trace=call.headers.get("traceparent", ""),
+            contents=contents,
         )
+        if contents is not None:
+            contents.credential = read_credential(call.headers, call.query)
         span = None if self.tracing is None else self.tracing.begin(call)
         TRACE.set(read_trace(call.headers))  # of this task, and so of this request
         try:

@@ -46,6 +46,7 @@ def produce_service(
     file: Path | None = None,
     keeping: KeepingLimits | None = None,
     tracing: Tracing | None = None,
+    keeps_contents: bool = False,
 ) -> Service:
     """Makes the gateway as an ASGI application: for ``vibe serve``, or for any other host.
 
@@ -57,6 +58,8 @@ def produce_service(
         listeners: Hear of each request when it is over.
         keeping: How much is kept of responses and conversations.
         tracing: Makes spans; by default where the configuration says so.
+        keeps_contents: Whether listeners hear what was asked and answered, too; or the file says
+            so by ``log_contents``.
         file: Has the tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]``
             hold where no others are given.
 
@@ -76,6 +79,7 @@ def produce_service(
     if tables is not None:
         limits = limits or tables.settings.limits
         keeper.keeping = keeping or tables.settings.responses
+        keeps_contents = keeps_contents or tables.settings.log_contents
     routes = [route for face in _FACES for route in face.produce_routes(gateway)]
     service: Service
 
@@ -90,6 +94,7 @@ def produce_service(
         sockets={"/v1/responses": answer_socket},
         on_reload=None if tables is None else tables.reload,
         tracing=tracing,
+        keeps_contents=keeps_contents,
     )
     add_health(service)
     if tables is not None:

@@ -32,6 +32,7 @@ class GatewaySettings:
         limits: What is taken on at once.
         responses: How much is kept of responses and conversations.
         authorizer: Who says who may ask; by default everybody may.
+        log_contents: Write a line for each request, and what was asked and answered into it.
         models: The names that clients may use, and who answers to each; where there are none, any
             name that the configuration understands.
     """
@@ -40,6 +41,7 @@ class GatewaySettings:
     limits: ServiceLimits = attrs.field(factory=ServiceLimits)
     responses: KeepingLimits = attrs.field(factory=KeepingLimits)
     authorizer: str | None = None
+    log_contents: bool = False
     models: Annotated[Mapping[str, ModelSettings], _MODELS] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:

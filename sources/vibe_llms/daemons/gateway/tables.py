@@ -55,7 +55,7 @@ class Tables:
             _LOGGER.error("The file of the gateway is wrong, the one before holds: %s", error)
             return
         before, self.settings = self.settings, settings
-        for name in ("server", "limits", "responses", "authorizer"):
+        for name in ("server", "limits", "responses", "authorizer", "log_contents"):
             if getattr(before, name) != getattr(settings, name):
                 _LOGGER.warning("What is new in %s of the gateway's file needs a new start", name)
         self._apply()

@@ -58,6 +58,12 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
 )
 @click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
+@click.option(
+    "--log-contents",
+    "contents",
+    is_flag=True,
+    help="Write what was asked and answered into that line, too. People may confide in models.",
+)
 @server_options
 @yes_option
 def gateway(
@@ -65,6 +71,7 @@ def gateway(
     file: Path | None,
     authorizer: str | None,
     log: bool,
+    contents: bool,
     yes: bool,
     **given: Any,
 ) -> None:
@@ -82,9 +89,12 @@ def gateway(
 
     read = GatewaySettings() if file is None else read_settings(file)
     settings = override(read.server, given)
-    produce = functools.partial(_produce, model, file, authorizer or read.authorizer, log, yes)
+    contents = contents or read.log_contents
+    produce = functools.partial(
+        _produce, model, file, authorizer or read.authorizer, log or contents, contents, yes
+    )
     # Before anything listens, so that mistakes come first; what an authorizer opens is a worker's.
-    _produce(model, file, None, False, yes)
+    _produce(model, file, None, False, False, yes)
     tell_untrusted(load_configuration())
     is_guarded = bool(authorizer or read.authorizer)
     with adding_up(settings.workers):
@@ -105,7 +115,12 @@ def adding_up(workers: int) -> Iterator[None]:
 
 
 def _produce(
-    model: str | None, file: Path | None, authorizer: str | None, log: bool, yes: bool
+    model: str | None,
+    file: Path | None,
+    authorizer: str | None,
+    log: bool,
+    contents: bool,
+    yes: bool,
 ) -> Service:
     from vibe_llms.daemons.gateway.making import produce_service
     from vibe_llms.daemons.logs import AccessLog
@@ -117,7 +132,9 @@ def _produce(
     if log:
         listeners.append(AccessLog())
         atexit.register(listeners[0].flush)
-    return produce_service(application, authorizer=asked, listeners=listeners, file=file)
+    return produce_service(
+        application, authorizer=asked, listeners=listeners, file=file, keeps_contents=contents
+    )
 
 
 def _reload(service: Any) -> None:
