@@ -8,6 +8,7 @@ import logging
 import ssl
 from pathlib import Path
 
+import aiohttp
 import pytest
 import trustme
 from cryptography import x509
@@ -18,6 +19,7 @@ from serving import Client, Message, Receive, Send, begin, compose, echo, say, s
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.testing.simulator import Say, Simulator
 
 
 def write(folder: Path, authority: trustme.CA, name: str, *, host: str = "127.0.0.1") -> Path:
@@ -113,6 +115,38 @@ async def test_an_authorizer_may_let_in_by_certificate(tmp_path: Path) -> None:
     assert statuses == {"me": 200, "you": 401}
     assert porter.seen == [subjects["me"], subjects["you"]]
     assert porter.seen[0].startswith("CN=me,")
+
+
+async def test_an_authorizer_sees_the_certificate_of_requests_inside_a_socket(
+    tmp_path: Path,
+) -> None:
+    """Who came in by it asks by it, too: each request of the socket is admitted like any."""
+    authority = trustme.CA()
+    authorities = tmp_path / "authorities.pem"
+    authority.cert_pem.write_to_path(authorities)
+    issued = authority.issue_cert("me@h", common_name="me")
+    porter = Porter(_read_subject(issued))
+    context = trust(authority)
+    issued.configure_cert(context)
+    async with Simulator() as simulator:
+        simulator.enqueue(Say("The North Sea."))
+        service = produce_service(produce_application(tmp_path, simulator.url), authorizer=porter)
+        settings = ServerSettings(
+            port=0,
+            certificate=write(tmp_path, authority, "server.pem"),
+            client_authorities=authorities,
+        )
+        async with (
+            Server(service, settings) as server,
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{server.urls[0]}/v1/responses", ssl=context) as socket,
+        ):
+            event = {"type": "response.create", "model": "anthropic:m", "input": "A sea?"}
+            await socket.send_json(event)
+            while (told := (await socket.receive_json(timeout=20))["type"]) != "response.completed":
+                assert told != "error"
+
+    assert porter.seen == [_read_subject(issued)] * 2
 
 
 def _read_subject(issued: trustme.LeafCert) -> str:

@@ -36,6 +36,7 @@ class InnerCall:
         headers = [each for each in scope["headers"] if each[0].lower() not in _LEFT_OUT]
         headers.append((b"content-type", b"application/json"))
         kept = ("asgi", "client", "http_version", "query_string", "root_path", "scheme", "server")
+        offered = scope.get("extensions", {})
         self._scope: Scope = {
             **{name: scope[name] for name in kept if name in scope},
             "type": "http",
@@ -43,7 +44,8 @@ class InnerCall:
             "path": "/v1/responses",
             "raw_path": b"/v1/responses",
             "headers": headers,
-            "extensions": {},
+            # Who may come in by a certificate may so here; nobody else hangs on our connection.
+            "extensions": {name: told for name, told in offered.items() if name == "tls"},
             **marks,
         }
         self._body: bytes | None = body
