@@ -79,7 +79,7 @@ class Service:
     """An ASGI application made of routes.
 
     Args:
-        routes: What it answers; of several that fit a path, the first.
+        routes: What it answers; of several that fit a path, the one that is it, or the first.
         limits: What it takes on at once.
         listeners: Hear of each request when it is over.
         start, stop: Are awaited before the first request, and after the last.
@@ -121,6 +121,7 @@ class Service:
         self._exact = {
             (route.method, route.pattern): route for route in routes if "{" not in route.pattern
         }
+        self._exact_paths = frozenset(path for _, path in self._exact)
         self._patterns = [(route, route.compile()) for route in routes if "{" in route.pattern]
 
     @property
@@ -297,6 +298,8 @@ class Service:
         method = "GET" if call.method == "HEAD" else call.method
         if (route := self._exact.get((method, call.path))) is not None:
             return route, {}
+        if call.path in self._exact_paths:  # which is its own, whatever pattern fits as well
+            return None, {}
         for route, pattern in self._patterns:
             if route.method == method and (found := pattern.fullmatch(call.path)):
                 return route, found.groupdict()
@@ -304,9 +307,9 @@ class Service:
 
     async def _refuse(self, call: HttpCall, record: CallRecord) -> None:
         """Answers what no route is for."""
+        exact = {method for method, path in self._exact if path == call.path}
         allowed = sorted(
-            {route.method for (_, path), route in self._exact.items() if path == call.path}
-            | {route.method for route, found in self._patterns if found.fullmatch(call.path)}
+            exact or {route.method for route, found in self._patterns if found.fullmatch(call.path)}
         )
         record.error = "method" if allowed else "path"
         record.detail = "no such path" if not allowed else "no such method"
