@@ -33,6 +33,12 @@ def serve_gateway() -> None:
     main()
 
 
+def serve_agents() -> None:
+    """Performs ``vibe serve agents``: what ``agentd`` is."""
+    sys.argv[1:1] = ["serve", "agents"]
+    main()
+
+
 def serve_tools() -> None:
     """Performs ``vibe serve tools``: what ``mcpd`` is."""
     sys.argv[1:1] = ["serve", "tools"]

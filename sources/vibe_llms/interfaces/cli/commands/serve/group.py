@@ -7,6 +7,7 @@ import click
 from vibe_llms.interfaces.cli.group import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "agents": ("agents:agents", "Own runs, which outlive whoever asked for them."),
     "gateway": ("gateway:gateway", "Answer clients of any protocol by any model."),
     "tools": ("tools:tools", "Give other programs what models may invoke, over MCP."),
 }

@@ -1,0 +1,48 @@
+"""The agents daemon holds no vendor's key and runs no tool itself, or it does not start."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.configuration.classes import Configuration, Layer, Setting
+from vibe_llms.exceptions import ConfigurationError, Finding
+
+PROVIDER: Final = "remote"
+"""The only provider of runs: a gateway's."""
+
+
+def refuse_foreign(configuration: Configuration) -> None:
+    """Sees to it that nobody has configured another provider, or tools of this process.
+
+    What ships does not count: orders may not name it.
+
+    Raises:
+        ConfigurationError: Somebody has; it names each, with its file and line.
+    """
+    found: dict[tuple[str, str], Finding] = {}
+    for setting in configuration.settings.values():
+        if setting.source.layer is Layer.DEFAULTS or len(setting.path) < 2:
+            continue
+        if message := _judge(setting):
+            source = setting.source
+            place = source.place or str(source.layer)
+            finding = Finding(place=place, line=source.line, message=message)
+            found.setdefault((setting.path[0], setting.path[1]), finding)
+    if found:
+        raise ConfigurationError(findings=tuple(found.values()))
+
+
+def _judge(setting: Setting) -> str:
+    table, name, *rest = setting.path
+    own = "Give it a configuration of its own: VIBE_LLMS_CONFIG=FILE vibe serve agents"
+    if table == "providers" and (name != PROVIDER or rest == ["module"]):
+        return (
+            f"The provider {name!r} is configured, and runs may ask a gateway alone, which is "
+            f"{PROVIDER!r} as it ships. {own}"
+        )
+    if table == "ensembles":
+        return (
+            f"The ensemble {name!r} is configured, and runs may have none but MCP servers, as in "
+            f"[mcp.{name}]. {own}"
+        )
+    return ""

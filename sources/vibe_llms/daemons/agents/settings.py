@@ -1,0 +1,52 @@
+"""What the file of the agents daemon says, checked as a whole: all mistakes at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.server.settings import ServerSettings
+from vibe_llms.tables.annotations import Count
+from vibe_llms.tables.documents import read_document
+from vibe_llms.tables.reading import require
+from vibe_llms.values import frozen
+
+
+@frozen(kw_only=True)
+class AgentsSettings:
+    """The whole file.
+
+    Attributes:
+        server: Where it listens, and what each connection may take.
+        limits: What is taken on at once.
+        runs: How many runs work at once; others wait for their turn.
+        watchers: How many event streams there may be at once.
+        authorizer: Who says who may ask; by default everybody may, and all runs are everybody's.
+        gateway: The address of the gateway that is asked for all models.
+    """
+
+    server: ServerSettings = attrs.field(factory=ServerSettings)
+    limits: ServiceLimits = attrs.field(factory=ServiceLimits)
+    runs: Count = 64
+    watchers: Count = 5_000
+    authorizer: str | None = None
+    gateway: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        require(self, "agents")
+
+
+def read_settings(path: Path) -> AgentsSettings:
+    """Reads the file of an agents daemon.
+
+    Raises:
+        ConfigurationError: With all mistakes in it.
+    """
+    document = read_document(path)
+    reader = document.produce_reader(path.parent)
+    settings = reader.read(AgentsSettings, document.tree)
+    reader.finish()
+    assert settings is not None
+    return settings

@@ -1,0 +1,113 @@
+"""``vibe serve agents``."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.commands.serve.gateway import adding_up, server_options
+from vibe_llms.interfaces.cli.options import Command, yes_option
+from vibe_llms.interfaces.cli.output import note
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+    from vibe_llms.daemons.agents.settings import AgentsSettings
+    from vibe_llms.daemons.service import Service
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("agents", cls=Command)
+@click.option(
+    "--gateway",
+    metavar="URL",
+    help="The gateway that is asked for all models.",
+)
+@click.option(
+    "--config", "file", type=_FILE, help="A file that says all this, and the server's limits."
+)
+@click.option(
+    "--authorizer",
+    metavar="NAME",
+    help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
+)
+@click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
+@server_options
+@yes_option
+def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
+    """Own runs of models with tools, which outlive whoever asked for them, until Ctrl-C.
+
+    Runs are asked for, watched, approved, stopped and forked over HTTP, at /runs. All models are
+    asked through one gateway, by addresses such as remote:MODEL; tools are MCP servers that are
+    configured. Where any other provider or ensemble is configured, it does not start. What was
+    broken off is taken up again.
+
+    What is given here goes before what the file says.
+    """
+    from vibe_llms.daemons.agents.refusing import refuse_foreign
+    from vibe_llms.daemons.agents.settings import AgentsSettings, read_settings
+    from vibe_llms.daemons.server import override, run
+
+    settings = AgentsSettings() if file is None else read_settings(file)
+    named = {name: given.pop(name) for name in ("authorizer", "gateway")}
+    said = {name: value for name, value in named.items() if value}
+    settings = attrs.evolve(settings, server=override(settings.server, given), **said)
+    configuration = _load(settings, yes=yes).configuration
+    refuse_foreign(configuration)  # before anything listens
+    tell_untrusted(configuration)
+    produce = functools.partial(_produce, settings, log, yes)
+    is_guarded = bool(settings.authorizer)
+    with adding_up(settings.server.workers):
+        run(produce, settings.server, is_guarded=is_guarded, on_ready=_tell)
+
+
+def _load(settings: AgentsSettings, *, yes: bool) -> Application:
+    if settings.gateway is None:
+        return load_application(yes=yes)
+    from vibe_llms.daemons.agents.refusing import PROVIDER
+
+    return load_application(yes=yes, providers={PROVIDER: {"base_url": settings.gateway}})
+
+
+def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
+    from vibe_llms.agents.hosting import HostSettings
+    from vibe_llms.agents.orders import OrderRules
+    from vibe_llms.daemons.agents.making import produce_service
+    from vibe_llms.daemons.agents.refusing import PROVIDER
+    from vibe_llms.daemons.logs import AccessLog
+
+    application = _load(settings, yes=yes)
+    configuration = application.configuration
+    name = settings.authorizer
+    authorizer = application.plugins.load_authorizer(name) if name else None
+    listeners = []
+    if log:
+        listeners.append(AccessLog())
+        atexit.register(listeners[0].flush)
+    return produce_service(
+        application,
+        application.store,
+        rules=OrderRules(
+            providers=frozenset({PROVIDER}),
+            ensembles=frozenset(configuration.servers),
+            limits=configuration.limits,
+        ),
+        produce_tools=application.produce_mcp_ensembles,
+        hosting=HostSettings(runs=settings.runs),
+        limits=settings.limits,
+        authorizer=authorizer,
+        listeners=listeners,
+        watchers=settings.watchers,
+    )
+
+
+def _tell(urls: Sequence[str]) -> None:
+    for url in urls:
+        note(f"Runs are asked for at {url}/runs. Ctrl-C ends it.")

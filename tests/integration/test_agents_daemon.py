@@ -1,0 +1,105 @@
+"""``vibe serve agents`` as a process, which is killed, before a gateway that comes late."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gateways import find_port
+from hosted import produce_application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.daemons.agents.refusing import refuse_foreign
+from vibe_llms.daemons.gateway.making import produce_service
+from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.exceptions import ConfigurationError
+
+
+@asynccontextmanager
+async def running(folder: Path, *options: str) -> AsyncIterator[str]:
+    """Runs the daemon; kills it in the end."""
+    (folder / "agents.toml").touch()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("VIBE_")},
+        "HOME": str(folder),
+        "VIBE_LLMS_CONFIG": str(folder / "agents.toml"),
+    }
+    port = find_port()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "vibe_llms", "serve", "agents", "--port", str(port), *options),
+        env=environment,
+        cwd=folder,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(20):
+            while b"/runs" not in (line := await process.stderr.readline()):
+                assert line, "it did not start"
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def watch_for(session: aiohttp.ClientSession, url: str, word: str) -> Any:
+    """Watches a run until something happens; returns its line."""
+    async with asyncio.timeout(30), session.get(url) as answer:
+        found = False
+        async for line in answer.content:
+            if found:
+                return json.loads(line.removeprefix(b"data: "))
+            found = line == f"event: {word}\n".encode()
+    raise AssertionError(f"{word} was not told")
+
+
+async def test_a_run_outlives_its_daemon_and_waits_for_its_gateway(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    port = find_port()
+    gateway = f"http://127.0.0.1:{port}"
+    async with aiohttp.ClientSession() as session:
+        async with running(tmp_path, "--gateway", gateway) as url:
+            body = {"model": "remote:scripted:echo", "input": "Hello?"}
+            async with session.post(f"{url}/runs", json=body) as answer:
+                assert answer.status == 201, await answer.text()
+                run_id = (await answer.json())["id"]
+            line = await watch_for(session, f"{url}/runs/{run_id}/events", "run.retried")
+            assert line["event"]["attempt"] == 1
+            for model in ("scripted:echo", "openai_conversations:gpt-4o"):
+                async with session.post(f"{url}/runs", json={**body, "model": model}) as answer:
+                    assert answer.status == 400
+                    assert "order.model" in await answer.text()
+        far = produce_service(produce_application(tmp_path / "far"))
+        async with (
+            Server(far, ServerSettings(port=port)),
+            running(tmp_path, "--gateway", gateway) as url,
+        ):
+            line = await watch_for(session, f"{url}/runs/{run_id}/events", "run.completed")
+            assert line["event"]["reason"] == "answered", line
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('[providers.anthropic]\napi_key = "k"\n', "anthropic"),
+        ('[providers.remote]\nmodule = "vibe_llms.providers.anthropic"\n', "remote"),
+        ('[ensembles.io]\nroot = "."\n', "io"),
+    ],
+)
+def test_it_refuses_what_must_not_be_there(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "vibe.toml"
+    path.write_text('[providers.remote]\nbase_url = "http://gateway"\n')
+    environment = {"HOME": str(tmp_path), "VIBE_LLMS_CONFIG": str(path)}
+    refuse_foreign(load_configuration(environment=environment, working_directory=tmp_path))
+    path.write_text(text)
+    configuration = load_configuration(environment=environment, working_directory=tmp_path)
+    with pytest.raises(ConfigurationError, match=rf"vibe\.toml:2.*{named}"):
+        refuse_foreign(configuration)
