@@ -42,7 +42,7 @@ def advise_to_resume(summary: RunSummary) -> str:
         return "The run hears of it between two steps."
     if summary.order:
         return f"Whoever hosts the run goes on with it; where nobody does: {command}"
-    return f"Go on with: {command}"
+    return f"It goes on where it was begun, or with: {command}"
 
 
 def export_summary(summary: RunSummary) -> dict[str, Any]:

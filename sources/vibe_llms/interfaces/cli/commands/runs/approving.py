@@ -144,6 +144,7 @@ def _give(store: ConversationStore, waiting: Waiting, approval: Approval) -> Exi
         note(f"Too late: somebody else has answered {waiting.request.name}; that counts.")
         return ExitCode.INCOMPLETE
     write(f"{_SAID[approval.decision.value]}: {waiting.request.name}")
+    sys.stdout.flush()  # before what is said of it
     return ExitCode.SUCCESS
 
 

@@ -37,7 +37,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, as_json: bool) -> No
     ended     it has answered, has reached a limit, or has failed
     """
     from vibe_llms.interfaces.cli.runs.naming import export_summary
-    from vibe_llms.interfaces.cli.runs.words import describe_spending, describe_state
+    from vibe_llms.interfaces.cli.runs.words import describe_state
 
     wanted = cast("tuple[RunState, ...]", states) or STATES
     found = survey_runs(open_store(), states=wanted)
@@ -56,12 +56,11 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, as_json: bool) -> No
                 each.id,
                 describe_state(each),
                 each.updated.astimezone().strftime("%Y-%m-%d %H:%M"),
-                describe_spending(each),
                 each.model,
                 each.name or words.get(each.id, ""),
             )
             for each in rows
         ),
-        headers=("id", "state", "last event", "used", "model", "name or first words"),
-        styles=("cyan", "", "dim", "", "dim"),
+        headers=("id", "state", "last event", "model", "name or first words"),
+        styles=("cyan", "", "dim", "dim"),
     )

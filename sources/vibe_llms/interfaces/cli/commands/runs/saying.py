@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -40,6 +41,7 @@ def send(word: str, text: str) -> None:
         note(_LATER)
         return
     write("Sent.")
+    sys.stdout.flush()  # before what is said of it
     after = read_summary(store, summary.id)
     if after.state != "waiting":
         note(advise_to_resume(after))
