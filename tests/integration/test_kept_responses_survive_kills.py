@@ -126,3 +126,29 @@ async def test_what_a_client_was_told_is_there_after_the_gateway_was_killed(
                     assert msgspec.json.decode(await answer.read())["data"]
     assert len(seen) > ROUNDS * 5
     assert cut
+
+
+async def test_events_that_a_kill_has_taken_are_said_to_be_lost(tmp_path: Path) -> None:
+    async with Simulator(simulate="stall_at_chunk=8") as simulator:
+        produce_application(tmp_path, simulator.url)
+        body = {"model": MODELS[1], "input": "Talk.", "background": True, "stream": True}
+        seen: dict[str, str] = {}
+        async with (
+            gateway(tmp_path) as (_, address),
+            aiohttp.ClientSession() as session,
+            session.post(f"{address}/v1/responses", json=body) as answer,
+        ):
+            async for line in answer.content:
+                if line.startswith(b"data: {") and b"output_text.delta" in line:
+                    break
+                if line.startswith(b"data: {") and b'"response":{' in line:
+                    response = msgspec.json.decode(line[6:])["response"]
+                    seen[response["id"]] = response["status"]
+        [identity] = seen
+        async with gateway(tmp_path) as (_, address), aiohttp.ClientSession() as session:
+            url = f"{address}/v1/responses/{identity}"
+            async with session.get(url) as answer:
+                assert (await answer.json())["status"] == "incomplete"
+            async with session.get(f"{url}?stream=true") as answer:
+                assert answer.status == 400
+                assert "its events are lost" in await answer.text()

@@ -168,10 +168,15 @@ async def _each(frames: Sequence[bytes]) -> AsyncIterator[bytes]:
 
 
 def _refuse_stream(found: KeptResponse) -> RequestError:
+    if found.is_running:
+        reason = "another process of the gateway answers it, and has its events until it has ended"
+    elif found.is_in_background and found.status == "incomplete":
+        reason = "the gateway that answered was ended before it, and its events are lost"
+    else:
+        reason = "it was not asked for with background and stream"
     return RequestError(
         path="stream",
-        detail=f"The response {found.id} cannot be streamed: it was not asked for with background"
-        " and stream.",
+        detail=f"The response {found.id} cannot be streamed: {reason}.",
         remedy="Read it whole.",
         stage=Stage.FRAME,
     )
