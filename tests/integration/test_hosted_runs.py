@@ -267,3 +267,10 @@ async def test_only_some_models_and_tools_may_be_named(tmp_path: Path) -> None:
         await premises.runs.start(Order(task=task))
     places = [finding.place for finding in caught.value.findings]
     assert places == ["order.task.resource_llm", "order.task.mcp"]
+    task = compose_task("START --> P0 --> END", "yes", ensembles=["web"])
+    premises.runs.rules = OrderRules(ensembles=frozenset({"web"}))
+    with pytest.raises(ConfigurationError, match=r"order\.task\.ensembles"):
+        await premises.runs.start(Order(task=task))
+    task = compose_task("START --> P0 --> END", "yes")
+    with pytest.raises(ConfigurationError, match=r"order\.limits"):
+        await premises.runs.start(Order(task=task, limits={"run_steps": 1}))

@@ -108,9 +108,12 @@ class OrderRules:
         task = reading.task
         asked = order.model or task.resource_llm.address
         place = "order.model" if order.model else "order.task.resource_llm"
+        if order.limits:
+            message = "A flow is bounded by what holds for all; there are no limits of its own."
+            return [Finding(place="order.limits", message=message)]
         return [
             *self._check_model(asked, application, place),
-            *self._check_names(task.ensembles, "order.task.ensembles"),
+            *self._check_own(task.ensembles),
             *self._check_names(task.mcp, "order.task.mcp"),
             *_check_reach(task),
         ]
@@ -133,6 +136,12 @@ class OrderRules:
                 yield Finding(
                     place=place, message=f"{name!r} is no ensemble that runs may use{known}"
                 )
+
+    def _check_own(self, names: Iterable[str]) -> Iterable[Finding]:
+        """Where only some may be named, those that a task names itself would be of this process."""
+        if self.ensembles is not None and (told := ", ".join(names)):
+            message = f"A task may not name {told} here; name MCP servers, in its mcp or the order."
+            yield Finding(place="order.task.ensembles", message=message)
 
     def _check_limits(self, given: Mapping[str, JsonValue]) -> Iterable[Finding]:
         most = export_limits(self.limits)
