@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from gateways import produce_application
-from vibe_llms.testing.simulator import Simulator
+from vibe_llms.testing.simulator import Say, Simulator
 
 ROUNDS = 6
 CLIENTS = 6
@@ -129,7 +129,8 @@ async def test_what_a_client_was_told_is_there_after_the_gateway_was_killed(
 
 
 async def test_events_that_a_kill_has_taken_are_said_to_be_lost(tmp_path: Path) -> None:
-    async with Simulator(simulate="stall_at_chunk=8") as simulator:
+    async with Simulator() as simulator:
+        simulator.enqueue(Say("All the water of the sea. " * 50), simulate="stall_at_chunk=8")
         produce_application(tmp_path, simulator.url)
         body = {"model": MODELS[1], "input": "Talk.", "background": True, "stream": True}
         seen: dict[str, str] = {}
