@@ -139,7 +139,7 @@ class Background:
             await asyncio.wait({task})
             return
         cancelled = _end(response, "cancelled")
-        await self._registry.perform(partial(rows.write_response, response=cancelled))
+        await self._registry.perform(partial(rows.end_response, response=cancelled))
 
     async def _perform(self, run: Run, inner: InnerCall) -> None:
         assert self.service is not None

@@ -95,8 +95,8 @@ class Keeper:
         cut = attrs.evolve(
             found, status="incomplete", body=interrupt_body(found.body, "incomplete")
         )
-        await self.registry.perform(partial(rows.write_response, response=cut))
-        return cut
+        # Its owner may have written its end just before it left.
+        return await self.registry.perform(partial(rows.end_response, response=cut))
 
     async def keep(self, response: KeptResponse, *, is_new: bool = True) -> None:
         """Makes sure that a response is known from now on, whatever happens.

@@ -103,6 +103,15 @@ def update_response(db: sqlite3.Connection, response: KeptResponse) -> bool:
     return write_response(db, response)
 
 
+def end_response(db: sqlite3.Connection, response: KeptResponse) -> KeptResponse:
+    """Notes how a response has ended, unless it has ended meanwhile; returns what is known then."""
+    found = find_response(db, response.id)
+    if found is None or not found.is_running:
+        return found or response
+    write_response(db, response)
+    return response
+
+
 def find_response(db: sqlite3.Connection, identity: str) -> KeptResponse | None:
     """Returns a response by its id, whoever's it is."""
     row = db.execute("SELECT * FROM responses WHERE id = ?", (identity,)).fetchone()
