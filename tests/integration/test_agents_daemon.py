@@ -73,6 +73,10 @@ async def test_a_run_outlives_its_daemon_and_waits_for_its_gateway(tmp_path: Pat
                 run_id = (await answer.json())["id"]
             line = await watch_for(session, f"{url}/runs/{run_id}/events", "run.retried")
             assert line["event"]["attempt"] == 1
+            for name in ("host", "origin"):
+                foreign = {name: "https://evil.example" if name == "origin" else "evil.example"}
+                async with session.post(f"{url}/runs", json=body, headers=foreign) as answer:
+                    assert answer.status == 403, name
             for model in ("scripted:echo", "openai_conversations:gpt-4o"):
                 async with session.post(f"{url}/runs", json={**body, "model": model}) as answer:
                     assert answer.status == 400

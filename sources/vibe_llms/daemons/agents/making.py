@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from vibe_llms.agents.hosting import HostSettings, RunHost
@@ -36,6 +36,7 @@ def produce_service(
     authorizer: Authorizer | None = None,
     listeners: Sequence[Listener] = (),
     watchers: int = WATCHERS,
+    hosts: Collection[str] | None = None,
 ) -> Service:
     """Makes the daemon as an ASGI application, with a host for its runs.
 
@@ -49,6 +50,7 @@ def produce_service(
         authorizer: Says who may ask; by default everybody may, and all runs are everybody's.
         listeners: Hear of each request when it is over.
         watchers: How many event streams there may be at once.
+        hosts: By which names it is reached; ``None`` for any.
 
     Raises:
         StoreError: The store keeps no logs of runs.
@@ -65,7 +67,7 @@ def produce_service(
     )
     host = RunHost(performer, hosting)
     runs = LocalRuns(store, application, rules=rules, host=host)
-    desk = Desk(runs, pulse, authorizer=authorizer, watchers=watchers)
+    desk = Desk(runs, pulse, authorizer=authorizer, watchers=watchers, hosts=hosts)
 
     async def stop() -> None:
         await host.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from typing import Final, TypeAlias
 
@@ -11,7 +11,7 @@ from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import read_order
 from vibe_llms.daemons.agents.bodies import Answer, Said, read_json, read_said, write_error
 from vibe_llms.daemons.agents.streams import Pulse, follow, read_number
-from vibe_llms.daemons.arrivals import authorize
+from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import Operation
 from vibe_llms.daemons.records import CallRecord
@@ -39,15 +39,23 @@ class Desk:
         pulse: Tells when a log has grown.
         authorizer: Says who may ask; by default everybody may.
         watchers: How many event streams there may be at once.
+        hosts: By which names it is reached; ``None`` for any.
     """
 
     def __init__(
-        self, runs: LocalRuns, pulse: Pulse, *, authorizer: Authorizer | None, watchers: int
+        self,
+        runs: LocalRuns,
+        pulse: Pulse,
+        *,
+        authorizer: Authorizer | None,
+        watchers: int,
+        hosts: Collection[str] | None = None,
     ) -> None:
         self.runs = runs
         self._pulse = pulse
         self._authorizer = authorizer
         self._most_watchers = watchers
+        self._hosts = hosts
         self._standing: dict[asyncio.Task[object], HttpCall] = {}
 
     def produce_routes(self) -> list[Route]:
@@ -93,6 +101,7 @@ class Desk:
     def _guard(self, perform: _Perform) -> Callable[[HttpCall, CallRecord], Awaitable[None]]:
         async def answer(call: HttpCall, record: CallRecord) -> None:
             record.face = FACE
+            ensure_place(call, self._hosts)
             grant = await authorize(self._authorizer, call, record)
             await perform(call, "" if grant is None else grant.subject)
 

@@ -8,7 +8,7 @@ import attrs
 
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.server.settings import ServerSettings
-from vibe_llms.tables.annotations import Count
+from vibe_llms.tables.annotations import Count, Strings
 from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.reading import require
 from vibe_llms.values import frozen
@@ -24,6 +24,8 @@ class AgentsSettings:
         runs: How many runs work at once; others wait for their turn.
         watchers: How many event streams there may be at once.
         authorizer: Who says who may ask; by default everybody may, and all runs are everybody's.
+        hosts: Names by which clients reach it, besides those of this machine; pages of other places
+            are refused.
         gateway: The address of the gateway that is asked for all models.
     """
 
@@ -32,6 +34,7 @@ class AgentsSettings:
     runs: Count = 64
     watchers: Count = 5_000
     authorizer: str | None = None
+    hosts: Strings = ()
     gateway: str | None = None
 
     def __attrs_post_init__(self) -> None:

@@ -7,23 +7,20 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
-from vibe_llms.daemons.arrivals import authorize
+from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import Operation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.words import Application
 from vibe_llms.daemons.service import Route, write_plain_error
 from vibe_llms.daemons.tools.settings import SessionLimits
-from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_manager, produce_user
 from vibe_llms.plugins.specification.daemons import Authorizer
 
 PATH: Final = "/mcp"
 FACE: Final = "mcp"
-_OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TAG: Final = "tools"
 _METHODS: Final = {
     "POST": "Takes a message of MCP.",
@@ -38,7 +35,7 @@ class Door:
     Args:
         open_server: Gives what answers, while the door is open.
         authorizer: Says who may ask; by default everybody may.
-        hosts: By which names it is reached, besides those of this machine; ``None`` for any.
+        hosts: By which names it is reached; ``None`` for any.
         request_bytes: What the body of one request may have.
         has_sessions: Whether clients of the era of sessions get one: where all their requests
             come to this process.
@@ -56,7 +53,7 @@ class Door:
     ) -> None:
         self._open_server = open_server
         self._authorizer = authorizer
-        self._hosts = None if hosts is None else _OWN | {each.lower() for each in hosts}
+        self._hosts = hosts
         self._produce_manager = partial(
             produce_manager,
             hear=_note,
@@ -128,7 +125,7 @@ class Door:
     async def answer(self, call: HttpCall, record: CallRecord) -> None:
         """Answers one request. Raises AccessError, LimitError."""
         record.face = FACE
-        self._ensure_place(call)
+        ensure_place(call, self._hosts)
         grant = await authorize(self._authorizer, call, record)
         body = await call.read_body()
         added: dict[str, object] = {HEARD: record}
@@ -143,33 +140,6 @@ class Door:
         finally:
             if task is not None:
                 self._standing.pop(task, None)
-
-    def _ensure_place(self, call: HttpCall) -> None:
-        """Refuses who comes by a name that is not ours, as pages do that rebind names.
-
-        https://modelcontextprotocol.io/specification/2025-11-25/basic/transports says why.
-        """
-        host, origin = call.headers.get("host", ""), call.headers.get("origin", "")
-        place = _read_name(f"//{host}")
-        if self._hosts is not None and place not in self._hosts:
-            raise _refuse("host", host)
-        if origin and _read_name(origin) not in {place, *(self._hosts or ())}:
-            raise _refuse("origin", origin)
-
-
-def _read_name(text: str) -> str:
-    try:
-        return urlsplit(text).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _refuse(header: str, given: str) -> AccessError:
-    return AccessError(
-        detail=f"Nothing is answered here for the {header} {given[:200]!r}.",
-        remedy="Come by a name of this machine; others are named in hosts, in the server's file.",
-        fault=ProviderFault.PERMISSION,
-    )
 
 
 def _note(record: CallRecord, method: str, name: str) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.application import Application
 from vibe_llms.configuration.definitions import TERMINAL_APPROVER
+from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
-from vibe_llms.daemons.server.binding import is_loopback
 from vibe_llms.daemons.service import Service
 from vibe_llms.daemons.tools.refusing import refuse_providers
 from vibe_llms.daemons.tools.settings import ToolsSettings
@@ -55,11 +55,10 @@ def produce_service(
     with needing("mcp", "mcp", "Serving tools"):
         from vibe_llms.daemons.tools.doors import Door
 
-    host = settings.server.host
     door = Door(
         partial(open_server, application, settings, secret=secret),
         authorizer=authorizer,
-        hosts=(host, *settings.hosts) if settings.hosts or is_loopback(host) else None,
+        hosts=find_hosts(settings.server.host, settings.hosts),
         request_bytes=settings.limits.request_bytes,
         sessions=settings.sessions,
         has_sessions=settings.server.workers == 1,

@@ -81,6 +81,7 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
     from vibe_llms.agents.orders import OrderRules
     from vibe_llms.daemons.agents.making import produce_service
     from vibe_llms.daemons.agents.refusing import PROVIDER
+    from vibe_llms.daemons.arrivals import find_hosts
     from vibe_llms.daemons.logs import AccessLog
 
     application = _load(settings, yes=yes)
@@ -105,6 +106,7 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
         authorizer=authorizer,
         listeners=listeners,
         watchers=settings.watchers,
+        hosts=find_hosts(settings.server.host, settings.hosts),
     )
 
 
