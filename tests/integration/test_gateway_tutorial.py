@@ -31,7 +31,9 @@ def find_commands() -> list[str]:
 @pytest.fixture
 def environment(tmp_path: Path, weights: Path) -> dict[str, str]:
     """A home of its own, in which the weights are there already."""
-    (tmp_path / "vibe.toml").write_text(f'[providers.local]\npath = "{weights}"\n')
+    (tmp_path / "vibe.toml").write_text(
+        f'[controls]\nmax_tokens = 24\n[providers.local]\npath = "{weights}"\n'
+    )
     return {
         **os.environ,
         "HOME": str(tmp_path),
