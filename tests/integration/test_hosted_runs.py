@@ -10,8 +10,10 @@ import pytest
 
 from acting import invoke, say
 from flow_tasks import compose_task
-from hosted import Premises
+from hosted import Premises, produce_application
 from vibe_llms.agents.orders import Order, OrderRules
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.events.flow import FlowEndedEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
     EnsembleError,
@@ -19,6 +21,8 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.flows.adapter import UniversalAdapter
+from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import UserCanister
@@ -242,6 +246,25 @@ async def test_a_flow_waits_in_its_visits_and_leaves_nothing(tmp_path: Path) -> 
         assert text_of(premises.store.read(run_id).canisters[-1]) == "paid"
         await premises.runs.delete(run_id, subject="ann")
     assert [*premises.store.survey()] == []
+
+
+async def test_whoever_hears_that_a_flow_has_ended_finds_its_answer(tmp_path: Path) -> None:
+    task = compose_task("START --> P0 --> T[/pay/] --> END", "yes")
+    store, found = DirectoryStore(tmp_path / "store"), list[str]()
+
+    def hear(event: object) -> None:
+        if isinstance(event, FlowEndedEvent):
+            found.append(text_of(store.read(event.run_id).canisters[-1]))
+
+    adapter = UniversalAdapter(
+        AdapterConfig(strict_validation=False),
+        tools=[produce_invoker(pay)],
+        application=produce_application(tmp_path),
+        store=store,
+        listener=hear,
+    )
+    assert (await adapter.execute(task)).final_response == "paid"
+    assert found == ["paid"]
 
 
 async def test_a_task_that_cannot_run_is_refused_or_ends(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, cast
 
 import attrs
@@ -38,12 +38,15 @@ class FlowDriver:
         context: Where visits are performed, and the log.
         performer: Performs visits.
         config: What bounds the run.
+        answer: Adds what was said last to the conversation; whoever reads in the log that the flow
+            has ended finds it there.
     """
 
     state: FlowState
     context: RunContext
     performer: Performer
     config: AdapterConfig
+    answer: Callable[[], Awaitable[None]]
     _working: dict[int, asyncio.Task[NodeFinishedEvent | Rest]] = attrs.field(factory=dict)
     _held: set[int] = attrs.field(factory=set)
     _resting: list[Rest] = attrs.field(factory=list)
@@ -83,6 +86,8 @@ class FlowDriver:
         except Exception as error:
             await self._rest(Rest(reason="failed", detail=repr(error)), None)
             raise
+        if rest.reason == "ended":
+            await self.answer()
         await self._rest(rest, verification)
 
     async def _work(self) -> Rest:

@@ -45,7 +45,7 @@ from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.local import open_run
+from vibe_llms.runs.local import ConversationJournal, open_run
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
@@ -218,14 +218,16 @@ class TaskRun:
                 tell=bus,
             )
             driver = FlowDriver(
-                state=state, context=context, performer=performer, config=self.config
+                state=state,
+                context=context,
+                performer=performer,
+                config=self.config,
+                answer=functools.partial(_answer, state, conversation, journal),
             )
             failure: ConverseError | None = None
             try:
                 if state.ending is None or state.ending.reason != "ended":
                     await driver.drive(self._begin(), self.before)
-                if state.final and isinstance(conversation.last_message, UserCanister):
-                    await journal.append([AssistantCanister(state.final)])
             except ConverseError as error:  # of the store: what was said until then was paid for
                 if state.ending is None and not state.path:
                     raise  # it has not begun
@@ -303,3 +305,11 @@ class TaskRun:
 
 def _survey_tools(registry: Registry) -> Tools:
     return {each.invoker.name: each.invoker for each in registry.survey()}
+
+
+async def _answer(
+    state: FlowState, conversation: Conversation, journal: ConversationJournal
+) -> None:
+    """Adds what the flow said last to its conversation, unless it stands there already."""
+    if state.final and isinstance(conversation.last_message, UserCanister):
+        await journal.append([AssistantCanister(state.final)])
