@@ -64,8 +64,10 @@ class Runs(Protocol):
     async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
         """Says something to a run; the model hears it when its turn has come.
 
+        In a flow that is the visit under way that asks a model; of several the first that waits.
+
         Raises:
-            RequestError: It is a flow, which hears nothing.
+            RequestError: It is a flow, of which no visit could hear it.
         """
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:

@@ -28,12 +28,13 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.flows.hearing import find_hearer
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.inbox import Letter
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState, RunSummary
@@ -137,10 +138,12 @@ class LocalRuns:
     async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
         """Says something to a run."""
         summary = await self.find(run_id, subject=subject)
-        if summary.kind == "flow":
-            raise _refuse("run", "A flow hears nothing; its diagram says what is asked.")
         letter = MessageReceivedEvent(canister=canister, letter=produce_identity(), subject=subject)
-        await self._put(run_id, letter)
+        if summary.kind == "flow":
+            await asyncio.to_thread(self._send_to_visit, run_id, letter)
+            self._wake(run_id)
+        else:
+            await self._put(run_id, letter)
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
         """Ends a run where it is."""
@@ -228,6 +231,19 @@ class LocalRuns:
             for identity in (run_id, *survey_parts(self.store, run_id))
             for each in survey_waiting(self.store, identity)
         ]
+
+    def _send_to_visit(self, run_id: str, letter: MessageReceivedEvent) -> None:
+        """Says something to the visit of a flow that asks a model."""
+        identity = find_hearer(self.store, run_id)
+        if identity is None:
+            raise _refuse("run", "No visit of this flow asks a model now, which could hear it.")
+        try:
+            produce_inbox(self.store, identity).put(letter)
+        except UnknownConversationError as error:  # it has begun this very moment
+            raise _refuse("run", "The visit that could hear it just begins: try again.") from error
+        deliver(self.store, identity)
+        if not is_heard(produce_log(self.store, identity), letter.letter):
+            raise _refuse("run", "It came too late: the visit that could have heard it is over.")
 
     def _delete(self, run_id: str, subject: str) -> None:
         self._find(run_id, subject)

@@ -90,7 +90,12 @@ class Performer:
             application=self.application,
         )
         async with engine:
-            run = engine.prepare(conversation, spent=measure_spent(log), passing=PASSING)
+            run = engine.prepare(
+                conversation,
+                spent=measure_spent(log),
+                passing=PASSING,
+                after=log[-1].sequence,
+            )
             await run.perform()
 
     async def _perform_flow(
@@ -108,10 +113,13 @@ class Performer:
             listener=self._listen(conversation.id),
         )
         if any(isinstance(each.event, FlowStartedEvent) for each in log):
-            result = await adapter.resume(conversation.id)
+            result = await adapter.resume(conversation.id, after=log[-1].sequence)
         else:
             result = await adapter.execute(
-                order.task or {}, order.variables, conversation=conversation
+                order.task or {},
+                order.variables,
+                conversation=conversation,
+                after=log[-1].sequence,
             )
         _raise_refusal(result)
 

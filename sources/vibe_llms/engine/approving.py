@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from vibe_llms.asynchrony import finish
 from vibe_llms.engine.calls import Call
 from vibe_llms.engine.contexts import RunContext
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import ApprovalAnsweredEvent, ApprovalRequestedEvent
+from vibe_llms.events.runs import ApprovalRefusedEvent
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver, settle
 
@@ -32,6 +35,22 @@ class ApprovalGate:
         self._record = record
         self._approver = approver
         self._answers = list(answers)
+        self._asking: tuple[Call, asyncio.Task[Approval | None]] | None = None
+
+    def look(self) -> None:
+        """Looks whether the log has an answer by now to what somebody is being asked."""
+        if self._asking is not None:
+            call, asking = self._asking
+            if self._is_answered(call):
+                asking.cancel()
+
+    def _is_answered(self, call: Call) -> bool:
+        request = call.request
+        return request is None or bool(
+            self._record.find_approval(
+                call.key, request.digest, request.name, in_doubt=request.in_doubt
+            )
+        )
 
     async def ask(self, calls: Sequence[Call]) -> tuple[ApprovalRequest, ...]:
         """Asks about the calls of a turn that wait.
@@ -45,20 +64,38 @@ class ApprovalGate:
         left: list[ApprovalRequest] = []
         for call in calls:
             request = call.request
-            if request is None or self._record.find_approval(
-                call.key, request.digest, request.name, in_doubt=request.in_doubt
-            ):
+            if request is None or self._is_answered(call):
                 continue  # an answer that was given just now reaches so far
             await self._context.emit(_produce_event(call.key, request))
-            approval = await self._find_answer(request)
-            if approval is None:
+            approval = await self._wait(call, request)
+            if self._is_answered(call):  # by others, meanwhile
+                if approval is not None:
+                    refused = ApprovalRefusedEvent(key=call.key, digest=approval.digest)
+                    await self._context.emit(refused, durable=True)
+            elif approval is None:
                 left.append(request)
-                continue
-            settle(request, approval)  # refuses an answer that does not fit what was asked
-            event = produce_answer(call.key, request, approval)
-            await self._context.emit(event, durable=True)
-            self._record.note(event)
+            else:
+                settle(request, approval)  # refuses an answer that does not fit what was asked
+                event = produce_answer(call.key, request, approval)
+                await self._context.emit(event, durable=True)
+                self._record.note(event)
         return tuple(left)
+
+    async def _wait(self, call: Call, request: ApprovalRequest) -> Approval | None:
+        """Asks until there is an answer, here or in the log."""
+        if self._approver is None:
+            return await self._find_answer(request)
+        asking = asyncio.create_task(self._find_answer(request))
+        self._asking = call, asking
+        try:
+            await asyncio.wait([asking])
+        except asyncio.CancelledError:
+            asking.cancel()
+            await finish(asyncio.wait([asking]))
+            raise
+        finally:
+            self._asking = None
+        return None if asking.cancelled() and self._is_answered(call) else asking.result()
 
     async def _find_answer(self, request: ApprovalRequest) -> Approval | None:
         for approval in self._answers:

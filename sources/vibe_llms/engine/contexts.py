@@ -7,6 +7,7 @@ process, durably, or on many machines, by changing what stands behind them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from vibe_llms.events.flow import LogEvent
@@ -79,6 +80,14 @@ class RunContext(Protocol):
         """Returns what others have said to the run since it was last asked; the log has it then.
 
         Messages, answers to requests for approvals, a stop; a short look where there is nothing.
+        """
+
+    def attend(
+        self, hear: Callable[[Sequence[LogEvent]], object]
+    ) -> AbstractContextManager[object]:
+        """Hands over the same soon after it was said, also while a step is performed.
+
+        What is handed over is not returned by :meth:`receive` as well. It ends with the block.
         """
 
     async def now(self) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import attrs
 
 from vibe_llms.engine.approving import ApprovalGate
+from vibe_llms.engine.attention import Attention, describe_stop
 from vibe_llms.engine.calls import examine_owed
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.executing import OPERATION, Executor
@@ -26,7 +27,7 @@ from vibe_llms.events.engine import (
     StateEnteredEvent,
 )
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
+from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver
 from vibe_llms.invocables.registry import Registry
@@ -117,7 +118,7 @@ class Driver:
         self._state: State | None = None
         self._doubted = 0
         self._messages: list[AnyCanister] = []
-        self._stop: StopRequestedEvent | None = None
+        self._attention = Attention(context, self._hear)
         self.ending: RunEnding | None = None
 
     async def drive(self) -> None:
@@ -158,11 +159,13 @@ class Driver:
     async def _work_in_time(self) -> End | tuple[ApprovalRequest, ...]:
         try:
             left = max(0.0, self._limits.run_seconds - self._readings.seconds)
-            async with asyncio.timeout(left) as clock:
+            async with self._attention.bound(left) as clock:
                 return await self._work(clock)
         except TimeoutError:
             if not clock.expired():
                 raise
+            if stop := self._attention.stop:
+                return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             self._readings.seconds = seconds = float(self._limits.run_seconds)
             detail = f"The limit run_seconds = {seconds:g} was reached, and what was begun stopped."
             return End(reason=Reason.LIMIT, limit="run_seconds", detail=detail)
@@ -172,13 +175,13 @@ class Driver:
         started = await self._context.now() - self._readings.seconds
         while True:
             self._readings.seconds = await self._context.now() - started
-            self._hear(await self._context.receive())
-            if self._stop is not None:
-                return End(reason=Reason.CANCELLED, detail=_describe_stop(self._stop))
+            if stop := await self._attention.look():
+                return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             tail = read_tail(self._journal.canisters)
             if self._messages and not (tail.owed or tail.is_paused):
-                await self._journal.append(self._messages)
-                self._messages, is_silent = [], False
+                said, self._messages = self._messages, []  # others may be heard meanwhile
+                await self._journal.append(said)
+                is_silent = False
                 continue
             if tail.owed and not tail.is_broken_off:  # preparing its calls has to know more
                 await examine_owed(tail.owed, self._registry, self._record)
@@ -203,18 +206,13 @@ class Driver:
                 case Generate():
                     is_silent = await self._ask(command)
 
-    def _hear(self, events: Sequence[LogEvent]) -> None:
+    def _hear(self, event: LogEvent) -> None:
         """Takes what others have said to the run; a message waits until no call is owed."""
-        for event in events:
-            match event:
-                case MessageReceivedEvent():
-                    known = [each.id for each in self._messages]
-                    if event.canister.id not in known:
-                        self._messages.append(event.canister)
-                case StopRequestedEvent():
-                    self._stop = event
-                case _:
-                    self._record.note(event)
+        if not isinstance(event, MessageReceivedEvent):
+            self._record.note(event)
+            self._gate.look()
+        elif event.canister.id not in [each.id for each in self._messages]:
+            self._messages.append(event.canister)
 
     async def _enter(self, command: Command) -> None:
         state = STATES[type(command)]
@@ -297,8 +295,3 @@ class Driver:
             losses=tuple(self._generator.losses),
             summaries=self._generator.summaries,
         )
-
-
-def _describe_stop(stop: StopRequestedEvent) -> str:
-    who = f" by {stop.subject}" if stop.subject else ""
-    return f"It was stopped{who}{': ' + stop.reason if stop.reason else ''}."

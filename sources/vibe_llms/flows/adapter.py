@@ -99,6 +99,7 @@ class UniversalAdapter:
         *,
         run_id: str | None = None,
         conversation: Conversation | None = None,
+        after: int | None = None,
     ) -> AdapterResult:
         """Runs a task until it has ended, or comes to rest for another reason.
 
@@ -110,6 +111,8 @@ class UniversalAdapter:
             variables: For ``{{name}}`` in prompts, besides those in the task.
             run_id: What the run is called, and its conversation; a new name by default.
             conversation: Instead: of the run, where one was begun that has not come to its flow.
+            after: The number of the last event of its log that is known: it hears what was said
+                since, a stop included.
         """
         strict = self.config.strict_validation
         try:
@@ -118,13 +121,17 @@ class UniversalAdapter:
             return refuse(error.findings)
         if conversation is None:
             conversation = begin_conversation(reading.task, run_id)
-        return await TaskRun(self, reading, conversation, dict(variables or {})).perform()
+        given = dict(variables or {})
+        return await TaskRun(self, reading, conversation, given, after=after).perform()
 
-    async def resume(self, run_id: str) -> AdapterResult:
+    async def resume(self, run_id: str, *, after: int | None = None) -> AdapterResult:
         """Goes on with a run that came to rest before its end; one that has ended is told again.
 
         It goes on with the task as it was when it began, and with its bounds, but for those that
         this adapter's config changes.
+
+        Args:
+            after: See :meth:`execute`.
 
         Raises:
             UnknownConversationError: There is no such run.
@@ -136,7 +143,8 @@ class UniversalAdapter:
         conversation = await asyncio.to_thread(Conversation.restore, store, run_id)
         reading, config = self._compose_config(record)
         given = record.started.variables
-        return await TaskRun(self, reading, conversation, given, config=config).perform()
+        run = TaskRun(self, reading, conversation, given, config=config, after=after)
+        return await run.perform()
 
     async def fork(
         self,

@@ -10,9 +10,11 @@ from typing import Any, Final, cast
 import attrs
 
 from vibe_llms.asynchrony import finish
+from vibe_llms.engine.attention import Attention, describe_stop
 from vibe_llms.engine.contexts import RunContext
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.flow import FlowEndedEvent, FlowEvent, FlowStartedEvent, NodeFinishedEvent
+from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.flows.budgets import tell_limit
 from vibe_llms.flows.debugging import enable_logging, log_event
@@ -25,6 +27,9 @@ from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.values import define
 
 VISIT: Final = "flow.visit"
+LOOK_SECONDS: Final = 0.5
+"""How soon a visit goes on that was answered while others work."""
+
 _BREATH: Final = 64
 """After so many nodes that do nothing, others in the event loop have their turn."""
 
@@ -49,7 +54,12 @@ class FlowDriver:
     answer: Callable[[], Awaitable[None]]
     _working: dict[int, asyncio.Task[NodeFinishedEvent | Rest]] = attrs.field(factory=dict)
     _held: set[int] = attrs.field(factory=set)
-    _resting: list[Rest] = attrs.field(factory=list)
+    _resting: dict[int, Rest] = attrs.field(factory=dict)
+    _attention: Attention = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # Messages and answers to requests go to the visits themselves.
+        self._attention = Attention(self.context, lambda _: None)
 
     async def drive(self, started: FlowStartedEvent, before: Sequence[FlowEvent] = ()) -> None:
         """Goes on until the flow has ended, or comes to rest for another reason.
@@ -69,7 +79,7 @@ class FlowDriver:
             await self._emit(event)
         verification: GoalVerification | None = None
         try:
-            async with asyncio.timeout(self.config.timeout_ms / 1000) as clock:
+            async with self._attention.bound(self.config.timeout_ms / 1000) as clock:
                 rest = await self._work()
                 if rest.reason == "ended":
                     verification = await self._verify()
@@ -77,7 +87,8 @@ class FlowDriver:
             if not clock.expired():
                 await self._rest(Rest(reason="failed", detail=repr(error)), None)
                 raise
-            rest = self._tell_limit("timeout_ms")
+            stop = self._attention.stop
+            rest = _describe_stopped(stop) if stop else self._tell_limit("timeout_ms")
         except ConverseError as error:
             rest = Rest(reason="failed", detail=str(error), error=error)
         except asyncio.CancelledError:
@@ -95,6 +106,8 @@ class FlowDriver:
         passed = 0
         try:
             while True:
+                if stop := await self._attention.look():
+                    return _describe_stopped(stop)
                 match decide(state, held, self.config.max_iterations):
                     case Pass(event):
                         await self._emit(event)
@@ -108,7 +121,7 @@ class FlowDriver:
                     case Stop(limit, node) if not working:
                         return self._tell_limit(limit, node) if limit else Rest(reason="ended")
                     case None if not working:
-                        return _sum_up(self._resting)
+                        return _sum_up([*self._resting.values()])
                     case _:  # what is on its way is paid for: a limit lets it come to its end
                         if rest := await self._await_visits():
                             return rest
@@ -119,7 +132,11 @@ class FlowDriver:
 
     async def _await_visits(self) -> Rest | None:
         """Goes on where the first visits have ended; returns why the flow cannot."""
-        done, _ = await asyncio.wait(self._working.values(), return_when=asyncio.FIRST_COMPLETED)
+        patience = LOOK_SECONDS if self._resting else None
+        done, _ = await asyncio.wait(
+            self._working.values(), return_when=asyncio.FIRST_COMPLETED, timeout=patience
+        )
+        await self._take_up()
         failed: Rest | None = None
         for number in [number for number, task in self._working.items() if task in done]:
             result = self._working.pop(number).result()
@@ -129,8 +146,15 @@ class FlowDriver:
             elif result.reason == "failed":
                 failed = failed or result
             else:
-                self._resting.append(result)  # others go on as far as they can
+                self._resting[number] = result  # others go on as far as they can
         return failed
+
+    async def _take_up(self) -> None:
+        """Lets branches go on whose visits have waited, and were answered meanwhile."""
+        for number, rest in tuple(self._resting.items()):
+            if rest.reason == "waiting" and await self.performer.is_answered(number):
+                del self._resting[number]
+                self._held.discard(number)
 
     async def _visit(self, visit: Visit) -> NodeFinishedEvent | Rest:
         if visit.node.kind not in ENGAGED:
@@ -210,6 +234,10 @@ class FlowDriver:
         if self.config.debug_mode:
             log_event(event, self.state.flow)
         await self.context.emit(event, durable=durable)
+
+
+def _describe_stopped(stop: StopRequestedEvent) -> Rest:
+    return Rest(reason="cancelled", detail=describe_stop(stop))
 
 
 def _sum_up(resting: Sequence[Rest]) -> Rest:

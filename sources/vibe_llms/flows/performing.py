@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol, cast
 
 import attrs
@@ -17,7 +19,7 @@ from vibe_llms.events.flow import (
     VisitEvent,
 )
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.exceptions import ConverseError, LimitError
+from vibe_llms.exceptions import ConverseError, LimitError, StoreError
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.categorizing import Category, categorize
 from vibe_llms.flows.checking import TaskCheck
@@ -36,6 +38,8 @@ from vibe_llms.flows.visiting import Listener, Visitor, VisitOutcome
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.flows import PredicateContext
+from vibe_llms.runs.places import keeps_logs
+from vibe_llms.runs.surveying import read_summary
 from vibe_llms.values import define, frozen
 
 
@@ -203,6 +207,19 @@ class Performer:
         # What an invocation did must be found again also when the power fails.
         await emit(event, durable=True)
         return event.conversation_id
+
+    async def is_answered(self, branch: int) -> bool:
+        """Tells whether something was said to the visit of a branch since it came to rest."""
+        store = self.visitor.store
+        known = self.state.begun.get(branch, {}).values()
+        if store is None or not keeps_logs(store):
+            return False
+        for identity in tuple(known):
+            with suppress(StoreError):  # nothing was said there yet
+                summary = await asyncio.to_thread(read_summary, store, identity)
+                if summary.state == "due":
+                    return True
+        return False
 
     def _listen(self, visit: Visit) -> Listener:
         def hear(event: LogEvent | StreamEvent) -> None:

@@ -68,6 +68,7 @@ class TaskRun:
         config: Instead of the adapter's.
         listener: Instead of the adapter's.
         budget: What it may use; a part of another's where it is a subflow.
+        after: The number of the last event of its log that is known, where it is taken up.
     """
 
     adapter: UniversalAdapter
@@ -78,6 +79,7 @@ class TaskRun:
     config: AdapterConfig = attrs.field(kw_only=True)
     listener: FlowListener | None = attrs.field(kw_only=True)
     budget: Budget = attrs.field(kw_only=True)
+    after: int | None = attrs.field(default=None, kw_only=True)
 
     @config.default
     def _take_config(self) -> AdapterConfig:
@@ -194,7 +196,11 @@ class TaskRun:
         if bus is not None and self.listener is not None:
             bus.subscribe(self.listener)
         opened = open_run(
-            conversation, visitor.store, run_id=conversation.id, listener=cast("Any", bus)
+            conversation,
+            visitor.store,
+            run_id=conversation.id,
+            listener=cast("Any", bus),
+            after=self.after,
         )
         async with opened as (context, journal):
             state = FlowState.fold(check.access_flow(), context.survey())

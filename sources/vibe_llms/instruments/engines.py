@@ -135,12 +135,13 @@ class Run:
         approvals: Sequence[Approval],
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
+        after: int | None = None,
     ) -> None:
         self.conversation = conversation.copy()
         self.outcome: RunOutcome | None = None
         self._engine = engine
         self._approvals = approvals
-        self._spent, self._passing = spent, passing
+        self._spent, self._passing, self._after = spent, passing, after
         self._log = _logs.setdefault(conversation, MemoryLog())
         _logs[self.conversation] = self._log
 
@@ -159,6 +160,7 @@ class Run:
             engine.store,
             listener=await asyncio.to_thread(engine.join_listeners),  # it may import plugins
             log=self._log,
+            after=self._after,
         )
         async with engine.access_registry() as registry, opened as (context, journal):
             driver = Driver(
@@ -254,6 +256,7 @@ class Engine(Closing):
         *,
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
+        after: int | None = None,
     ) -> Run:
         """Makes a run of a conversation, or of whatever else can be asked.
 
@@ -261,10 +264,12 @@ class Engine(Closing):
             approvals: Answers to what an earlier run of it waits for.
             spent: What was used before of what the limits allow, where it is taken up.
             passing: Errors that do not end it: they are raised, and it can be taken up later.
+            after: The number of the last event of its log that is known: it hears what was said
+                since, a stop included.
         """
         if not isinstance(conversation, Conversation):
             conversation = Conversation(canisters=gather_canisters(conversation))
-        return Run(self, conversation, approvals, spent, passing)
+        return Run(self, conversation, approvals, spent, passing, after)
 
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()

@@ -16,6 +16,7 @@ from vibe_llms.events.engine import (
     InvocationFinishedEvent,
     InvocationStartedEvent,
     RunEndedEvent,
+    RunStartedEvent,
 )
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import ApprovalRefusedEvent
@@ -137,4 +138,15 @@ def deliver(
             take_letters(inbox, log, last.run_id if last else identity)
         finally:
             log.close()
+    return True
+
+
+def is_heard(log: RunLog, letter: str) -> bool:
+    """Tells whether the run that a letter came to was not over by then."""
+    is_over = False
+    for logged in log.read():
+        if getattr(logged.event, "letter", "") == letter:
+            return not is_over
+        if isinstance(logged.event, RunStartedEvent | RunEndedEvent):
+            is_over = isinstance(logged.event, RunEndedEvent)
     return True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Final
 
 import msgspec
 
@@ -18,10 +19,12 @@ from vibe_llms.engine.contexts import Operation, RunEvent, Step
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.engine import RunEndedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
+from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import (
     CodecError,
     Finding,
     Stage,
+    StoreError,
     UnknownConversationError,
     UnknownNameError,
 )
@@ -39,6 +42,9 @@ from vibe_llms.runs.places import (
     survey_doubtful,
     survey_inherited,
 )
+
+_LOOK_SECONDS: Final = 0.2
+"""How soon a run hears what is said to it while a step is under way."""
 
 _RESTED = (FlowEndedEvent, RunEndedEvent, RunSuspendedEvent)
 """What the log ends with where no run was cut off."""
@@ -151,6 +157,32 @@ class LocalRunContext:
             self.tell(event)
         return events
 
+    @contextmanager
+    def attend(self, hear: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
+        """Looks again and again whether others say something, and hands it over."""
+        inbox, loop = self._inbox, asyncio.get_running_loop()
+        if inbox is None:
+            yield
+            return
+
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            timer = loop.call_later(_LOOK_SECONDS, look)
+            if not inbox.is_empty:
+                with suppress(StoreError):  # they stay there: whoever receives is told of it
+                    events = take_letters(inbox, self._log, self.run_id)
+                    for event in events:
+                        self.tell(event)
+                    hear(events)
+
+        timer = loop.call_later(_LOOK_SECONDS, look)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     async def now(self) -> float:
         """Returns the seconds since some moment."""
         return time.monotonic()
@@ -228,6 +260,7 @@ async def open_run(
     log: RunLog | None = None,
     listener: Callable[[RunEvent], object] | None = None,
     checked: bool = False,
+    after: int | None = None,
 ) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
     """Takes a conversation up for a run, alone, and lets it go in the end.
 
@@ -240,6 +273,8 @@ async def open_run(
         run_id: The name of the run; a new one by default.
         log: Of the conversation's earlier runs, where no store has it.
         listener, checked: See :class:`LocalRunContext`.
+        after: The number of the last event that the caller knew when it decided to begin. The run
+            hears what was said since; else only what nobody has moved into the log yet.
 
     Raises:
         StoreError: Another run of the conversation is on its way, or something cannot be
@@ -258,6 +293,8 @@ async def open_run(
         unheard: Sequence[LogEvent] = ()
         if inbox is not None and not inbox.is_empty:
             unheard = await finish(asyncio.to_thread(take_letters, inbox, log, run_id))
+        if after is not None:
+            unheard = await finish(asyncio.to_thread(_hear_late, log, run_id, after))
         earlier = await _read_earlier(log, store, conversation)
         yield (
             LocalRunContext(
@@ -274,6 +311,15 @@ async def open_run(
     finally:
         log.close()
         conversation.notices += log.notices
+
+
+def _hear_late(log: RunLog, run_id: str, after: int) -> Sequence[LogEvent]:
+    """Returns what was said while a run was made ready; a stop is one of that run then."""
+    said = log.read(after=after)
+    for each in said:
+        if isinstance(each.event, StopRequestedEvent) and each.run_id != run_id:
+            log.append(run_id, each.event)
+    return [each.event for each in said]
 
 
 async def _claim_log(journal: ConversationJournal, store: ConversationStore | None) -> RunLog:

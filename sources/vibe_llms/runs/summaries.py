@@ -263,6 +263,8 @@ class RunFold:
         self._is_wanted = self._is_resumed = False
         if state != "stopped":
             self._stop = None
+        elif self._stop is not None:  # it was heard: whoever begins again has not heard of it
+            self._stop = attrs.evolve(self._stop, run_id="")
 
     def _end(self, event: RunEndedEvent | FlowEndedEvent) -> None:
         if isinstance(event, FlowEndedEvent):
