@@ -74,12 +74,14 @@ class Premises:
         """Asks for a run; returns its id."""
         return (await self.runs.start(order, [UserCanister("Do it.")], **more)).id
 
-    async def wait(self, run_id: str, *states: str, subject: str = "") -> RunSummary:
-        """Waits until a run is in one of these states."""
+    async def wait(
+        self, run_id: str, *states: str, subject: str = "", after: int = 0
+    ) -> RunSummary:
+        """Waits until a run is in one of these states, by an event behind a number."""
         async with asyncio.timeout(20):
             while True:
                 summary = await self.runs.find(run_id, subject=subject)
-                if summary.state in states:
+                if summary.state in states and summary.sequence > after:
                     return summary
                 await asyncio.sleep(0.01)
 

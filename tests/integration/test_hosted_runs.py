@@ -13,7 +13,7 @@ from flow_tasks import compose_task
 from hosted import Premises, produce_application
 from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.events.flow import FlowEndedEvent
+from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
     EnsembleError,
@@ -27,6 +27,7 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
+from vibe_llms.runs import produce_log
 
 DONE = [say("Done.")]
 
@@ -294,6 +295,59 @@ async def test_only_some_models_and_tools_may_be_named(tmp_path: Path) -> None:
     premises.runs.rules = OrderRules(ensembles=frozenset({"web"}))
     with pytest.raises(ConfigurationError, match=r"order\.task\.ensembles"):
         await premises.runs.start(Order(task=task))
-    task = compose_task("START --> P0 --> END", "yes")
-    with pytest.raises(ConfigurationError, match=r"order\.limits"):
-        await premises.runs.start(Order(task=task, limits={"run_steps": 1}))
+
+
+async def test_a_flow_stops_at_the_limits_of_its_order_and_goes_on_anew(tmp_path: Path) -> None:
+    task = compose_task("START --> P0 --> P1 --> P2 --> END", "a", "b", "c")
+    async with Premises(tmp_path) as premises:
+        run_id = (await premises.runs.start(Order(task=task, limits={"run_steps": 1}))).id
+        summary = await premises.wait(run_id, "ended")
+        assert (summary.reason, summary.limit, summary.steps) == ("limit", "max_requests", 1)
+        await premises.runs.resume(run_id)
+        summary = await premises.wait(run_id, "ended", after=summary.sequence)
+        assert (summary.reason, summary.limit, summary.steps) == ("limit", "max_requests", 1)
+        await premises.runs.resume(run_id)
+        summary = await premises.wait(run_id, "ended", after=summary.sequence)
+        assert summary.reason == "ended"
+        nodes = [each for each in premises.read_kinds(run_id) if each == "node.finished"]
+        assert len(nodes) == 5
+        for limits in ({"run_faults": 1}, {"run_seconds": 10**6}, {"run_steps": 0}):
+            with pytest.raises(ConfigurationError, match=r"order\.limits"):
+                await premises.runs.start(Order(task=task, limits=limits))
+
+
+async def test_a_flow_stops_in_time(tmp_path: Path) -> None:
+    async def work() -> str:
+        """Works."""
+        await asyncio.sleep(3600)
+        return "worked"
+
+    task = compose_task("START --> T[/work/] --> P0 --> END", "yes")
+    order = Order(task=task, ensembles=("any",), limits={"run_seconds": 1})
+    async with Premises(tmp_path, [produce_invoker(work, effect="pure")]) as premises:
+        run_id = (await premises.runs.start(order)).id
+        summary = await premises.wait(run_id, "ended")
+    assert (summary.reason, summary.limit) == ("limit", "timeout_ms")
+
+
+async def test_a_flow_is_forked_at_a_node(tmp_path: Path) -> None:
+    task = compose_task("START --> P0 --> P1 --> P2 --> END", "a", "{{word}}", "c")
+    task["variables"] = {"word": "one"}
+    async with Premises(tmp_path) as premises:
+        run_id = (await premises.runs.start(Order(task=task))).id
+        await premises.wait(run_id, "ended")
+        for node, visit in (("P9", 1), ("P1", 2), ("", 1)):
+            with pytest.raises(RequestError, match=node or "say which"):
+                await premises.runs.fork(run_id, node=node, visit=visit)
+        made = await premises.runs.fork(run_id, node="P1", variables={"word": "two"})
+        forked = await premises.wait(made.id, "ended")
+        assert (forked.kind, forked.reason, forked.origin) == ("flow", "ended", run_id)
+        assert forked.steps == 2
+        events = [each.event for each in produce_log(premises.store, made.id).read()]
+        said = [each.response for each in events if isinstance(each, NodeFinishedEvent)]
+        assert [each for each in said if each] == ["a", "two", "c"]
+        assert premises.read_kinds(made.id).count("node.started") == 2
+        assert text_of(premises.store.read(made.id).canisters[-1]) == "c"
+        plain = await premises.start(premises.order(DONE))
+        with pytest.raises(RequestError, match="Only a flow"):
+            await premises.runs.fork(plain, node="P1")

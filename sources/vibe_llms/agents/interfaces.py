@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from vibe_llms.agents.orders import Order
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.plain import JsonValue
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.runs.waiting import Waiting
@@ -76,11 +77,24 @@ class Runs(Protocol):
     async def resume(self, run_id: str, *, subject: str = "") -> None:
         """Lets a run go on that was stopped or has ended; its limits begin anew."""
 
-    async def fork(self, run_id: str, *, subject: str = "") -> RunSummary:
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        node: str = "",
+        visit: int = 1,
+        variables: Mapping[str, JsonValue] | None = None,
+        subject: str = "",
+    ) -> RunSummary:
         """Begins a run with what was said in another, and the same order; its owner is who forks.
 
+        Args:
+            node: Of a flow, the node from which on it is run anew; of all else empty.
+            visit: Which of the node's visits is the first that is made anew, from 1.
+            variables: Of a flow, instead of those that it was given, by name.
+
         Raises:
-            RequestError: It is a flow.
+            RequestError: A flow has not come to that visit, or only a flow has nodes.
         """
 
     async def delete(self, run_id: str, *, subject: str = "") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -28,12 +28,14 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.flows.forking import begin_fork
 from vibe_llms.flows.hearing import find_hearer
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
+from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.inbox import Letter
 from vibe_llms.runs.places import produce_inbox, produce_log
@@ -159,14 +161,28 @@ class LocalRuns:
         await self.find(run_id, subject=subject)
         await self._put(run_id, RunResumedEvent(letter=produce_identity(), subject=subject))
 
-    async def fork(self, run_id: str, *, subject: str = "") -> RunSummary:
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        node: str = "",
+        visit: int = 1,
+        variables: Mapping[str, JsonValue] | None = None,
+        subject: str = "",
+    ) -> RunSummary:
         """Begins a run with what was said in another."""
         summary = await self.find(run_id, subject=subject)
-        if summary.kind == "flow":
-            raise _refuse("run", "A flow is forked at a node: `vibe flow fork` does that.")
+        if not node and summary.kind == "flow":
+            raise _refuse("node", "A flow is forked at a node: say which.")
+        if summary.kind != "flow" and (node or variables):
+            raise _refuse("node", "Only a flow has nodes and variables.")
         wanted = RunRequestedEvent(order=summary.order, subject=subject)
 
         def write() -> str:
+            if node:
+                return begin_fork(
+                    self.store, run_id, node, wanted, visit=visit, variables=variables
+                )
             identity = self.store.fork(run_id)
             self._request(identity, None, wanted)
             return identity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import attrs
 from vibe_llms.application import Application
 from vibe_llms.engine.limits import export_limits
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.tasks import Task
 from vibe_llms.limits import Limits
@@ -21,6 +23,7 @@ from vibe_llms.tables.reading import read_table, require
 from vibe_llms.values import frozen
 
 _IDENTITY_DIGITS = 32
+_TIME = "run_seconds"
 
 
 @frozen(kw_only=True)
@@ -33,7 +36,8 @@ class Order:
         ensembles: The names of what it may invoke.
         task: A task as plain data: then it is a flow that runs.
         variables: For the task.
-        limits: What bounds the run, by the names ``run_…``; others are as configured.
+        limits: What bounds the run, by the names ``run_…``; others are as configured. Of a flow
+            steps, tokens, cents and seconds: what else is configured bounds each of its visits.
     """
 
     model: str = ""
@@ -93,7 +97,7 @@ class OrderRules:
             UnknownNameError: There is no such model or provider.
         """
         findings = [*self._check_names(order.ensembles, "order.ensembles")]
-        findings += self._check_limits(order.limits)
+        findings += self._check_limits(order)
         if order.task is None:
             findings += self._check_model(order.model, application, "order.model")
         else:
@@ -108,9 +112,6 @@ class OrderRules:
         task = reading.task
         asked = order.model or task.resource_llm.address
         place = "order.model" if order.model else "order.task.resource_llm"
-        if order.limits:
-            message = "A flow is bounded by what holds for all; there are no limits of its own."
-            return [Finding(place="order.limits", message=message)]
         return [
             *self._check_model(asked, application, place),
             *self._check_own(task.ensembles),
@@ -143,9 +144,11 @@ class OrderRules:
             message = f"A task may not name {told} here; name MCP servers, in its mcp or the order."
             yield Finding(place="order.task.ensembles", message=message)
 
-    def _check_limits(self, given: Mapping[str, JsonValue]) -> Iterable[Finding]:
+    def _check_limits(self, order: Order) -> Iterable[Finding]:
         most = export_limits(self.limits)
-        for name, value in given.items():
+        if order.task is not None:  # these hold for each of its visits; it may have many
+            most = dict.fromkeys(BUDGETS.values(), sys.maxsize) | {_TIME: most[_TIME]}
+        for name, value in order.limits.items():
             place = f"order.limits.{name}"
             if name not in most:
                 yield Finding(place=place, message=f"There is no such limit{end_among(name, most)}")

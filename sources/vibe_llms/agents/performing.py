@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 import attrs
 
@@ -23,6 +23,7 @@ from vibe_llms.exceptions import (
     TransportError,
 )
 from vibe_llms.flows.adapter import UniversalAdapter
+from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.instruments.engines import Engine, Tool
@@ -106,7 +107,7 @@ class Performer:
         log: Sequence[LoggedEvent],
     ) -> None:
         adapter = UniversalAdapter(
-            AdapterConfig(strict_validation=False, model=order.model or None),
+            self._bound_flow(order, log),
             tools=tools,
             application=self.application,
             store=self.store,
@@ -122,6 +123,18 @@ class Performer:
                 after=log[-1].sequence,
             )
         _raise_refusal(result)
+
+    def _bound_flow(self, order: Order, log: Sequence[LoggedEvent]) -> AdapterConfig:
+        """Returns what bounds a flow as a whole: time, and what its order says; it stops there."""
+        left = order.bound(self.limits).run_seconds - measure_spent(log).seconds
+        budgets = {name: order.limits.get(limit) for name, limit in BUDGETS.items()}
+        return AdapterConfig(
+            strict_validation=False,
+            ensure_budgets=False,
+            model=order.model or None,
+            timeout_ms=max(1, int(left * 1000)),
+            **cast("Any", budgets),
+        )
 
     async def _access_tools(self, names: Sequence[str]) -> Sequence[Tool]:
         produce = self.produce_tools or self.application.produce_ensembles

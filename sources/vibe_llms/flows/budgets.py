@@ -124,11 +124,14 @@ class Budget:
         config: Has the budgets.
         settled: What finished visits have used.
         whole: That of the flow of which this is a part; ``None`` for one by itself.
+        forgiven: What unfinished visits had used before the run was asked for anew: its limits
+            begin anew then.
     """
 
     config: AdapterConfig
     settled: Spending = Spending()
     whole: Budget | None = None
+    forgiven: Spending = Spending()
     _open: dict[str, Spending | Budget] = attrs.field(factory=dict)
     _asking: int = 0
 
@@ -180,11 +183,11 @@ class Budget:
         budgets = {name: value for name, value in known.items() if value is not None}
         if not budgets:  # what was used so far need not be added up
             return Grant(limits, {}, config)
-        spent, granted = self.spending, {}
+        spent, forgiven, granted = self.spending, self.forgiven, {}
         used = {
-            "max_requests": spent.requests + self._asking - 1,
-            "max_tokens": spent.tokens,
-            "max_cost_cents": spent.cost_cents or 0.0,
+            "max_requests": spent.requests - forgiven.requests + self._asking - 1,
+            "max_tokens": spent.tokens - forgiven.tokens,
+            "max_cost_cents": (spent.cost_cents or 0.0) - (forgiven.cost_cents or 0.0),
         }
         for name, value in budgets.items():
             left = math.ceil(value - used[name])  # a visit may begin while anything is left

@@ -12,7 +12,15 @@ import attrs
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.events.bus import EventBus
-from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, NodeFinishedEvent, VisitEvent
+from vibe_llms.events.flow import (
+    FlowEndedEvent,
+    FlowEvent,
+    FlowStartedEvent,
+    LogEvent,
+    NodeFinishedEvent,
+    VisitEvent,
+)
+from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -179,6 +187,8 @@ class TaskRun:
         config = self.config
         if config.max_requests is config.max_tokens is config.max_cost_cents is None:
             return
+        if not config.ensure_budgets:
+            return
         descriptor = (await visitor.model.access()).descriptor
         tools = _survey_tools(visitor.registry)
         bound = await self._bound(check, tools, descriptor.attributes)
@@ -204,7 +214,7 @@ class TaskRun:
         )
         async with opened as (context, journal):
             state = FlowState.fold(check.access_flow(), context.survey())
-            await self._survey_budget(state)
+            await self._survey_budget(state, context.survey())
             performer = Performer(
                 check=check,
                 state=state,
@@ -240,9 +250,17 @@ class TaskRun:
                 failure = error
         return produce_result(conversation.id, state, check.warnings, failure)
 
-    async def _survey_budget(self, state: FlowState) -> None:
-        """Takes down what was used before: by finished visits, and by those that were cut off."""
-        known = Spending(requests=state.requests, usage=state.usage, cost_cents=state.cost_cents)
+    async def _survey_budget(self, state: FlowState, events: Sequence[LogEvent]) -> None:
+        """Takes down what was used since the run was asked for: by finished visits, and by those
+        that were cut off."""
+        known, ending = Spending(), Spending()
+        for event in events:
+            if isinstance(event, RunRequestedEvent | RunResumedEvent):
+                known, self.budget.forgiven = Spending(), ending
+            elif isinstance(event, FlowEndedEvent):
+                ending = read_spending(event)
+            elif isinstance(event, NodeFinishedEvent):
+                known += read_spending(event)
         self.budget.settled = sum(map(read_spending, self.before), known)
         if (store := self.adapter.store) is None:
             return

@@ -40,6 +40,7 @@ class AdapterConfig:
             asked about the goal count, too.
         max_tokens: How many tokens it may use, input and output.
         max_cost_cents: What it may cost, in US cents.
+        ensure_budgets: A run that could exceed these does not start; else it stops where it does.
         model: Is asked in place of the one that the task names, as ``provider:model``.
     """
 
@@ -51,6 +52,7 @@ class AdapterConfig:
     max_requests: Count | None = None
     max_tokens: Count | None = None
     max_cost_cents: Annotated[float, _CENTS] | None = None
+    ensure_budgets: bool = True
     model: str | None = None
 
     def __attrs_post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import attrs
@@ -21,7 +22,8 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.invocables.approvals import Approval, Decision, Scope
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
-from vibe_llms.plain import JsonObject
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
 from vibe_llms.values import frozen
 
@@ -72,6 +74,21 @@ class Answer:
         """Produces the answer. Raises RequestError where its parts do not go together."""
         fields = attrs.asdict(self, filter=lambda field, _: field.name != "key")
         return Approval(**fields)
+
+
+@frozen(kw_only=True)
+class Fork:
+    """Where a run is forked.
+
+    Attributes:
+        node: Of a flow, the node from which on it is run anew.
+        visit: Which of the node's visits is the first that is made anew, from 1.
+        variables: Of a flow, instead of those that it was given, by name.
+    """
+
+    node: str = ""
+    visit: Count = 1
+    variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
 def read_json(body: bytes) -> JsonObject:

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from typing import Final, TypeAlias
 
+import attrs
+
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import read_order
-from vibe_llms.daemons.agents.bodies import Answer, Said, read_json, read_said, write_error
+from vibe_llms.daemons.agents.bodies import Answer, Fork, Said, read_json, read_said, write_error
 from vibe_llms.daemons.agents.streams import Pulse, follow, read_number
 from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
@@ -72,7 +74,7 @@ class Desk:
             ("POST", "/runs/{id}/messages", self._send, "Says something to a run.", body),
             ("POST", "/runs/{id}/stop", self._stop, "Ends a run where it is.", body),
             ("POST", "/runs/{id}/resume", self._resume, "Lets a run go on.", None),
-            ("POST", "/runs/{id}/fork", self._fork, "Begins a run with what was said.", None),
+            ("POST", "/runs/{id}/fork", self._fork, "Begins a run with what was said.", body),
         ]
         return [
             Route(
@@ -166,7 +168,10 @@ class Desk:
         await self._find(call, subject)
 
     async def _fork(self, call: HttpCall, subject: str) -> None:
-        summary = await self.runs.fork(call.names["id"], subject=subject)
+        said = read_table(Fork, read_json(await call.read_body()), "body")
+        summary = await self.runs.fork(
+            call.names["id"], **attrs.asdict(said, recurse=False), subject=subject
+        )
         await call.answer(201, encode(summary), {"location": f"/runs/{summary.id}"})
 
     async def _watch(self, call: HttpCall, subject: str) -> None:
