@@ -68,11 +68,11 @@ class Daemon:
 
 
 def read_frames(text: str) -> list[Any]:
-    """Reads events as a browser would."""
+    """Reads events as a browser would, but for those that are in no log."""
     frames = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if line[:1] != ":")
-        if fields:
+        if "id" in fields or fields.get("event", "").startswith("run."):
             frames.append((int(fields.get("id", 0)), fields["event"], json.loads(fields["data"])))
     return frames
 

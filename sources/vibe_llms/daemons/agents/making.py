@@ -12,8 +12,8 @@ from vibe_llms.agents.performing import Performer
 from vibe_llms.application import Application
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.routes import Desk
-from vibe_llms.daemons.agents.streams import Pulse
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.service import Service
@@ -57,17 +57,17 @@ def produce_service(
     """
     require_logs(store)
     rules = rules or OrderRules(limits=application.configuration.limits)
-    pulse = Pulse()
+    feeds = Feeds(store)
     performer = Performer(
         store=store,
         application=application,
         limits=rules.limits,
         produce_tools=produce_tools,
-        listener=pulse.hear,
+        listener=feeds.hear,
     )
     host = RunHost(performer, hosting)
     runs = LocalRuns(store, application, rules=rules, host=host)
-    desk = Desk(runs, pulse, authorizer=authorizer, watchers=watchers, hosts=hosts)
+    desk = Desk(runs, feeds, authorizer=authorizer, watchers=watchers, hosts=hosts)
 
     async def stop() -> None:
         await host.close()

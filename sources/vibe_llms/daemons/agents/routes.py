@@ -12,7 +12,8 @@ import attrs
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import read_order
 from vibe_llms.daemons.agents.bodies import Answer, Fork, Said, read_json, read_said, write_error
-from vibe_llms.daemons.agents.streams import Pulse, follow, read_number
+from vibe_llms.daemons.agents.feeds import Feeds
+from vibe_llms.daemons.agents.streams import follow, read_number
 from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import Operation
@@ -38,7 +39,7 @@ class Desk:
 
     Args:
         runs: Where they are.
-        pulse: Tells when a log has grown.
+        feeds: Read the logs of those that are watched.
         authorizer: Says who may ask; by default everybody may.
         watchers: How many event streams there may be at once.
         hosts: By which names it is reached; ``None`` for any.
@@ -47,14 +48,14 @@ class Desk:
     def __init__(
         self,
         runs: LocalRuns,
-        pulse: Pulse,
+        feeds: Feeds,
         *,
         authorizer: Authorizer | None,
         watchers: int,
         hosts: Collection[str] | None = None,
     ) -> None:
         self.runs = runs
-        self._pulse = pulse
+        self._feeds = feeds
         self._authorizer = authorizer
         self._most_watchers = watchers
         self._hosts = hosts
@@ -197,7 +198,7 @@ class Desk:
                 200, {"content-type": "text/event-stream", "cache-control": "no-cache"}
             )
             if call.method != "HEAD":
-                frames = follow(self.runs.store, run_id, after, self._pulse, ends=ends)
+                frames = follow(self._feeds, run_id, after, summary.sequence, ends=ends)
                 async with aclosing(frames):
                     async for data in frames:
                         await call.send(data)

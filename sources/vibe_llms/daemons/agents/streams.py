@@ -1,68 +1,18 @@
-"""Event streams: the lines of a run's log behind a number, and those to come.
-
-A watcher has a number and no queue: it reads the log, and is told when there is more, so that a
-slow one costs a run nothing.
-"""
+"""Event streams: the lines of a run's log behind a number, and those to come."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from typing import Final, get_args
+from collections.abc import AsyncGenerator
 
-from vibe_llms.agents.performing import HostedEvent
-from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.events.flow import LogEvent
+from vibe_llms.daemons.agents.feeds import Feed, Feeds
+from vibe_llms.daemons.agents.frames import DELETED, write_frame
 from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
-from vibe_llms.runs.log import LogLine
+from vibe_llms.runs.log import LogTail
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import read_summary
 
-WORDS: Final[Mapping[str, str]] = {
-    "generation.started": "step.started",
-    "generation.finished": "step.completed",
-    "generation.failed": "step.failed",
-    "invocation.started": "tool.started",
-    "invocation.progress": "tool.progress",
-    "invocation.finished": "tool.completed",
-    "run.ended": "run.completed",
-}
-"""What events are called on the wire; all others as they are."""
-
-LOOK_SECONDS: Final = 0.5
-"""How often a log is looked at that another process may write."""
-
-KEEPING_SECONDS: Final = 15.0
-_KEPT: Final = b": still here\n\n"
-_DELETED: Final = b"event: run.deleted\ndata: {}\n\n"
-_RESTS: Final = frozenset({"ended", "stopped"})
-_KINDS: Final = get_args(LogEvent)
-
-
-class Pulse:
-    """Wakes those who watch a run when its log has grown; for one event loop."""
-
-    def __init__(self) -> None:
-        self._watched: dict[str, set[asyncio.Event]] = {}
-
-    def hear(self, run_id: str, event: HostedEvent) -> None:
-        """Hears of what a host performs."""
-        if isinstance(event, _KINDS):
-            for each in self._watched.get(run_id, ()):
-                each.set()
-
-    def join(self, run_id: str) -> asyncio.Event:
-        """Returns what is set when the log has grown."""
-        event = asyncio.Event()
-        self._watched.setdefault(run_id, set()).add(event)
-        return event
-
-    def leave(self, run_id: str, event: asyncio.Event) -> None:
-        """Says that nobody waits for that any more."""
-        watched = self._watched[run_id]
-        watched.discard(event)
-        if not watched:
-            del self._watched[run_id]
+_RESTS = frozenset({"ended", "stopped"})
 
 
 def read_number(given: str, last: int) -> int:
@@ -83,59 +33,64 @@ def read_number(given: str, last: int) -> int:
 
 
 async def follow(
-    store: ConversationStore, run_id: str, after: int, pulse: Pulse, *, ends: bool
+    feeds: Feeds, run_id: str, after: int, last: int, *, ends: bool
 ) -> AsyncGenerator[bytes]:
     """Yields frames of server-sent events, and comments while there is nothing to tell.
 
     Args:
         after: The number of the event that was seen last.
+        last: The number of the last event so far.
         ends: Whether it is over when the run has ended or was stopped, and all was told.
+
+    Raises:
+        StoreError: The log cannot be read.
     """
-    tail, event = produce_log(store, run_id).tail(after), pulse.join(run_id)
-    loop = asyncio.get_running_loop()
-    told, is_new = loop.time(), True
-    try:
+    tail: LogTail | None = None
+    with feeds.join(run_id, last) as feed:
+        known, _ = feed.take_volatile(0)
         while True:
-            event.clear()  # before it is read: what comes meanwhile is not missed
-            if lines := await asyncio.to_thread(tail.read):
-                yield b"".join(map(write_frame, lines))
-                told, is_new = loop.time(), True
+            changed = feed.changed  # before it is looked at: what comes meanwhile is not missed
+            if not feed.covers(after):
+                if tail is None:
+                    tail = produce_log(feeds.store, run_id).tail(after)
+                if lines := await asyncio.to_thread(tail.read):
+                    yield b"".join(map(write_frame, lines))
+                    after = lines[-1].sequence
+                    continue
+            elif data := feed.take(after):
+                tail, after = None, max(after, feed.last)
+                yield data
                 continue
-            if ends and is_new:
-                is_new = False
-                if await asyncio.to_thread(_is_over, store, run_id):
-                    if rest := await asyncio.to_thread(tail.read):
-                        yield b"".join(map(write_frame, rest))
-                    return
-            try:
-                await asyncio.wait_for(event.wait(), LOOK_SECONDS)
-            except TimeoutError:
-                if not await asyncio.to_thread(_is_there, store, run_id):
-                    yield _DELETED
-                    return
-            if loop.time() - told > KEEPING_SECONDS:
-                yield _KEPT
-                told = loop.time()
-    finally:
-        pulse.leave(run_id, event)
+            if after >= feed.last:
+                known, pieces = feed.take_volatile(known)
+                if pieces:
+                    yield pieces
+                    continue
+            if feed.error is not None:
+                raise feed.error
+            if feed.is_deleted:
+                yield DELETED
+                return
+            if ends and await _is_told(feeds, feed, after):
+                return
+            await changed.wait()
 
 
-def write_frame(line: LogLine) -> bytes:
-    """Writes an event as its line stands in the log."""
-    word = WORDS.get(line.word, line.word)
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.sequence, word.encode(), line.data)
-
-
-def _is_over(store: ConversationStore, run_id: str) -> bool:
-    try:
-        return read_summary(store, run_id).state in _RESTS
-    except UnknownConversationError:
+async def _is_told(feeds: Feeds, feed: Feed, after: int) -> bool:
+    """Tells whether a run has come to rest, and all was told of it."""
+    if after < feed.last:
         return False
+    if feed.rest is None or feed.rest[0] != after:
+        feed.rest = await asyncio.to_thread(_read_rest, feeds, feed.run_id)
+    sequence, is_over = feed.rest
+    if sequence > after:
+        feeds.wake(feed.run_id)
+    return is_over and sequence <= after
 
 
-def _is_there(store: ConversationStore, run_id: str) -> bool:
+def _read_rest(feeds: Feeds, run_id: str) -> tuple[int, bool]:
     try:
-        store.read_metadata(run_id)
+        summary = read_summary(feeds.store, run_id)
     except UnknownConversationError:
-        return False
-    return True
+        return 0, False
+    return summary.sequence, summary.state in _RESTS

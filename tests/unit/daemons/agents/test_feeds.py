@@ -1,0 +1,184 @@
+"""Feeds: what those who watch a run are told, however many and however slow they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.daemons.agents import feeds as module
+from vibe_llms.daemons.agents.feeds import KEPT_BYTES, Feed, Feeds
+from vibe_llms.daemons.agents.streams import follow
+from vibe_llms.events.engine import GenerationFinishedEvent, RunStartedEvent
+from vibe_llms.events.flow import VisitEvent
+from vibe_llms.events.runs import StopRequestedEvent
+from vibe_llms.events.stream import ContentDeltaEvent
+from vibe_llms.messages.canisters import StopReason
+from vibe_llms.runs import produce_log
+from vibe_llms.runs.tailing import FileTail
+
+RUN = "a" * 32
+
+
+@pytest.fixture(autouse=True)
+def in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+
+
+def produce_store(folder: Path) -> DirectoryStore:
+    store = DirectoryStore(folder)
+    store.create(RUN, ConversationMetadata())
+    return store
+
+
+def grow(store: Any, count: int, size: int = 1) -> int:
+    """Writes events; returns the number of the last."""
+    log = produce_log(store, RUN)
+    log.claim()
+    number = [log.append("r", StopRequestedEvent(reason="x" * size)) for _ in range(count)][-1]
+    log.close()
+    return number
+
+
+def read_numbers(data: bytes) -> list[int]:
+    return [int(line[4:]) for line in data.splitlines() if line.startswith(b"id: ")]
+
+
+async def hear(told: AsyncGenerator[bytes], last: int) -> list[int]:
+    """Returns the numbers that are told until the last."""
+    found: list[int] = []
+    async with asyncio.timeout(20):
+        while not found or found[-1] < last:
+            found += read_numbers(await anext(told))
+    return found
+
+
+async def test_an_event_is_read_once_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = produce_store(tmp_path)
+    count, original = 0, FileTail.read
+
+    def read(tail: FileTail) -> Any:
+        nonlocal count
+        found = original(tail)
+        count += bool(found)
+        return found
+
+    monkeypatch.setattr(FileTail, "read", read)
+    feeds = Feeds(store)
+    watching = [follow(feeds, RUN, 0, 0, ends=False) for _ in range(20)]
+    for _ in range(5):
+        hearing = [asyncio.create_task(anext(each)) for each in watching]
+        await asyncio.sleep(0)
+        last = await asyncio.to_thread(grow, store, 1)
+        feeds.wake(RUN)
+        told = await asyncio.gather(*hearing)
+        assert {read_numbers(each)[-1] for each in told} == {last}
+        assert len({id(each) for each in told}) == 1  # the very same bytes
+    assert count == 5
+    for each in watching:
+        await each.aclose()
+    assert not feeds._feeds
+    assert feeds._reading is None
+
+
+async def test_who_is_slow_reads_the_log_and_costs_no_memory(tmp_path: Path) -> None:
+    store = produce_store(tmp_path)
+    feeds = Feeds(store)
+    slow, quick = (follow(feeds, RUN, 0, 0, ends=False) for _ in range(2))
+    last = grow(store, 1)
+    assert await hear(slow, last) == await hear(quick, last) == [1]
+    for _ in range(20):
+        last = grow(store, 40, size=1_000)
+        feeds.wake(RUN)
+        await hear(quick, last)
+        assert feeds._feeds[RUN]._size <= KEPT_BYTES
+    assert await hear(slow, last) == [*range(2, last + 1)]
+    await slow.aclose()
+    await quick.aclose()
+
+
+@given(data=st.data())
+def test_every_event_is_told_once_and_in_order(data: st.DataObject) -> None:
+    """Whenever they join, and however slowly they take what they are told."""
+    store = MemoryStore()
+    store.create(RUN, ConversationMetadata())
+    log = produce_log(store, RUN)
+
+    async def play() -> None:
+        feeds = Feeds(store)
+        watchers: list[tuple[AsyncGenerator[bytes], list[int], int]] = []
+        last = 0
+        for _ in range(data.draw(st.integers(1, 12))):
+            match data.draw(st.sampled_from(["grow", "join", "take", "rest"])):
+                case "grow":
+                    size = data.draw(st.sampled_from([1, 5_000, 40_000]))
+                    for _ in range(data.draw(st.integers(1, 4))):
+                        last = log.append("r", StopRequestedEvent(reason="x" * size))
+                    feeds.wake(RUN)
+                case "join":
+                    after = data.draw(st.integers(0, last))
+                    told = follow(feeds, RUN, after, last, ends=False)
+                    watchers.append((told, [], after))
+                case "take" if watchers:
+                    told, found, after = data.draw(st.sampled_from(watchers))
+                    if (found[-1] if found else after) < last:
+                        found += read_numbers(await anext(told))
+                case "rest":
+                    await asyncio.sleep(0.005)
+        last = log.append("r", StopRequestedEvent())
+        feeds.wake(RUN)
+        for told, found, after in watchers:
+            found += await hear(told, last)
+            assert found == [*range(after + 1, last + 1)]
+            await told.aclose()
+
+    asyncio.run(play())
+
+
+def test_pieces_go_to_whoever_is_up_to_date_and_are_gone_when_it_is_whole() -> None:
+    class Tail:
+        def read(self) -> list[Any]:
+            return []
+
+    feed = Feed(RUN, Tail(), 0)
+    delta = ContentDeltaEvent(index=0, text="Hel")
+    finished = GenerationFinishedEvent(
+        key="k",
+        turn=1,
+        model="m",
+        provider="p",
+        canisters=1,
+        stop_reason=StopReason.ANSWERED,
+        usage=None,
+    )
+    assert feed.hear(delta)
+    assert feed.publish([])
+    number, told = feed.take_volatile(0)
+    assert b"event: content.delta\n" in told
+    assert b"id:" not in told
+    assert feed.take_volatile(number) == (number, b"")
+    feed.hear(delta)
+    assert feed.hear(finished)
+    feed.publish([])
+    assert feed.take_volatile(number)[1] == b""
+    started = RunStartedEvent(run_id="r", conversation_id="v", length=1)
+    assert feed.hear(VisitEvent(node="P0", visit=2, branch=1, event=started))
+    feed.publish([])
+    told = feed.take_volatile(0)[1]
+    assert told.startswith(b"event: visit.event\n")
+    assert b'"visits":[{"node":"P0","visit":2,"branch":1}]' in told
+    for _ in range(10_000):
+        feed.hear(ContentDeltaEvent(index=0, text="x" * 100))
+    feed.publish([])
+    assert len(feed.take_volatile(0)[1]) < 2 * KEPT_BYTES
