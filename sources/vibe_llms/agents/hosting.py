@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -16,10 +17,10 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import RunRetriedEvent
 from vibe_llms.exceptions import ConverseError, CorruptionError, Stage, StoreError
 from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState
-from vibe_llms.runs.surveying import read_summary, survey_runs
 from vibe_llms.values import frozen
 
 _LOGGER = logging.getLogger(__name__)
@@ -57,9 +58,15 @@ class RunHost:
     Args:
         performer: Performs one.
         settings: How many, and how often.
+        index: Knows where they stand; by default one of its own.
     """
 
-    def __init__(self, performer: Performer, settings: HostSettings | None = None) -> None:
+    def __init__(
+        self,
+        performer: Performer,
+        settings: HostSettings | None = None,
+        index: RunIndex | None = None,
+    ) -> None:
         self.performer = performer
         self.settings = settings or HostSettings()
         self._room = asyncio.Semaphore(self.settings.runs)
@@ -67,6 +74,12 @@ class RunHost:
         self._works: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._looking: asyncio.Task[None] | None = None
+        self.index = index or RunIndex(performer.store)
+
+    @property
+    def working(self) -> Sequence[str]:
+        """The ids of the runs that are seen to now."""
+        return tuple(self._tasks)
 
     @property
     def store(self) -> ConversationStore:
@@ -83,6 +96,7 @@ class RunHost:
         for task in tasks:
             task.cancel()
         await finish(asyncio.gather(*tasks, return_exceptions=True))
+        await self.performer.connections.drop()
 
     def wake(self, run_id: str) -> None:
         """Sees to a run soon, of which something was said."""
@@ -101,6 +115,7 @@ class RunHost:
 
     def _forget(self, run_id: str) -> None:
         task = self._tasks.pop(run_id)
+        self.index.touch(run_id)
         is_wanted = run_id in self._again
         self._again.discard(run_id)
         if task.cancelled():
@@ -125,7 +140,8 @@ class RunHost:
             with suppress(StoreError):
                 if not produce_inbox(store, identity).is_empty:
                     deliver(store, identity, wait_seconds=0)
-        found = survey_runs(store, states=_OPEN)
+        self.index.refresh(all_of_them=True)
+        found = self.index.survey(states=_OPEN)
         return [each.id for each in found if each.order and each.id not in self._tasks]
 
     async def _tend(self, run_id: str) -> None:
@@ -141,7 +157,7 @@ class RunHost:
     def _take_up(self, run_id: str) -> list[LoggedEvent] | None:
         """Returns what has happened in a run that has to go on; else ``None``."""
         deliver(self.store, run_id, wait_seconds=0)
-        summary = read_summary(self.store, run_id)
+        summary = self.index.read_summary(run_id)
         if summary.state not in _OPEN or not summary.order or not self._is_free(run_id):
             return None
         return [*produce_log(self.store, run_id).read()]

@@ -43,9 +43,22 @@ class Runs(Protocol):
         """
 
     async def survey(
-        self, *, states: Sequence[RunState] = STATES, subject: str = ""
+        self,
+        *,
+        states: Sequence[RunState] = STATES,
+        after: str = "",
+        limit: int | None = None,
+        subject: str = "",
     ) -> Sequence[RunSummary]:
-        """Returns the runs in some states, the one in which something happened last first."""
+        """Returns the runs in some states, the one in which something happened last first.
+
+        Args:
+            after: The id of the run behind which to begin.
+            limit: How many at most; ``None`` for all.
+
+        Raises:
+            RequestError: There is no run ``after`` which to begin.
+        """
 
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
         """Returns where a run stands."""

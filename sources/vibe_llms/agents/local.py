@@ -38,9 +38,10 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.inbox import Letter
+from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState, RunSummary
-from vibe_llms.runs.surveying import STATES, read_summary, survey_runs
+from vibe_llms.runs.surveying import STATES
 from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
 
 _PATIENCE_SECONDS: Final = 2.0
@@ -72,6 +73,7 @@ class LocalRuns:
         self.application = application
         self.rules = rules or OrderRules(limits=application.configuration.limits)
         self.host = host
+        self.index = RunIndex(store) if host is None else host.index
 
     async def start(
         self,
@@ -97,19 +99,39 @@ class LocalRuns:
         return await self._tell(identity)
 
     async def survey(
-        self, *, states: Sequence[RunState] = STATES, subject: str = ""
+        self,
+        *,
+        states: Sequence[RunState] = STATES,
+        after: str = "",
+        limit: int | None = None,
+        subject: str = "",
     ) -> Sequence[RunSummary]:
         """Returns the runs in some states."""
 
         def read() -> list[RunSummary]:
-            found = survey_runs(self.store, states=states)
-            return [each for each in found if each.subject == subject]
+            self.index.refresh(self.host.working if self.host else ())
+            try:
+                return self.index.survey(states=states, owner=subject, after=after, limit=limit)
+            except UnknownConversationError as error:
+                detail = "There is no such run (any longer); begin anew."
+                raise RequestError(path="after", detail=detail, stage=Stage.FRAME) from error
 
         return await asyncio.to_thread(read)
 
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
         """Returns where a run stands."""
         return await asyncio.to_thread(self._find, run_id, subject)
+
+    async def count_events(self, run_id: str, *, subject: str = "") -> int:
+        """Returns the number of the last event of a run, however long its log is, at once."""
+
+        def read() -> int:
+            last = produce_log(self.store, run_id).read_last()
+            if last is None or self.index.find_owner(run_id) != subject:
+                raise UnknownConversationError(identity=run_id)
+            return last.sequence
+
+        return await asyncio.to_thread(read)
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
         """Returns what waits for an approval."""
@@ -197,7 +219,7 @@ class LocalRuns:
 
     def _find(self, run_id: str, subject: str) -> RunSummary:
         try:
-            summary = read_summary(self.store, run_id)
+            summary = self.index.read_summary(run_id)
         except (CorruptionError, UnknownConversationError):
             raise
         except StoreError as error:  # a conversation that has not run, whoever's it is
@@ -287,9 +309,10 @@ class LocalRuns:
 
     async def _tell(self, identity: str) -> RunSummary:
         self._wake(identity)
-        return await asyncio.to_thread(read_summary, self.store, identity)
+        return await asyncio.to_thread(self.index.read_summary, identity)
 
     def _wake(self, run_id: str) -> None:
+        self.index.touch(run_id)
         if self.host is not None:
             self.host.wake(run_id)
 

@@ -29,7 +29,7 @@ from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.instruments.engines import Engine, Tool
 from vibe_llms.limits import Limits
 from vibe_llms.runs.log import LoggedEvent
-from vibe_llms.values import frozen
+from vibe_llms.values import define, frozen
 
 PASSING: Final[tuple[type[ConverseError], ...]] = (
     EnsembleError,
@@ -38,7 +38,35 @@ PASSING: Final[tuple[type[ConverseError], ...]] = (
 )
 """Faults of the surroundings: a gateway or a server of tools that is not there now."""
 
+HOLDING_SECONDS: Final = 60.0
+
 HostedEvent = RunEvent | FlowEvent | VisitEvent
+
+
+@define(eq=False)
+class Connections:
+    """Keeps what stands behind models open from one run to the next, for a while."""
+
+    application: Application
+    _holder: object = attrs.field(factory=object)
+    _since: float = float("-inf")
+
+    async def hold(self, model: str) -> None:
+        """Accesses a model, which stays; what was known of it long ago is found out anew.
+
+        Raises:
+            ConverseError: There is no such model, or it cannot be accessed.
+        """
+        now = asyncio.get_running_loop().time()
+        if now > self._since + HOLDING_SECONDS:
+            self._since = now
+            await self.drop()
+        await self.application.access_model(model, holder=self._holder)
+
+    async def drop(self) -> None:
+        """Lets go of all, but for what somebody uses."""
+        holder, self._holder = self._holder, object()
+        await self.application.release(holder)
 
 
 @frozen(kw_only=True, eq=False)
@@ -58,6 +86,11 @@ class Performer:
     limits: Limits = attrs.field(factory=Limits)
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None
     listener: Callable[[str, HostedEvent], object] | None = None
+    connections: Connections = attrs.field(init=False)
+
+    @connections.default
+    def _produce_connections(self) -> Connections:
+        return Connections(self.application)
 
     async def perform(self, run_id: str, log: Sequence[LoggedEvent]) -> None:
         """Goes on with a run until it comes to rest.
@@ -79,6 +112,19 @@ class Performer:
         lacking = [each for each in requests[-1].canisters if each.id not in said]
         conversation.add_canisters(lacking)
         tools = await self._access_tools(order.ensembles)
+        try:
+            await self._go_on(order, conversation, tools, log)
+        except PASSING:
+            await self.connections.drop()  # what is known of its models may be of before
+            raise
+
+    async def _go_on(
+        self,
+        order: Order,
+        conversation: Conversation,
+        tools: Sequence[Tool],
+        log: Sequence[LoggedEvent],
+    ) -> None:
         if order.task is not None:
             await self._perform_flow(order, conversation, tools, log)
             return
@@ -87,9 +133,10 @@ class Performer:
             tools,
             limits=order.bound(self.limits),
             store=self.store,
-            listener=self._listen(run_id),
+            listener=self._listen(conversation.id),
             application=self.application,
         )
+        await self.connections.hold(order.model)
         async with engine:
             run = engine.prepare(
                 conversation,

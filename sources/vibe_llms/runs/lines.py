@@ -31,9 +31,18 @@ class _Head(msgspec.Struct):
     event: _Kind
 
 
+class _Order(msgspec.Struct):
+    subject: str = ""
+
+
+class _Requested(msgspec.Struct):
+    event: _Order
+
+
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Envelope)
 _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
+_REQUEST_DECODER: Final = msgspec.json.Decoder(_Requested)
 
 
 def write_line(sequence: int, timestamp: datetime, run_id: str, event: LogEvent) -> bytes:
@@ -61,3 +70,8 @@ def read_head(data: bytes) -> LogLine:
     """Reads what number an event has, and of what kind it is. Raises MsgspecError."""
     head = _HEAD_DECODER.decode(data)
     return LogLine(head.sequence, head.event.type, data)
+
+
+def read_subject(data: bytes) -> str:
+    """Reads on whose behalf somebody asks for a run, of ``run.requested``. Raises MsgspecError."""
+    return _REQUEST_DECODER.decode(data).event.subject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Protocol, TypeGuard
 
@@ -19,7 +20,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.logs.disk import Disk
-from vibe_llms.runs.file_log import FileLog
+from vibe_llms.runs.file_log import RUNS, FileLog
 from vibe_llms.runs.inbox import FileInbox, Inbox, MemoryInbox
 from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.memory_log import MemoryLog
@@ -150,3 +151,22 @@ def survey_inherited(
             break
         parents.append([each.event for each in logged if isinstance(each.event, _ABOUT_CALLS)])
     return [event for events in reversed(parents) for event in events]
+
+
+def measure_log(store: ConversationStore, identity: str) -> tuple[object, int] | None:
+    """Returns which log a conversation's runs have, and how much is in it; a short look.
+
+    The same again says that nothing has been added. ``None`` where there is nothing, and where
+    only reading would tell.
+    """
+    if _has_folders(store):
+        try:
+            found = os.stat(f"{store.locate(identity)}/{RUNS}")  # noqa: PTH116  # often, of all
+        except OSError:
+            return None
+        return (found.st_ino, found.st_size) if found.st_size else None
+    log = produce_log(store, identity)
+    last = log.read_last()
+    if last is None:
+        return None
+    return (id(log) if _has_companions(store) else 0), last.sequence

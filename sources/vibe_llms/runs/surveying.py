@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import Final, get_args
+from typing import Final, TypeAlias, get_args
 
 import attrs
 
@@ -40,7 +40,11 @@ def read_summary(store: ConversationStore, identity: str) -> RunSummary:
         CorruptionError: Its log does not read.
     """
     require_logs(store)
-    summary = _summarize(store, identity)
+    return require_run(store, identity, summarize_run(store, identity))
+
+
+def require_run(store: ConversationStore, identity: str, summary: RunSummary | None) -> RunSummary:
+    """Returns where a run stands; raises StoreError where there is none."""
     if summary is None:
         store.read_metadata(identity)  # says so if there is no such conversation at all
         raise StoreError(
@@ -58,7 +62,7 @@ def find_waiting(store: ConversationStore, identity: str) -> tuple[Waiting, ...]
         StoreError: The store keeps no logs of runs.
     """
     found = list(survey_waiting(store, identity))
-    for visit in _fold(store, identity).visits:
+    for visit in fold_log(store, identity)[1]:
         found += find_waiting(store, visit)
     return tuple(sorted(found, key=lambda each: each.timestamp))
 
@@ -91,20 +95,21 @@ def survey_runs(
         with suppress(StoreError):
             if not parts and is_part(store.read_metadata(identity).tags):
                 continue
-            summary = _summarize(store, identity)
+            summary = summarize_run(store, identity)
             if summary is not None and summary.state in wanted:
                 yield summary
 
 
 def _may_be(wanted: frozenset[RunState], last: LogEvent, log: RunLog) -> bool:
     """Tells whether a run may be in one of these states, by its last event."""
-    possible = _survey_states(last)
-    if wanted & possible == {"queued"} and possible in (_RESTED, _SUSPENDED):
-        return _is_asked_again(log)  # while it worked
+    possible = survey_states(last)
+    if wanted & possible == {"queued"}:
+        return is_asked_again(log, possible)
     return bool(wanted & possible)
 
 
-def _survey_states(last: LogEvent) -> frozenset[RunState]:
+def survey_states(last: LogEvent) -> frozenset[RunState]:
+    """Returns in which states a run may be, by its last event."""
     match last:
         case RunRequestedEvent():
             return _REQUESTED
@@ -117,8 +122,16 @@ def _survey_states(last: LogEvent) -> frozenset[RunState]:
     return frozenset(STATES)
 
 
-def _is_asked_again(log: RunLog) -> bool:
-    """Tells whether a request came after a run has begun; reads no more of lines than that."""
+def is_asked_again(log: RunLog, possible: frozenset[RunState]) -> bool:
+    """Tells whether a run that may be queued is: whether a request came after it has begun.
+
+    Reads no more of lines than that.
+
+    Args:
+        possible: In which states it may be, by its last event.
+    """
+    if possible not in (_RESTED, _SUSPENDED):
+        return True
     tail, is_open = log.tail(), False
     while lines := tail.read():
         for line in lines:
@@ -129,34 +142,53 @@ def _is_asked_again(log: RunLog) -> bool:
     return is_open
 
 
-def _summarize(store: ConversationStore, identity: str) -> RunSummary | None:
-    """Returns where a run stands, a flow with its visits; ``None`` where nothing has happened."""
-    fold = _fold(store, identity)
-    if fold.is_empty:
+_Read: TypeAlias = Callable[[ConversationStore, str], tuple[RunSummary | None, tuple[str, ...]]]
+
+
+def fold_log(store: ConversationStore, identity: str) -> tuple[RunSummary | None, tuple[str, ...]]:
+    """Reads the log of a run; returns where that alone says that it stands, and open visits.
+
+    Raises:
+        CorruptionError: It does not read.
+    """
+    fold = RunFold(identity)
+    for each in produce_log(store, identity).read():
+        fold.feed(each)
+    return (None if fold.is_empty else fold.summarize()), fold.visits
+
+
+def summarize_run(
+    store: ConversationStore, identity: str, read: _Read = fold_log
+) -> RunSummary | None:
+    """Returns where a run stands, a flow with its visits; ``None`` where nothing has happened.
+
+    Args:
+        read: Reads a log.
+    """
+    summary, visits = read(store, identity)
+    if summary is None:
         return None
-    summary, metadata = fold.summarize(), store.read_metadata(identity)
+    metadata = store.read_metadata(identity)
     summary = attrs.evolve(
         summary,
         name=metadata.name or summary.name,
         model=summary.model or metadata.model or "",
         origin=metadata.parent.identity if metadata.parent else "",
     )
-    return _join_visits(store, summary, fold) if fold.visits else summary
+    return _join_visits(store, summary, visits, read) if visits else summary
 
 
-def _fold(store: ConversationStore, identity: str) -> RunFold:
-    fold = RunFold(identity)
-    for each in produce_log(store, identity).read():
-        fold.feed(each)
-    return fold
-
-
-def _join_visits(store: ConversationStore, summary: RunSummary, fold: RunFold) -> RunSummary:
+def _join_visits(
+    store: ConversationStore,
+    summary: RunSummary,
+    identities: Collection[str],
+    read: _Read,
+) -> RunSummary:
     """Takes over what the visits of a flow wait for: they are asked in their own conversations."""
     visits = []
-    for identity in fold.visits:
+    for identity in identities:
         with suppress(UnknownConversationError):  # cut off before anything was said
-            if visit := _summarize(store, identity):
+            if visit := summarize_run(store, identity, read):
                 visits.append(visit)
     waiting = sum(visit.waiting for visit in visits)
     is_due = not waiting or any(visit.state == "due" for visit in visits)

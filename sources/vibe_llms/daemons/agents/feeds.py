@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from typing import Final, get_args
 
 from vibe_llms.agents.performing import HostedEvent
-from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.frames import KEPT, write_frame, write_piece
 from vibe_llms.events.engine import GenerationFailedEvent, GenerationFinishedEvent
 from vibe_llms.events.flow import LogEvent, VisitEvent
@@ -24,14 +23,16 @@ from vibe_llms.events.stream import (
     ContentStartedEvent,
 )
 from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.log import LogTail
 from vibe_llms.runs.places import produce_log
 
 LOOK_SECONDS: Final = 0.5
 """How often logs are looked at that another process may write."""
 
-PAUSE_SECONDS: Final = 0.05
-"""How long is waited after frames were handed out: what comes meanwhile goes out together."""
+PAUSE_SECONDS: Final = 0.1
+"""How long is waited at most after frames were handed out: what comes meanwhile goes out together.
+It is as long as handing them out took, so that the more watch, the more goes out at once."""
 
 DELETED_SECONDS: Final = 2.0
 KEEPING_SECONDS: Final = 15.0
@@ -158,11 +159,12 @@ class Feeds:
     """Reads the logs of the runs that are watched; for one event loop.
 
     Args:
-        store: Has the runs.
+        index: Knows where they stand.
     """
 
-    def __init__(self, store: ConversationStore) -> None:
-        self.store = store
+    def __init__(self, index: RunIndex) -> None:
+        self.index = index
+        self.store = index.store
         self._feeds: dict[str, Feed] = {}
         self._told: dict[str, float] = {}
         self._woken = asyncio.Event()
@@ -224,7 +226,8 @@ class Feeds:
             feeds = [each for each in map(self._feeds.get, names) if each is not None]
             if feeds:
                 await self._serve(feeds, now, is_search=is_search)
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(0)  # those who were woken send what they took
+            await asyncio.sleep(min(PAUSE_SECONDS, loop.time() - now))
 
     async def _serve(self, feeds: list[Feed], now: float, *, is_search: bool) -> None:
         found = await asyncio.to_thread(self._read, feeds, is_search=is_search)

@@ -19,7 +19,7 @@ from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.service import Service
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.plugins.specification.daemons import Authorizer
-from vibe_llms.runs.places import require_logs
+from vibe_llms.runs.indexing import RunIndex
 
 WATCHERS: Final = 5_000
 """How many event streams there may be at once."""
@@ -55,9 +55,9 @@ def produce_service(
     Raises:
         StoreError: The store keeps no logs of runs.
     """
-    require_logs(store)
     rules = rules or OrderRules(limits=application.configuration.limits)
-    feeds = Feeds(store)
+    index = RunIndex(store)
+    feeds = Feeds(index)
     performer = Performer(
         store=store,
         application=application,
@@ -65,7 +65,7 @@ def produce_service(
         produce_tools=produce_tools,
         listener=feeds.hear,
     )
-    host = RunHost(performer, hosting)
+    host = RunHost(performer, hosting, index)
     runs = LocalRuns(store, application, rules=rules, host=host)
     desk = Desk(runs, feeds, authorizer=authorizer, watchers=watchers, hosts=hosts)
 

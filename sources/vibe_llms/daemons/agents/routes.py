@@ -125,12 +125,9 @@ class Desk:
         if not states:
             raise _refuse("state", f"A state is one of {', '.join(STATES)}.")
         limit, behind = _read_limit(query.get("limit", "")), query.get("after", "")
-        found = [*await self.runs.survey(states=states, subject=subject)]
-        if behind:
-            ids = [each.id for each in found]
-            if behind not in ids:
-                raise _refuse("after", "There is no such run (any longer); begin anew.")
-            found = found[ids.index(behind) + 1 :]
+        found = await self.runs.survey(
+            states=states, after=behind, limit=limit + 1, subject=subject
+        )
         page = {"data": found[:limit], "has_more": len(found) > limit}
         await call.answer(200, encode(page), {})
 
@@ -177,9 +174,9 @@ class Desk:
 
     async def _watch(self, call: HttpCall, subject: str) -> None:
         run_id, query = call.names["id"], call.query
-        summary = await self.runs.find(run_id, subject=subject)
+        last = await self.runs.count_events(run_id, subject=subject)
         given = call.headers.get("last-event-id", query.get("after", ""))
-        after = read_number(given, summary.sequence)
+        after = read_number(given, last)
         if len(self._standing) >= self._most_watchers:
             raise LimitError(
                 detail=f"{self._most_watchers} event streams are open here.",
@@ -198,7 +195,7 @@ class Desk:
                 200, {"content-type": "text/event-stream", "cache-control": "no-cache"}
             )
             if call.method != "HEAD":
-                frames = follow(self._feeds, run_id, after, summary.sequence, ends=ends)
+                frames = follow(self._feeds, run_id, after, last, ends=ends)
                 async with aclosing(frames):
                     async for data in frames:
                         await call.send(data)

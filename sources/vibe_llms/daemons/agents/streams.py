@@ -10,7 +10,6 @@ from vibe_llms.daemons.agents.frames import DELETED, write_frame
 from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.log import LogTail
 from vibe_llms.runs.places import produce_log
-from vibe_llms.runs.surveying import read_summary
 
 _RESTS = frozenset({"ended", "stopped"})
 
@@ -90,7 +89,7 @@ async def _is_told(feeds: Feeds, feed: Feed, after: int) -> bool:
 
 def _read_rest(feeds: Feeds, run_id: str) -> tuple[int, bool]:
     try:
-        summary = read_summary(feeds.store, run_id)
+        summary = feeds.index.read_summary(run_id)
     except UnknownConversationError:
         return 0, False
     return summary.sequence, summary.state in _RESTS

@@ -23,6 +23,7 @@ from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.runs import produce_log
+from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.tailing import FileTail
 
 RUN = "a" * 32
@@ -75,7 +76,7 @@ async def test_an_event_is_read_once_for_all(
         return found
 
     monkeypatch.setattr(FileTail, "read", read)
-    feeds = Feeds(store)
+    feeds = Feeds(RunIndex(store))
     watching = [follow(feeds, RUN, 0, 0, ends=False) for _ in range(20)]
     for _ in range(5):
         hearing = [asyncio.create_task(anext(each)) for each in watching]
@@ -94,7 +95,7 @@ async def test_an_event_is_read_once_for_all(
 
 async def test_who_is_slow_reads_the_log_and_costs_no_memory(tmp_path: Path) -> None:
     store = produce_store(tmp_path)
-    feeds = Feeds(store)
+    feeds = Feeds(RunIndex(store))
     slow, quick = (follow(feeds, RUN, 0, 0, ends=False) for _ in range(2))
     last = grow(store, 1)
     assert await hear(slow, last) == await hear(quick, last) == [1]
@@ -116,7 +117,7 @@ def test_every_event_is_told_once_and_in_order(data: st.DataObject) -> None:
     log = produce_log(store, RUN)
 
     async def play() -> None:
-        feeds = Feeds(store)
+        feeds = Feeds(RunIndex(store))
         watchers: list[tuple[AsyncGenerator[bytes], list[int], int]] = []
         last = 0
         for _ in range(data.draw(st.integers(1, 12))):

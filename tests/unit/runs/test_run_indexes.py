@@ -1,0 +1,196 @@
+"""An index knows where the runs of a store stand, and reads no more than is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.conversations.tags import PART_TAG
+from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent
+from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
+from vibe_llms.exceptions import CorruptionError, UnknownConversationError
+from vibe_llms.runs import produce_log, read_summary, survey_runs
+from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.surveying import STATES
+
+ORDER = RunRequestedEvent(order={"model": "m"}, subject="ann")
+STARTED = RunStartedEvent(run_id="r", conversation_id="c", length=1)
+ENDED = RunEndedEvent(run_id="r", reason="answered")
+EVENTS: list[Any] = [ORDER, STARTED, ENDED, RunResumedEvent(), StopRequestedEvent()]
+
+
+def begin(store: Any, number: int, *events: Any) -> str:
+    """Makes a run in whose log these events are."""
+    identity = f"{number:032x}"
+    store.create(identity, ConversationMetadata())
+    grow(store, identity, *events)
+    return identity
+
+
+def grow(store: Any, identity: str, *events: Any) -> None:
+    log = produce_log(store, identity)
+    log.claim()
+    for event in events:
+        log.append("r", event)
+    log.close()
+
+
+_opened: list[str] | None = None
+
+
+def _hear(name: str, arguments: tuple[Any, ...]) -> None:
+    if name == "open" and _opened is not None:
+        _opened.append(str(arguments[0]))
+
+
+sys.addaudithook(_hear)
+
+
+@contextmanager
+def watching_files() -> Iterator[list[str]]:
+    """Gives the paths of all files that are opened meanwhile."""
+    global _opened
+    _opened = found = []
+    try:
+        yield found
+    finally:
+        _opened = None
+
+
+def survey_logs(opened: list[str]) -> set[str]:
+    """Returns the ids of the runs whose logs were opened."""
+    return {Path(path).parent.name for path in opened if path.endswith("runs.jsonl")}
+
+
+@contextmanager
+def counting_looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Gives the paths of which only the size is asked meanwhile."""
+    found: list[str] = []
+    look: Callable[..., Any] = os.stat
+
+    def stat(path: Any, *given: Any, **named: Any) -> Any:
+        found.append(str(path))
+        return look(path, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", stat)
+        yield found
+
+
+@given(data=st.data())
+def test_it_says_what_reading_all_logs_says(data: st.DataObject) -> None:
+    store = MemoryStore()
+    index = RunIndex(store)
+    ids: list[str] = []
+    for _ in range(data.draw(st.integers(1, 12))):
+        match data.draw(st.sampled_from(["begin", "grow", "delete", "look", "part"])):
+            case "begin":
+                ids.append(begin(store, len(ids) + 100, data.draw(st.sampled_from(EVENTS))))
+            case "grow" if ids:
+                grow(store, data.draw(st.sampled_from(ids)), data.draw(st.sampled_from(EVENTS)))
+            case "delete" if ids:
+                store.delete(ids.pop(data.draw(st.integers(0, len(ids) - 1))))
+                ids = [*ids]
+            case "part":
+                identity = f"{data.draw(st.integers(0, 9)):032x}"
+                if identity not in set(store.survey()):
+                    store.create(identity, ConversationMetadata(tags=(PART_TAG + "x",)))
+                grow(store, identity, STARTED)
+            case "look":
+                index.refresh(all_of_them=True)
+        ids = [each for each in ids if each in set(store.survey())]
+        states = data.draw(st.sets(st.sampled_from(STATES), min_size=1))
+        index.refresh(all_of_them=True)
+        found = index.survey(states=states)
+        assert found == [*survey_runs(store, states=states)]
+        assert [index.read_summary(each.id) for each in found] == found
+        if found:
+            place = data.draw(st.integers(0, len(found) - 1))
+            rest = index.survey(states=states, after=found[place].id, limit=2)
+            assert rest == found[place + 1 : place + 3]
+
+
+def test_a_page_reads_the_logs_of_its_runs_alone(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(50)]
+    index = RunIndex(store)
+    index.refresh()
+    with watching_files() as opened:
+        index.refresh()
+        page = index.survey(states=["ended"], owner="ann", limit=3)
+    assert [each.id for each in page] == ids[:-4:-1]
+    assert survey_logs(opened) == {*ids[-3:]}
+    with watching_files() as opened:
+        assert index.survey(states=["ended"], owner="ann", limit=3) == page
+    assert survey_logs(opened) == set()
+
+
+def test_looking_again_opens_nothing_and_sees_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DirectoryStore(tmp_path)
+    ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(50)]
+    index = RunIndex(store)
+    index.refresh(all_of_them=True)
+    assert index.survey(states=["queued", "due", "working"]) == []
+    with watching_files() as opened, counting_looks(monkeypatch) as looked:
+        index.refresh(all_of_them=True)
+        assert index.survey(states=["queued", "due", "working"]) == []
+    assert opened == []
+    assert len(looked) == len(ids)
+    grow(store, ids[7], RunResumedEvent())
+    with watching_files() as opened:
+        index.refresh(all_of_them=True)
+        (found,) = index.survey(states=["queued", "due", "working"])
+    assert found.id == ids[7]
+    assert survey_logs(opened) == {ids[7]}
+
+
+def test_a_log_is_read_on_where_it_was_read_last(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    identity = begin(store, 1, ORDER, STARTED)
+    index = RunIndex(store)
+    assert index.read_summary(identity).state == "working"
+    path = Path(store.locate(identity)) / "runs.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"run.requested", b"run.requestid"))  # is not read again
+    grow(store, identity, ENDED)
+    assert index.read_summary(identity).state == "ended"
+    with pytest.raises(CorruptionError, match=r"runs\.jsonl"):
+        RunIndex(store).read_summary(identity)
+
+
+def test_another_run_under_the_same_id_is_another(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    identity = begin(store, 1, ORDER, STARTED, ENDED)
+    index = RunIndex(store)
+    index.refresh()
+    assert index.read_summary(identity).state == "ended"
+    store.delete(identity)
+    with pytest.raises(UnknownConversationError):
+        index.read_summary(identity)
+    begin(store, 1, ORDER)
+    assert index.read_summary(identity) == read_summary(store, identity)
+
+
+def test_others_are_no_place_to_begin_behind(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    identity = begin(store, 1, ORDER)
+    index = RunIndex(store)
+    index.refresh()
+    assert index.find_owner(identity) == "ann"
+    assert index.survey(owner="bob") == []
+    assert index.survey(owner="ann", after=identity) == []
+    with pytest.raises(UnknownConversationError):
+        index.survey(owner="bob", after=identity)
