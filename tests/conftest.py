@@ -10,6 +10,7 @@ import signal
 import pytest
 
 from node_programs import find_lack
+from postgresql_programs import find_lack as find_postgresql_lack
 from properties import draw_seed, load_profile
 
 pytest_plugins = ["vibe_llms.testing.pytest_plugin"]
@@ -54,6 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     }
     if lack := find_lack():
         reasons["node"] = lack
+    if lack := find_postgresql_lack():
+        reasons["postgresql"] = lack
     for item in items:
         for mark, reason in reasons.items():
             if item.get_closest_marker(mark):

@@ -16,7 +16,7 @@ from vibe_llms.agents.orders import Order
 from vibe_llms.agents.performing import Performer
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
-from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations import ConversationStore, DirectoryStore
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs.summaries import RunSummary
 
@@ -38,16 +38,18 @@ class Premises:
         folder: Of all files.
         tools: What orders name, by whatever name.
         settings: Of the host.
+        shared: The store, where it is not one of files below the folder.
     """
 
     folder: Path
     tools: Sequence[Any] = ()
     settings: HostSettings = FAST
+    shared: ConversationStore | None = None
     runs: LocalRuns = attrs.field(init=False)
     host: RunHost = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        store = DirectoryStore(self.folder / "store")
+        store = self.shared or DirectoryStore(self.folder / "store")
         application = produce_application(self.folder)
         limits = application.configuration.limits
 

@@ -105,12 +105,11 @@ class Application:
             UnknownNameError: There is no store of that name.
             PluginError: It cannot be made.
         """
-        configuration = self.configuration
-        if configuration.store != DIRECTORY_STORE:
-            return self.plugins.load_store(configuration.store)
-        from vibe_llms.conversations.stores.directory import DirectoryStore
+        from vibe_llms.conversations.stores.choosing import produce_shipped
 
-        return DirectoryStore(configuration.data_directory)
+        name = self.configuration.store
+        shipped = produce_shipped(name, self.configuration.data_directory)
+        return self.plugins.load_store(name) if shipped is None else shipped
 
     @cached_property
     def index(self) -> Index:

@@ -57,7 +57,26 @@ DIRECTORY_STORE = "directory"
 """The store that ships: files below the directory for data."""
 
 APPROVER = Kind('"terminal", or the name of an approver', _is_name)
-STORE = Kind('"directory", or the name of a store', _is_name)
+
+
+# Without a password: settings are shown, and lie in files that are passed on.
+_OPEN_URL = re.compile(r"postgres(ql)?://(?![^/]*:[^/]*@)(?!.*password=).+")
+
+
+def is_postgresql_url(text: str) -> bool:
+    """Tells whether the text is the URL of a database of PostgreSQL."""
+    return text.startswith(("postgresql://", "postgres://"))
+
+
+def _is_store(value: Any) -> bool:
+    return _is_name(value) or (isinstance(value, str) and _OPEN_URL.fullmatch(value) is not None)
+
+
+STORE = Kind(
+    '"directory", a URL as postgresql://user@host/database (its password belongs into PGPASSWORD '
+    "or ~/.pgpass), or the name of a store",
+    _is_store,
+)
 
 
 class Definition(NamedTuple):
@@ -120,6 +139,7 @@ _SETTINGS = (
         name="store",
         kind=STORE,
         summary='Where conversations are kept: "directory" is in files below `directories.data`, '
+        "postgresql://user@host/database a database that several machines may share, "
         "any other name a store that a plugin has. "
         "A project folder can never set it unless it is trusted.",
     ),

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import attrs
 import msgspec
@@ -127,7 +126,7 @@ class FileLog:
     async def write(self, run_id: str, event: LogEvent) -> int:
         """Appends an event; media go to the content store first."""
         if self._contents is not None and _has_media(event):
-            event = await asyncio.to_thread(_detach, event, self._contents)
+            event = await asyncio.to_thread(detach_event, event, self._contents)
         return self.append(run_id, event)
 
     @mapping_errors
@@ -243,11 +242,12 @@ def _has_media(event: LogEvent) -> bool:
     return False
 
 
-def _detach(event: LogEvent, contents: ContentStore) -> Any:
+def detach_event(event: LogEvent, contents: ContentStore) -> LogEvent:
     """Moves the bytes of media to the content store; they are there before a line names them."""
-
-    if isinstance(event, InvocationFinishedEvent):
-        (result,) = detach_media([event.result], contents)
-        return attrs.evolve(event, result=result)
-    assert isinstance(event, GenerationFailedEvent)
-    return attrs.evolve(event, canisters=tuple(detach_media(event.canisters, contents)))
+    match event:
+        case InvocationFinishedEvent() if _has_media(event):
+            (result,) = detach_media([event.result], contents)
+            return attrs.evolve(event, result=result)
+        case GenerationFailedEvent() if _has_media(event):
+            return attrs.evolve(event, canisters=tuple(detach_media(event.canisters, contents)))
+    return event

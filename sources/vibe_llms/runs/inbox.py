@@ -88,7 +88,7 @@ class FileInbox:
         log = self._open(make=True)
         try:
             if log.read().count(b"\n") >= LETTERS:
-                raise _describe_full()
+                raise describe_full()
             log.append(encode_event(letter) + b"\n", certain=True)
         finally:
             log.close()
@@ -146,7 +146,7 @@ class MemoryInbox:
         """Adds a letter."""
         with self._lock:
             if len(self._letters) >= LETTERS:
-                raise _describe_full()
+                raise describe_full()
             self._letters.append(letter)
 
     def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
@@ -156,7 +156,8 @@ class MemoryInbox:
             self._letters.clear()
 
 
-def _describe_full() -> LimitError:
+def describe_full() -> LimitError:
+    """Words that nobody has looked at too many letters."""
     return LimitError(
         detail=f"{LETTERS} letters wait for this run, and nobody has looked at them.",
         remedy="Let it go on, or stop it.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import Final
 
 import msgspec
@@ -34,7 +34,7 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.delivering import take_letters
 from vibe_llms.runs.inbox import Inbox
-from vibe_llms.runs.log import RunLog, read_events
+from vibe_llms.runs.log import FencedLog, RunLog, read_events
 from vibe_llms.runs.places import (
     keeps_logs,
     produce_inbox,
@@ -206,7 +206,13 @@ class ConversationJournal:
     Args:
         conversation: What was said; grows.
         store: Where it is kept; ``None`` for nowhere.
+
+    Attributes:
+        log: Of the run, once that has claimed it. One that others may take over is held while
+            anything is stored, so that a run that was taken over meanwhile says nothing more.
     """
+
+    log: RunLog | None = None
 
     def __init__(self, conversation: Conversation, store: ConversationStore | None = None) -> None:
         self.conversation = conversation
@@ -245,10 +251,14 @@ class ConversationJournal:
         if isinstance(store, MemoryStore):
             is_shared = self.conversation.catch_up(store)
         else:
-            is_shared = await finish(asyncio.to_thread(lambda: self.conversation.catch_up(store)))
+            is_shared = await finish(asyncio.to_thread(self._store_new, store))
         if is_shared:
             notice = Finding(place=self.conversation.id, message="Others have written to it, too.")
             self.conversation.notices += (notice,)
+
+    def _store_new(self, store: ConversationStore) -> bool:
+        with self.log.holding() if isinstance(self.log, FencedLog) else nullcontext():
+            return self.conversation.catch_up(store)
 
 
 @asynccontextmanager
@@ -287,6 +297,7 @@ async def open_run(
         log = await _claim_log(journal, store)
     try:
         # After the claim: from here on no other run adds to it, nor to its log.
+        journal.log = log
         await journal.catch_up()
         run_id = run_id or produce_identity()
         inbox = None if store is None else produce_inbox(store, conversation.id)

@@ -6,8 +6,9 @@ One run at a time may write to it; anybody may read it meanwhile, from any numbe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding, StoreError
@@ -146,6 +147,18 @@ class RunLog(Protocol):
         """Gives the claim up, so that another run may claim the log.
 
         May be called again. What was written stays readable.
+        """
+
+
+@runtime_checkable
+class FencedLog(Protocol):
+    """A log whose claim others may take over, as one on another machine that is not heard of."""
+
+    def holding(self) -> AbstractContextManager[object]:
+        """While it is entered, nobody takes the claim over; what is stored meanwhile is the run's.
+
+        Raises:
+            StoreError: Another has it already.
         """
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.conversations.stores.naming import ensure_identity
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
@@ -25,6 +26,9 @@ from vibe_llms.runs.inbox import FileInbox, Inbox, MemoryInbox
 from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.memory_log import MemoryLog
 
+if TYPE_CHECKING:
+    from vibe_llms.conversations.stores.postgresql.database import Database
+
 
 class _FolderStore(Protocol):
     """A store that has a folder for each conversation, as `DirectoryStore` has."""
@@ -33,6 +37,13 @@ class _FolderStore(Protocol):
     disk: Disk
 
     def locate(self, identity: str) -> str: ...
+
+
+class _DatabaseStore(Protocol):
+    """A store in a database, as `PostgresqlStore` is: the logs have tables of their own there."""
+
+    contents: ContentStore
+    database: Database
 
 
 class LoggedStore(Protocol):
@@ -57,6 +68,10 @@ def produce_log(store: ConversationStore | None, identity: str) -> RunLog:
         return store.access_companion(identity, MemoryLog)
     if _has_folders(store):
         return FileLog(store.locate(identity), contents=store.contents, disk=store.disk)
+    if _has_database(store):
+        from vibe_llms.runs.database_log import DatabaseLog
+
+        return DatabaseLog(store.database, ensure_identity(identity), contents=store.contents)
     return store.produce_log(identity) if _keeps_its_own(store) else MemoryLog()
 
 
@@ -70,12 +85,17 @@ def produce_inbox(store: ConversationStore | None, identity: str) -> Inbox:
         return store.access_companion(identity, MemoryInbox)
     if _has_folders(store):
         return FileInbox(store.locate(identity), store.disk)
+    if _has_database(store):
+        from vibe_llms.runs.database_inbox import DatabaseInbox
+
+        return DatabaseInbox(store.database, ensure_identity(identity))
     return MemoryInbox()
 
 
 def keeps_logs(store: ConversationStore) -> bool:
     """Tells whether a store keeps the logs of runs."""
-    return _has_companions(store) or _has_folders(store) or _keeps_its_own(store)
+    kinds = (_has_companions, _has_folders, _has_database, _keeps_its_own)
+    return any(has(store) for has in kinds)
 
 
 def require_logs(store: ConversationStore) -> None:
@@ -91,6 +111,10 @@ def require_logs(store: ConversationStore) -> None:
 def _has_folders(store: object) -> TypeGuard[_FolderStore]:
     # By what it has, not by its class: a store of somebody else's may have it, too.
     return hasattr(store, "locate") and hasattr(store, "disk")
+
+
+def _has_database(store: object) -> TypeGuard[_DatabaseStore]:
+    return hasattr(store, "database")
 
 
 def _has_companions(store: object) -> TypeGuard[MemoryStore]:

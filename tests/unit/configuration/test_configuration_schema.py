@@ -70,6 +70,9 @@ def test_the_schema_has_every_setting_with_its_summary(tmp_path: Path) -> None:
     "text",
     [
         access_data("configuration", "defaults.toml").read_text(encoding="utf-8"),
+        'store = "postgresql://user@host:5432/database?sslmode=require"',
+        'store = "postgresql://user:password@host/database"',
+        'store = "postgres://host/database?password=x"',
         'model = "p"',
         'model = "p:"',
         'model = "a b:c"',

@@ -74,7 +74,7 @@ class Examiner:
             trouble = self._prove_link(identity, table, data)
         part = parts.Part(path=path, data=data)
         canisters, damages = parts.decode_part(part, tolerant=True)
-        findings = [*log.notices, *damages, *_find_doubles(path, canisters)]
+        findings = [*log.notices, *damages, *find_doubles(path, canisters)]
         findings += [loss] if loss else []
         findings += [Finding(place=trouble.path, message=trouble.detail)] if trouble else []
         return Examination(
@@ -160,7 +160,7 @@ def _word_lack(link: ParentLink) -> str:
     return f"has less than the {link.bytes} bytes at the fork point"
 
 
-def _find_doubles(place: str, canisters: Sequence[AnyCanister]) -> list[Finding]:
+def find_doubles(place: str, canisters: Sequence[AnyCanister]) -> list[Finding]:
     """Finds canisters that stand in a file more than once: no two have the same id."""
     counts = Counter(canister.id for canister in canisters)
     doubled = [(name, count) for name, count in counts.items() if count > 1]

@@ -72,14 +72,17 @@ def open_plugins() -> PluginManager:
     return PluginManager(configuration=configuration, consent=TerminalConsent(configuration.yes))
 
 
-def open_store() -> ConversationStore:
-    """Opens the store of conversations; loads no plugin where it is the one that ships."""
-    configuration = load_configuration()
-    if configuration.store != DIRECTORY_STORE:
-        return open_plugins().load_store(configuration.store)
-    from vibe_llms.conversations.stores.directory import DirectoryStore
+def open_store(name: str = "") -> ConversationStore:
+    """Opens a store of conversations; loads no plugin where it is one that ships.
 
-    return DirectoryStore(configuration.data_directory)
+    Args:
+        name: What the setting ``store`` would call it; by default the one that is configured.
+    """
+    from vibe_llms.conversations.stores.choosing import produce_shipped
+
+    configuration = load_configuration(store=name)
+    shipped = produce_shipped(configuration.store, configuration.data_directory)
+    return open_plugins().load_store(configuration.store) if shipped is None else shipped
 
 
 def open_index(store: ConversationStore | None = None) -> Index:

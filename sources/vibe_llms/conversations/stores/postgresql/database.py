@@ -1,0 +1,172 @@
+"""Connections to a database of PostgreSQL, and transactions over them."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import attrs
+
+from vibe_llms.conversations.stores.postgresql.tables import prepare
+from vibe_llms.exceptions import StoreError
+from vibe_llms.installing import needing
+from vibe_llms.values import define
+
+if TYPE_CHECKING:
+    import psycopg
+
+LOCK_SECONDS: Final = 60.0
+"""How long a row or a table that others have locked is waited for."""
+CONNECTIONS: Final = 16
+"""How many a process has at once; a thread that wants one more waits for its turn."""
+
+# A server that has vanished, as behind a partition, is noticed within half a minute. What the user
+# says of any of these in the URL counts.
+_PARAMETERS: Final = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+    "fallback_application_name": "vibe-llms",
+}
+
+
+@define(eq=False)
+class Database:
+    """A database; several threads and processes may use it.
+
+    Attributes:
+        url: As PostgreSQL's own tools take it; what it leaves out comes from their variables and
+            files, such as ``PGPASSWORD`` and ``~/.pgpass``.
+    """
+
+    url: str
+    _idle: list[psycopg.Connection[Any]] = attrs.field(factory=list)
+    _room: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(CONNECTIONS))
+    _here: threading.local = attrs.field(factory=threading.local)
+    _is_prepared: bool = False
+    _process: int = attrs.field(factory=os.getpid)
+
+    @property
+    def place(self) -> str:
+        """The URL as it may be shown: without a password."""
+        parts = urlsplit(self.url)
+        user, at, host = parts.netloc.rpartition("@")
+        return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}", query=""))
+
+    @contextmanager
+    def transact(self, *, reading: bool = False) -> Iterator[psycopg.Connection[Any]]:
+        """Keeps all that is done within, or nothing; joins a transaction of the same thread.
+
+        Args:
+            reading: Nothing is to be changed, and all that is read is of one moment.
+
+        Raises:
+            StoreError: The server is out of reach, or refuses.
+        """
+        joined: psycopg.Connection[Any] | None = getattr(self._here, "connection", None)
+        if joined is not None:
+            yield joined
+            return
+        with self._room, self.begun(reading=reading) as connection:
+            self._here.connection = connection
+            try:
+                yield connection
+            finally:
+                self._here.connection = None
+
+    @contextmanager
+    def begun(self, *, reading: bool = False) -> Iterator[psycopg.Connection[Any]]:
+        """Begins a transaction that nothing joins, as :meth:`transact` does one that others may."""
+        with needing("postgresql", "psycopg", "A store in PostgreSQL"):
+            import psycopg
+        try:
+            connection = self._take() or self._open()
+            try:
+                connection.isolation_level = (
+                    psycopg.IsolationLevel.REPEATABLE_READ if reading else None
+                )
+                connection.read_only = True if reading else None
+                with connection.transaction():
+                    yield connection
+            finally:
+                self._put_back(connection)
+        except psycopg.Error as error:
+            raise describe(error, self.place) from error
+
+    def _open(self) -> psycopg.Connection[Any]:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+
+        given = conninfo_to_dict(self.url)
+        settings: dict[str, Any] = {**_PARAMETERS, **given}
+        connection = psycopg.connect("", autocommit=True, **settings)
+        try:
+            connection.execute(f"SET lock_timeout = {int(LOCK_SECONDS * 1000)}")
+            if not self._is_prepared:
+                prepare(connection, self.place)
+                self._is_prepared = True
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _take(self) -> psycopg.Connection[Any] | None:
+        if self._process != os.getpid():  # a child must not speak on what its parent has opened
+            self._idle.clear()
+            self._process = os.getpid()
+        while self._idle:
+            with suppress(IndexError):  # another thread has taken it
+                connection = self._idle.pop()
+                if not _has_ended(connection):
+                    return connection
+                connection.close()
+        return None
+
+    def _put_back(self, connection: psycopg.Connection[Any]) -> None:
+        from psycopg.pq import TransactionStatus
+
+        if connection.info.transaction_status == TransactionStatus.IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def __attrs_post_init__(self) -> None:
+        weakref.finalize(self, _close, self._idle)  # at the end of the process, too
+
+    def close(self) -> None:
+        """Closes what is open and idle; the next transaction connects again."""
+        _close(self._idle)
+
+
+def _close(idle: list[psycopg.Connection[Any]]) -> None:
+    while idle:
+        idle.pop().close()
+
+
+def _has_ended(connection: psycopg.Connection[Any]) -> bool:
+    """Tells whether a server has left an idle connection: it has nothing else to say on one."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def describe(error: psycopg.Error, place: str) -> StoreError:
+    """Words what PostgreSQL says."""
+    import psycopg
+
+    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        detail = f"{place}: others keep it locked for longer than {LOCK_SECONDS:g} seconds."
+        return StoreError(path=place, detail=detail, remedy="Try again later.")
+    remedy = ""
+    if isinstance(error, psycopg.OperationalError):
+        remedy = "See that the server runs and lets you in: `psql` takes the same URL."
+    return StoreError(path=place, detail=f"{place}: {said.rstrip('.')}.", remedy=remedy)

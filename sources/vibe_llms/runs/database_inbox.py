@@ -1,0 +1,83 @@
+"""Letters to the runs of a conversation, in a database beside it."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+from vibe_llms.events.codec import decode_event, encode_event
+from vibe_llms.exceptions import UnknownConversationError
+from vibe_llms.runs.inbox import LETTERS, Letter, describe_full
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.stores.postgresql.database import Database
+
+_FRESH_SECONDS: Final = 0.1
+"""How old may be what is known of letters that other processes have written."""
+
+_LOOKS: weakref.WeakKeyDictionary[Database, tuple[float, frozenset[str]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+class DatabaseInbox:
+    """Letters in rows of their own; see :class:`.inbox.Inbox`."""
+
+    def __init__(self, database: Database, identity: str) -> None:
+        self._database = database
+        self._identity = identity
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no letter."""
+        return self._identity not in _look(self._database)
+
+    def put(self, letter: Letter) -> None:
+        """Adds a letter."""
+        with self._database.transact() as connection:
+            row: tuple[bool, int] | None = connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM vibe_conversations WHERE id = %(id)s),"
+                " (SELECT count(*) FROM vibe_letters WHERE conversation = %(id)s)",
+                {"id": self._identity},
+            ).fetchone()
+            is_known, count = row or (False, 0)
+            if not is_known:
+                raise UnknownConversationError(
+                    identity=self._identity, path=f"{self._database.place} {self._identity}"
+                )
+            if count >= LETTERS:
+                raise describe_full()
+            connection.execute(
+                "INSERT INTO vibe_letters (conversation, letter) VALUES (%s, %s)",
+                (self._identity, encode_event(letter).decode()),
+            )
+        _LOOKS.pop(self._database, None)
+
+    def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
+        """Hands over all letters; what takes them writes its events in the same transaction."""
+        with self._database.transact() as connection:
+            rows: list[tuple[int, str]] = connection.execute(
+                "SELECT number, letter FROM vibe_letters WHERE conversation = %s"
+                " ORDER BY number FOR UPDATE",
+                (self._identity,),
+            ).fetchall()
+            take([cast(Letter, decode_event(letter.encode())) for _, letter in rows])
+            connection.execute(
+                "DELETE FROM vibe_letters WHERE number = ANY(%s)", ([number for number, _ in rows],)
+            )
+        _LOOKS.pop(self._database, None)
+
+
+def _look(database: Database) -> frozenset[str]:
+    """Returns which conversations have letters: one question for all runs of this process."""
+    moment, found = _LOOKS.get(database, (0.0, frozenset()))
+    if not moment or time.monotonic() > moment + _FRESH_SECONDS:
+        with database.transact(reading=True) as connection:
+            rows: list[tuple[str]] = connection.execute(
+                "SELECT DISTINCT conversation FROM vibe_letters"
+            ).fetchall()
+        found = frozenset(each for (each,) in rows)
+        _LOOKS[database] = (time.monotonic(), found)
+    return found

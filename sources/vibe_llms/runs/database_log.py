@@ -1,0 +1,230 @@
+"""The log of a conversation's runs in a database, beside the conversation: an event a row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vibe_llms.asynchrony import finish
+from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.exceptions import (
+    CodecError,
+    CorruptionError,
+    Finding,
+    StoreError,
+    UnknownConversationError,
+)
+from vibe_llms.messages.identities import access_now
+from vibe_llms.runs.claims import LEASE_SECONDS, access_keeper
+from vibe_llms.runs.file_log import detach_event
+from vibe_llms.runs.lines import open_envelope, read_envelope, read_head, write_line
+from vibe_llms.runs.log import LoggedEvent, LogLine, describe_busy
+from vibe_llms.runs.tailing import PIECE_BYTES
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from vibe_llms.conversations.stores.postgresql.database import Database
+
+# No row comes back where the claim of another has not run out.
+_CLAIM = """
+INSERT INTO vibe_claims AS claim
+SELECT id, 1, clock_timestamp() + make_interval(secs => %(seconds)s)
+FROM vibe_conversations WHERE id = %(identity)s
+ON CONFLICT (conversation) DO UPDATE SET epoch = claim.epoch + 1, until = excluded.until
+WHERE claim.until < clock_timestamp() RETURNING epoch
+"""
+_PIECE = """
+SELECT line FROM (
+    SELECT sequence, line, sum(octet_length(line)) OVER (ORDER BY sequence) AS size FROM (
+        SELECT sequence, line FROM vibe_events WHERE conversation = %s AND sequence > %s
+        ORDER BY sequence LIMIT 1024
+    ) AS next
+) AS measured WHERE size - octet_length(line) < %s ORDER BY sequence
+"""
+
+
+class DatabaseLog:
+    """Keeps the log of one conversation in a database; see :class:`.log.RunLog`.
+
+    Each event is committed by itself, and so is safe as soon as it is written.
+    """
+
+    notices: tuple[Finding, ...] = ()
+
+    def __init__(
+        self, database: Database, identity: str, *, contents: ContentStore | None = None
+    ) -> None:
+        self._database = database
+        self._identity = identity
+        self._contents = contents
+        self._epoch = 0
+        self._turnstile = asyncio.Lock()
+
+    # --- writing ---------------------------------------------------------------------------
+
+    def claim(self) -> None:
+        """Claims the log until :meth:`close`."""
+        given = {"seconds": LEASE_SECONDS, "identity": self._identity}
+        with self._database.transact() as connection:
+            row: tuple[int] | None = connection.execute(_CLAIM, given).fetchone()
+            if row is None:
+                self._ensure_known(connection)
+                raise describe_busy()
+        self._epoch = row[0]
+        access_keeper(self._database).add(self._database, self._identity, self._epoch)
+        try:
+            self.read_last()  # one that is damaged is not written on
+        except BaseException:
+            self.close()
+            raise
+
+    def _ensure_known(self, connection: Any) -> None:
+        found = connection.execute(
+            "SELECT 1 FROM vibe_conversations WHERE id = %s", (self._identity,)
+        ).fetchone()
+        if found is None:
+            raise UnknownConversationError(identity=self._identity, path=self._place)
+
+    async def write(self, run_id: str, event: LogEvent) -> int:
+        """Appends an event; media go to the content store first."""
+        async with self._turnstile:  # told in the order in which they are numbered
+            return await finish(asyncio.to_thread(self._write, run_id, event))
+
+    def _write(self, run_id: str, event: LogEvent) -> int:
+        if self._contents is not None:
+            event = detach_event(event, self._contents)
+        return self.append(run_id, event)
+
+    async def secure(self, sequence: int) -> None:
+        """Does nothing: what is written is committed."""
+
+    def append(self, run_id: str, event: LogEvent) -> int:
+        """Appends an event; media keep their bytes."""
+        with self.holding() as connection:
+            row: tuple[int] | None = connection.execute(
+                "SELECT coalesce(max(sequence), 0) FROM vibe_events WHERE conversation = %s",
+                (self._identity,),
+            ).fetchone()
+            number = (row[0] if row else 0) + 1
+            line = write_line(number, access_now(), run_id, event).decode()
+            connection.execute(
+                "INSERT INTO vibe_events VALUES (%s, %s, %s)", (self._identity, number, line)
+            )
+        return number
+
+    @contextmanager
+    def holding(self) -> Iterator[psycopg.Connection[Any]]:
+        """While it is entered, nobody takes the claim over; all that is stored within is the run's.
+
+        Raises:
+            StoreError: Another has it already.
+        """
+        with self._database.transact() as connection:
+            held = connection.execute(
+                "SELECT 1 FROM vibe_claims WHERE conversation = %s AND epoch = %s FOR UPDATE",
+                (self._identity, self._epoch),
+            ).fetchone()
+            if held is None:
+                raise self._describe_lost()
+            yield connection
+
+    def _describe_lost(self) -> StoreError:
+        if not self._epoch:
+            return StoreError(path=self._place, detail=f"{self._place} was not claimed for a run.")
+        return StoreError(
+            path=self._place,
+            detail=f"{self._place}: this process has lost its run, as it was not heard of for "
+            f"{LEASE_SECONDS:g} seconds.",
+            remedy="Another goes on with it; nothing was written here since.",
+        )
+
+    def synchronize(self) -> None:
+        """Does nothing, as :meth:`secure`."""
+
+    def close(self) -> None:
+        """Gives the claim up; may be called again."""
+        if not self._epoch:
+            return
+        access_keeper(self._database).remove(self._identity)
+        epoch, self._epoch = self._epoch, 0
+        with suppress(StoreError), self._database.transact() as connection:  # else it runs out
+            connection.execute(
+                "UPDATE vibe_claims SET until = '-infinity' WHERE conversation = %s AND epoch = %s",
+                (self._identity, epoch),
+            )
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
+        """Returns the events behind a sequence number."""
+        with self._database.transact(reading=True) as connection:
+            rows: list[tuple[str]] = connection.execute(
+                "SELECT line FROM vibe_events WHERE conversation = %s AND sequence > %s"
+                " ORDER BY sequence",
+                (self._identity, after),
+            ).fetchall()
+        return [self._decode(line, number) for number, (line,) in enumerate(rows, after + 1)]
+
+    def read_last(self) -> LoggedEvent | None:
+        """Returns the last event."""
+        with self._database.transact(reading=True) as connection:
+            row: tuple[str, int] | None = connection.execute(
+                "SELECT line, sequence FROM vibe_events WHERE conversation = %s"
+                " ORDER BY sequence DESC LIMIT 1",
+                (self._identity,),
+            ).fetchone()
+        return self._decode(*row) if row else None
+
+    def tail(self, after: int = 0) -> DatabaseTail:
+        """Returns what reads the log on from a number."""
+        return DatabaseTail(self._database, self._identity, self._place, after)
+
+    def _decode(self, line: str, number: int) -> LoggedEvent:
+        try:
+            envelope = read_envelope(line.encode())
+            if envelope.sequence != number:
+                raise CodecError(detail=f"it says that it is number {envelope.sequence}")
+            return open_envelope(envelope)
+        except (msgspec.MsgspecError, CodecError) as error:
+            raise _describe_damage(self._place, number, error) from error
+
+    @property
+    def _place(self) -> str:
+        return f"{self._database.place} {self._identity} events"
+
+
+class DatabaseTail:
+    """Reads such a log on from a number; see :class:`.log.LogTail`."""
+
+    def __init__(self, database: Database, identity: str, place: str, after: int) -> None:
+        self._database = database
+        self._identity = identity
+        self._place = place
+        self._after = after
+
+    def read(self) -> Sequence[LogLine]:
+        """Returns the next events."""
+        with self._database.transact(reading=True) as connection:
+            rows: list[tuple[str]] = connection.execute(
+                _PIECE, (self._identity, self._after, PIECE_BYTES)
+            ).fetchall()
+        lines = []
+        for number, (line,) in enumerate(rows, self._after + 1):
+            try:
+                lines.append(read_head(line.encode()))
+            except msgspec.MsgspecError as error:
+                raise _describe_damage(self._place, number, error) from error
+        self._after += len(lines)
+        return lines
+
+
+def _describe_damage(place: str, number: int, error: Exception) -> CorruptionError:
+    return CorruptionError(
+        path=place, line=number, detail=f"The event does not read: {str(error).rstrip('.')}."
+    )

@@ -1,0 +1,31 @@
+"""The store that several machines share keeps what every store promises, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from postgresql_server import produce_url
+from vibe_llms.conversations import ConversationStore
+from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
+from vibe_llms.testing.contracts import StoreContract
+
+pytestmark = pytest.mark.postgresql
+
+
+class TestPostgresql(StoreContract):
+    """The store in PostgreSQL."""
+
+    @pytest.fixture(autouse=True)
+    def _close_connections(self) -> Iterator[None]:
+        self.stores: list[PostgresqlStore] = []
+        yield
+        for store in self.stores:
+            store.database.close()
+
+    def produce_store(self, directory: Path) -> ConversationStore:
+        store = PostgresqlStore(produce_url(directory))
+        self.stores.append(store)
+        return store

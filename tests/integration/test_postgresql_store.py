@@ -1,0 +1,302 @@
+"""Several processes and machines share conversations and runs in one PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from acting import invoke, say
+from hosted import Premises
+from postgresql_server import Server, opened, produce_url
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.conversations import Conversation, verify
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
+from vibe_llms.events.engine import RunEndedEvent
+from vibe_llms.events.runs import MessageReceivedEvent
+from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.views import text_of
+from vibe_llms.runs import claims, database_log
+from vibe_llms.runs.database_log import DatabaseLog
+from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.local import open_run
+from vibe_llms.runs.log import read_events
+from vibe_llms.runs.places import produce_inbox, produce_log
+
+pytestmark = pytest.mark.postgresql
+
+ENDED = RunEndedEvent(run_id="run", reason="answered")
+LETTER = MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[PostgresqlStore]:
+    """An empty store."""
+    with opened(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def other(store: PostgresqlStore) -> Iterator[PostgresqlStore]:
+    """The same, as another process has it."""
+    made = PostgresqlStore(store.url)
+    yield made
+    made.database.close()
+
+
+def begin(store: PostgresqlStore, *texts: str) -> Conversation:
+    """Keeps a conversation in which something was said."""
+    conversation = Conversation()
+    conversation.add_canisters([UserCanister(text) for text in texts])
+    conversation.save(store)
+    return conversation
+
+
+def read_texts(store: PostgresqlStore, identity: str) -> list[str]:
+    """Returns what was said."""
+    return [text_of(each) for each in store.read(identity).canisters]
+
+
+def pause(store: PostgresqlStore, identity: str) -> None:
+    """Lets the claim of a process run out, as one that is not heard of for long."""
+    claims.access_keeper(store.database).remove(identity)
+    with store.database.transact() as connection:
+        connection.execute("UPDATE vibe_claims SET until = clock_timestamp()")
+
+
+# --- the store -------------------------------------------------------------------------------
+
+
+def test_000_many_append_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
+    """Each append is in one piece; the first of them find no tables, and make them once."""
+    url = produce_url(tmp_path)
+    stores = [PostgresqlStore(url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda store: list(store.survey()), stores))
+    stores[0].create("a", ConversationMetadata())
+
+    def append(number: int) -> None:
+        pair = [UserCanister(f"{number} one"), UserCanister(f"{number} two")]
+        stores[number % 4].append("a", pair)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(append, range(40)))
+
+    texts = read_texts(stores[0], "a")
+    assert sorted(zip(texts[::2], texts[1::2], strict=True)) == sorted(
+        (f"{number} one", f"{number} two") for number in range(40)
+    )
+    for store in stores:
+        store.database.close()
+
+
+def test_001_what_was_acknowledged_is_there_after_the_server_was_killed(tmp_path: Path) -> None:
+    """While it is away each call says so in one line; when it is back, the next is answered."""
+    server = Server()
+    try:
+        with opened(tmp_path, server) as store:
+            conversation = begin(store, "one")
+            server.kill()
+            with pytest.raises(StoreError, match="See that the server runs") as caught:
+                store.append(conversation.id, [UserCanister("lost")])
+            assert "127.0.0.1" in str(caught.value)
+            server.start()
+
+            store.append(conversation.id, [UserCanister("two")])
+
+            server.kill()
+            server.start()  # what was open has ended, and nobody was told
+            assert read_texts(store, conversation.id) == ["one", "two"]
+            assert verify(store).findings == ()
+    finally:
+        server.close()
+
+
+def test_002_content_is_not_collected_while_somebody_adds(
+    store: PostgresqlStore, other: PostgresqlStore
+) -> None:
+    """Whoever holds goes on adding, though another waits to collect."""
+    patient = attrs.evolve(other.contents, wait_seconds=0.2)
+    with store.contents.hold():
+        with pytest.raises(StoreError, match="Others have added content"), patient.hold_alone():
+            pass
+        identity = store.contents.add(b"x", mime_type="text/plain")
+
+    with patient.hold_alone():
+        patient.remove(identity)
+
+    assert not store.contents.contains(identity)
+
+
+def test_003_what_is_damaged_is_named(store: PostgresqlStore) -> None:
+    """A line that does not read, and one that is gone, are found; the others are shown."""
+    conversation = begin(store, "one", "two", "three")
+    with store.database.transact() as connection:
+        connection.execute("UPDATE vibe_canisters SET line = '{' WHERE number = 0")
+        connection.execute("DELETE FROM vibe_canisters WHERE number = 2")
+
+    with pytest.raises(StoreError, match="1 of the 3 canisters that were acknowledged"):
+        store.read(conversation.id)
+
+    tolerant = store.read(conversation.id, tolerant=True)
+    assert [text_of(each) for each in tolerant.canisters] == ["two"]
+    assert len(verify(store).findings) == 2
+
+
+def test_004_tables_of_a_later_version_are_left_alone(store: PostgresqlStore) -> None:
+    """Nothing is read or written where the meaning may have changed."""
+    begin(store, "one")
+    with store.database.transact() as connection:
+        connection.execute("UPDATE vibe_format SET version = 9")
+    late = PostgresqlStore(store.url)
+
+    with pytest.raises(StoreError, match="the format 9"):
+        list(late.survey())
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:secret@h/d", "postgres://h/d?password=secret"])
+def test_005_a_password_has_no_place_in_the_setting(url: str, tmp_path: Path) -> None:
+    """Settings are shown, and lie in files: PostgreSQL has places of its own for passwords."""
+    environment = {"HOME": str(tmp_path), "VIBE_LLMS_STORE": url}
+
+    with pytest.raises(ConfigurationError, match="PGPASSWORD"):
+        load_configuration(environment=environment, working_directory=tmp_path)
+
+
+# --- runs ------------------------------------------------------------------------------------
+
+
+async def test_010_a_paused_worker_that_was_taken_over_says_nothing_more(
+    store: PostgresqlStore, other: PostgresqlStore
+) -> None:
+    """Neither into the log nor into the conversation: nothing is mixed with the other's."""
+    conversation = begin(store, "one")
+    async with open_run(conversation, store) as (context, journal):
+        pause(store, conversation.id)
+        taker = produce_log(other, conversation.id)
+        taker.claim()
+        for _ in range(2):
+            with pytest.raises(StoreError, match="has lost its run"):
+                await journal.append([UserCanister("late")])
+        with pytest.raises(StoreError, match="has lost its run"):
+            await context.emit(ENDED)
+
+    assert read_texts(store, conversation.id) == ["one"]
+    assert read_events(taker) == []
+    assert taker.append("run", ENDED) == 1
+    taker.close()
+
+
+def test_011_a_claim_that_is_renewed_is_nobody_else_s(
+    store: PostgresqlStore, other: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process goes on renewing it without being asked."""
+    for module in (claims, database_log):
+        monkeypatch.setattr(module, "LEASE_SECONDS", 0.6)
+    conversation = begin(store, "one")
+    log, elsewhere = (produce_log(each, conversation.id) for each in (store, other))
+    log.claim()
+
+    until = [read_until(store)]
+    deadline = time.monotonic() + 20
+    while len(until) < 4 and time.monotonic() < deadline:
+        if (now := read_until(store)) != until[-1]:
+            until.append(now)
+        with pytest.raises(StoreError, match="on its way"):
+            elsewhere.claim()
+
+    assert len(until) == 4
+    log.close()
+    elsewhere.claim()
+    elsewhere.close()
+
+
+def read_until(store: PostgresqlStore) -> Any:
+    """Returns when the only claim runs out."""
+    with store.database.transact() as connection:
+        row = connection.execute("SELECT until FROM vibe_claims").fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_012_a_letter_is_in_the_log_once_or_in_the_inbox(store: PostgresqlStore) -> None:
+    """Both are one transaction: where the log does not get it, the inbox keeps it."""
+    conversation = begin(store, "one")
+    inbox, log = produce_inbox(store, conversation.id), produce_log(store, conversation.id)
+    inbox.put(LETTER)
+
+    def refuse(_: object) -> None:
+        log.claim()
+        log.append("run", LETTER)
+        log.close()
+        raise StoreError(detail="full")
+
+    with pytest.raises(StoreError, match="full"):
+        inbox.empty(refuse)
+    assert (inbox.is_empty, read_events(log)) == (False, [])
+
+    assert deliver(store, conversation.id)
+
+    assert (inbox.is_empty, read_events(log)) == (True, [LETTER])
+
+
+def test_013_a_log_is_read_on_from_any_number_in_pieces(
+    store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However large an event is, one at least comes."""
+    monkeypatch.setattr(database_log, "PIECE_BYTES", 500)
+    conversation = begin(store, "one")
+    log = produce_log(store, conversation.id)
+    assert isinstance(log, DatabaseLog)
+    log.claim()
+    for number in range(7):
+        detail = "x" * (2000 if number == 3 else 100)
+        log.append("run", attrs.evolve(ENDED, detail=detail))
+    log.close()
+
+    for after in range(8):
+        tail, found = log.tail(after), []
+        while lines := tail.read():
+            found += [line.sequence for line in lines]
+        assert found == list(range(after + 1, 8))
+
+
+async def test_014_two_daemons_share_runs(
+    store: PostgresqlStore, other: PostgresqlStore, tmp_path: Path
+) -> None:
+    """Whichever is asked answers; a run is performed once, though both look for work."""
+    calls: list[str] = []
+
+    def note(word: str) -> str:
+        """Notes a word."""
+        calls.append(word)
+        return "noted"
+
+    places = []
+    for name, kept in (("one", store), ("two", other)):
+        (tmp_path / name).mkdir()
+        places.append(Premises(tmp_path / name, tools=[note], shared=kept))
+    first, second = places
+    for place in places:
+        await place.host.start()
+    try:
+        orders = [
+            first.order([invoke("note", word=f"w{number}")], [say("Done.")]) for number in range(1)
+        ]
+        started = [await first.start(order) for order in orders for _ in range(6)]
+        for run_id in started:
+            summary = await second.wait(run_id, "ended")
+            assert summary.reason == "answered", summary
+    finally:
+        for place in places:
+            await place.host.close()
+
+    assert len(calls) == 6
+    assert read_texts(store, started[0])[-1] == "Done."

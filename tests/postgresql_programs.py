@@ -1,0 +1,28 @@
+"""Where the programs of a PostgreSQL server are; CI installs them."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+
+def find_programs() -> Path | None:
+    """Returns the folder of ``initdb`` and ``postgres``, which Debian puts on no path."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_read_version)
+    named = shutil.which("initdb")
+    return found[-1].parent if found else Path(named).resolve().parent if named else None
+
+
+def _read_version(path: Path) -> int:
+    name = path.parents[1].name
+    return int(name) if name.isdigit() else 0
+
+
+def find_lack() -> str:
+    """Says what is missing; nothing where all is there."""
+    if find_programs() is None:
+        return "postgresql is not installed"
+    if importlib.util.find_spec("psycopg") is None:
+        return "psycopg is not installed"
+    return ""
