@@ -2,7 +2,7 @@
 late many watchers hear, and how soon one is served that comes back.
 
 A turn is compared in the same run with one in process, and with a request of the gateway's; what a
-log is read at, with a server that sends its file. Sizes are chosen by RUNS, WATCHERS and EVENTS.
+log is read at, with a server that sends its file. RUNS, WATCHERS, EVENTS and ROUNDS say how many.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def measure_crowd(agents: str, process: psutil.Process) -> None:
     ) as watching:
         assert watching.stdin is not None
         assert watching.stdout is not None
-        for number in range(2):
+        for number in range(int(os.environ.get("ROUNDS", "2"))):
             ids = [
                 post(
                     f"{agents}/runs",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -22,7 +24,16 @@ async def main(folder: Path) -> None:
         await asyncio.sleep(0.02)
         return f"noted {number}"
 
-    async with Premises(folder, [produce_invoker(note, effect="pure")]):
+    def pay() -> str:
+        """Pays, and takes its host with it the first time."""
+        with (folder / "paid").open("a") as file:
+            file.write("paid\n")
+        if (folder / "paid").read_text() == "paid\n":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "paid"
+
+    tools = [produce_invoker(note, effect="pure"), produce_invoker(pay, effect="once")]
+    async with Premises(folder, tools):
         await asyncio.sleep(3600)
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from acting import invoke, say
+from flow_tasks import compose_task
 from hosted import Premises
+from vibe_llms.agents.orders import Order
+from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
 
 VICTIM = Path(__file__).with_name("host_victims.py")
@@ -56,3 +62,37 @@ async def _host_until(premises: Premises, ids: list[str], events: int | None) ->
     finally:
         process.kill()
         await process.wait()
+
+
+@pytest.mark.parametrize("kind", ["conversation", "flow"])
+@pytest.mark.parametrize("is_wanted", [True, False])
+async def test_what_may_have_happened_is_asked_about_and_not_repeated(
+    tmp_path: Path, kind: str, is_wanted: bool
+) -> None:
+    """Killed between an effect and its record, nobody knows: a person says what is to be done."""
+    premises = Premises(tmp_path)
+    premises.runs.host = None
+    if kind == "flow":
+        task = compose_task("START --> T[/pay/] --> P0 --> END", "yes")
+        summary = await premises.runs.start(Order(task=task, ensembles=("any",)))
+    else:
+        order = premises.order([invoke("pay")], [say("Done.")])
+        summary = await premises.runs.start(order, [UserCanister("Pay.")])
+    first = await asyncio.create_subprocess_exec(sys.executable, VICTIM, tmp_path)
+    async with asyncio.timeout(30):
+        assert await first.wait() == -signal.SIGKILL
+    assert (await premises.runs.find(summary.id)).state == "working"
+    second = await asyncio.create_subprocess_exec(sys.executable, VICTIM, tmp_path)
+    try:
+        assert (await premises.wait(summary.id, "waiting")).waiting == 1
+        (waiting,) = await premises.runs.survey_approvals(summary.id)
+        assert waiting.request.in_doubt
+        assert (tmp_path / "paid").read_text() == "paid\n"
+        answer = allow(waiting.request) if is_wanted else deny(waiting.request, "it was paid")
+        await premises.runs.approve(summary.id, answer)
+        ended = await premises.wait(summary.id, "ended")
+    finally:
+        second.kill()
+        await second.wait()
+    assert ended.reason in ("answered", "ended", "failed"), ended
+    assert (tmp_path / "paid").read_text() == "paid\n" * (2 if is_wanted else 1)

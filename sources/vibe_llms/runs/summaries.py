@@ -247,7 +247,6 @@ class RunFold:
         self._state = "working"
         if isinstance(event, FlowStartedEvent):
             self._kind = "flow"
-            self._visits.clear()
             self._model = str(event.settings.get("model") or _find_model(event) or self._model)
             goal = event.task.get("goal")
             if not self._name and isinstance(goal, Mapping):
