@@ -11,6 +11,7 @@ from vibe_llms.version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vibe_llms.agents.remote import connect as connect
     from vibe_llms.application import Application as Application
     from vibe_llms.configuration.sources import load_configuration as load_configuration
     from vibe_llms.conversations.conversation import Conversation as Conversation
@@ -96,6 +97,7 @@ _HOMES = {
     "TextualContent": "messages.contents",
     "UserCanister": "messages.canisters",
     "VideoContent": "messages.contents",
+    "connect": "agents.remote",
     "discover_providers": "plugins.discovery",
     "hook": "plugins.markers",
     "invocable": "invocables.invokers",

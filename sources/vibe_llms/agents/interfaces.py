@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from vibe_llms.agents.orders import Order
+from vibe_llms.events.flow import VisitEvent
+from vibe_llms.events.stream import StreamEvent
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.plain import JsonValue
+from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.runs.waiting import Waiting
+
+ToldEvent: TypeAlias = LoggedEvent | StreamEvent | VisitEvent
+"""What is told to those who watch a run: the events of its log, and what passes by and is in none,
+such as pieces of an answer that is still being written; that may be missed."""
 
 
 class Runs(Protocol):
@@ -62,6 +69,21 @@ class Runs(Protocol):
 
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
         """Returns where a run stands."""
+
+    def watch(
+        self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
+    ) -> AsyncGenerator[ToldEvent]:
+        """Tells what happens in a run: each event of its log once, in order.
+
+        To leave it changes nothing for the run.
+
+        Args:
+            after: The number of the last event that is known; 0 for none.
+            follow: Whether it goes on when the run has ended or was stopped.
+
+        Raises:
+            RequestError: The log has not come to that number.
+        """
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
         """Returns what of a run waits for an approval, its visits included."""

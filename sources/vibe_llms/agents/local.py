@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Final
 
 from vibe_llms.agents.hosting import RunHost
+from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.agents.orders import Order, OrderRules, derive_identity
+from vibe_llms.agents.watching import ensure_reached, watch_log
 from vibe_llms.application import Application
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -132,6 +134,16 @@ class LocalRuns:
             return last.sequence
 
         return await asyncio.to_thread(read)
+
+    async def watch(
+        self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
+    ) -> AsyncGenerator[ToldEvent]:
+        """Tells what happens in a run."""
+        last = await self.count_events(run_id, subject=subject)
+        ensure_reached(after, last)
+        async with aclosing(watch_log(self.index, run_id, after, ends=not follow)) as told:
+            async for logged in told:
+                yield logged
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
         """Returns what waits for an approval."""

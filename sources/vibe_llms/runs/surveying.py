@@ -22,6 +22,9 @@ from vibe_llms.runs.waiting import Waiting, survey_waiting
 STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 """All that a run may be in."""
 
+RESTS: Final[frozenset[RunState]] = frozenset({"ended", "stopped"})
+"""In which nothing happens any more, unless somebody wants it to go on."""
+
 _RESTED: Final[frozenset[RunState]] = frozenset({"queued", "ended"})
 _SUSPENDED: Final[frozenset[RunState]] = frozenset({"queued", "waiting", "due"})
 _BEGUN: Final[frozenset[RunState]] = frozenset({"working", "stopped"})

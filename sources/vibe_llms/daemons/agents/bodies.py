@@ -22,6 +22,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.invocables.approvals import Approval, Decision, Scope
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
+from vibe_llms.messages.codec.errors import encode_error
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
@@ -136,4 +137,6 @@ def write_error(error: ConverseError) -> ErrorAnswer:
         "code": error.WORD,
         "stage": str(error.stage) if error.stage else None,
     }
+    if status < 500:  # what the message says, for programs
+        told["facts"] = msgspec.json.decode(encode_error(error))["facts"]
     return ErrorAnswer(status, {"error": told}, compose_error_headers(error))

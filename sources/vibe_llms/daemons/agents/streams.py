@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
+from vibe_llms.agents.watching import ensure_reached
 from vibe_llms.daemons.agents.feeds import Feed, Feeds
 from vibe_llms.daemons.agents.frames import DELETED, write_frame
 from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.log import LogTail
 from vibe_llms.runs.places import produce_log
-
-_RESTS = frozenset({"ended", "stopped"})
+from vibe_llms.runs.surveying import RESTS
 
 
 def read_number(given: str, last: int) -> int:
@@ -25,9 +25,7 @@ def read_number(given: str, last: int) -> int:
     if not (given.isascii() and given.isdigit() and len(given) < 20):
         detail = f"Last-Event-ID is the number of an event, not {given[:40]!r}."
         raise RequestError(path="Last-Event-ID", detail=detail, stage=Stage.FRAME)
-    if int(given) > last:
-        detail = f"The last event of this run is {last}; there is no {given} yet."
-        raise RequestError(path="event", detail=detail, stage=Stage.FRAME)
+    ensure_reached(int(given), last)
     return int(given)
 
 
@@ -92,4 +90,4 @@ def _read_rest(feeds: Feeds, run_id: str) -> tuple[int, bool]:
         summary = feeds.index.read_summary(run_id)
     except UnknownConversationError:
         return 0, False
-    return summary.sequence, summary.state in _RESTS
+    return summary.sequence, summary.state in RESTS

@@ -1,0 +1,224 @@
+"""The runs of an agents daemon, over HTTP; see :class:`.interfaces.Runs`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Final, TypeVar
+from urllib.parse import quote, urlencode
+
+import attrs
+import msgspec
+
+from vibe_llms.agents.connecting import Connection, produce_connection
+from vibe_llms.agents.following import Follower
+from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.agents.orders import Order
+from vibe_llms.asynchrony import Closing
+from vibe_llms.clocks import Clock
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.invocables.approvals import Approval
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister, UserCanister
+from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.runs.summaries import RunState, RunSummary
+from vibe_llms.runs.surveying import STATES
+from vibe_llms.runs.waiting import Waiting
+from vibe_llms.secrets import Secret
+from vibe_llms.wire.exchanges import Transport
+
+_PAGE: Final = 100
+_Value = TypeVar("_Value")
+
+
+class _Page(msgspec.Struct):
+    data: list[RunSummary]
+    has_more: bool
+
+
+class _WaitingPage(msgspec.Struct):
+    data: list[Waiting]
+
+
+class RemoteRuns(Closing):
+    """Keeps :class:`.interfaces.Runs` over HTTP; it is closed when it is no longer wanted.
+
+    On whose behalf something is asked, the key says: a ``subject`` is refused. What reads, and to
+    start a run, is asked again where an answer was lost; all else is sent once, unless nothing was
+    sent at all. An event stream that breaks is joined again where it was.
+
+    Args:
+        connection: To the daemon. It is closed with this.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    async def close(self) -> None:
+        """Closes the connections. May be called again."""
+        await self.connection.close()
+
+    async def start(
+        self,
+        order: Order,
+        canisters: Sequence[AnyCanister] = (),
+        *,
+        subject: str = "",
+        key: str = "",
+    ) -> RunSummary:
+        """Asks for a run; once under a key."""
+        _refuse_subject(subject)
+        body = order.export()
+        if canisters:
+            body["input"] = [_export_said(each) for each in canisters]
+        headers = {"idempotency-key": key or produce_identity()}
+        return await self.connection.ask(
+            RunSummary, "POST", "/runs", body, headers=headers, is_repeatable=True
+        )
+
+    async def survey(
+        self,
+        *,
+        states: Sequence[RunState] = STATES,
+        after: str = "",
+        limit: int | None = None,
+        subject: str = "",
+    ) -> Sequence[RunSummary]:
+        """Returns the runs in some states, page by page."""
+        _refuse_subject(subject)
+        wanted = frozenset(states)
+        query: dict[str, str] = {"state": next(iter(wanted))} if len(wanted) == 1 else {}
+        found: dict[str, RunSummary] = {}  # one in which something happens moves up meanwhile
+        while limit is None or len(found) < limit:
+            left = _PAGE if limit is None or wanted != {*STATES} else limit - len(found)
+            asked = {**query, "limit": str(min(left, _PAGE)), **({"after": after} if after else {})}
+            page = await self._read(_Page, f"/runs?{urlencode(asked)}")
+            found |= {each.id: each for each in page.data if each.state in wanted}
+            if not page.has_more or not page.data:
+                break
+            after = page.data[-1].id
+        return tuple(found.values())[:limit]
+
+    async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
+        """Returns where a run stands."""
+        _refuse_subject(subject)
+        return await self._read(RunSummary, _compose_path(run_id))
+
+    async def watch(
+        self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
+    ) -> AsyncGenerator[ToldEvent]:
+        """Tells what happens in a run, over as many connections as that takes."""
+        _refuse_subject(subject)
+        follower = Follower(self.connection, _compose_path(run_id), after, ends=not follow)
+        async with aclosing(follower.follow()) as told:
+            async for event in told:
+                yield event
+
+    async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
+        """Returns what waits for an approval."""
+        _refuse_subject(subject)
+        page = await self._read(_WaitingPage, f"{_compose_path(run_id)}/approvals")
+        return tuple(page.data)
+
+    async def approve(
+        self, run_id: str, approval: Approval, *, key: str | None = None, subject: str = ""
+    ) -> Waiting:
+        """Answers what waits."""
+        _refuse_subject(subject)
+        body: JsonObject = {**attrs.asdict(approval), "key": key}
+        said = {name: value for name, value in body.items() if value}
+        path = f"{_compose_path(run_id)}/approvals"
+        return await self.connection.ask(Waiting, "POST", path, said)
+
+    async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
+        """Says something to a run."""
+        await self._tell(run_id, "messages", subject, _export_said(canister))
+
+    async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
+        """Ends a run where it is."""
+        await self._tell(run_id, "stop", subject, {"reason": reason})
+
+    async def resume(self, run_id: str, *, subject: str = "") -> None:
+        """Lets a run go on."""
+        await self._tell(run_id, "resume", subject)
+
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        node: str = "",
+        visit: int = 1,
+        variables: Mapping[str, JsonValue] | None = None,
+        subject: str = "",
+    ) -> RunSummary:
+        """Begins a run with what was said in another."""
+        chosen: JsonObject = {"node": node, "visit": visit, "variables": variables}
+        body = {name: value for name, value in chosen.items() if value}
+        return await self._tell(run_id, "fork", subject, body)
+
+    async def delete(self, run_id: str, *, subject: str = "") -> None:
+        """Removes a run with its visits."""
+        _refuse_subject(subject)
+        await self.connection.ask(dict, "DELETE", _compose_path(run_id))
+
+    async def _read(self, kind: type[_Value], path: str) -> _Value:
+        return await self.connection.ask(kind, "GET", path, is_repeatable=True)
+
+    async def _tell(
+        self, run_id: str, verb: str, subject: str, body: JsonObject | None = None
+    ) -> RunSummary:
+        _refuse_subject(subject)
+        path = f"{_compose_path(run_id)}/{verb}"
+        return await self.connection.ask(RunSummary, "POST", path, body or {})
+
+
+def connect(
+    address: str,
+    *,
+    key: str | Secret | None = None,
+    limits: Limits | None = None,
+    transport: Transport | None = None,
+    clock: Clock | None = None,
+) -> RemoteRuns:
+    """Gives the runs of an agents daemon; nothing is sent before something is asked of them.
+
+    Args:
+        address: Where the daemon is, as ``https://example.org:8010``.
+        key: Says who asks; by default the variable ``VIBE_AGENTS_KEY`` does, where it is set.
+        limits: What may be sent and received, and how often.
+        transport: Carries the requests, such as a ``DirectTransport`` that trusts certificates of
+            one's own; it is closed with the runs.
+        clock: Waits between attempts.
+
+    Raises:
+        ConfigurationError: The address, or the key, is none.
+    """
+    return RemoteRuns(
+        produce_connection(address, key=key, limits=limits, transport=transport, clock=clock)
+    )
+
+
+def _compose_path(run_id: str) -> str:
+    return f"/runs/{quote(run_id, safe='')}"
+
+
+def _export_said(canister: AnyCanister) -> dict[str, str]:
+    """Returns what is said as the daemon takes it. Raises RequestError."""
+    if isinstance(canister, UserCanister | SupervisorCanister) and len(canister.content) == 1:
+        content = canister.content[0]
+        if isinstance(content, TextualContent) and content == TextualContent(content.text):
+            return {"role": canister.role, "content": content.text}
+    raise _refuse(
+        "canisters", "Over HTTP a run is told texts, of a user or a supervisor, and nothing else."
+    )
+
+
+def _refuse_subject(subject: str) -> None:
+    if subject:
+        raise _refuse("subject", "On whose behalf something is asked, the key says here.")
+
+
+def _refuse(path: str, detail: str) -> RequestError:
+    return RequestError(path=path, detail=detail, stage=Stage.EXECUTE)

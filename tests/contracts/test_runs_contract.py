@@ -1,0 +1,214 @@
+"""What every face of runs keeps: those of a store on this machine, and those of a daemon."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from acting import invoke, say
+from hosted import FAST, Premises
+from vibe_llms.agents.interfaces import Runs, ToldEvent
+from vibe_llms.agents.orders import Order
+from vibe_llms.agents.remote import connect
+from vibe_llms.daemons.agents.making import produce_service
+from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    RequestError,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.invocables import produce_invoker
+from vibe_llms.invocables.approvals import allow
+from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
+from vibe_llms.runs import produce_log
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.summaries import RunSummary
+
+DONE = [say("Done.")]
+
+
+def pay() -> str:
+    """Pays."""
+    return "paid"
+
+
+PAY = produce_invoker(pay, effect="once", needs_approval=True)
+
+
+@attrs.define
+class House:
+    """Runs behind some face, and where they are kept."""
+
+    runs: Runs
+    premises: Premises
+
+    async def start(self, *turns: Any, **more: Any) -> RunSummary:
+        return await self.runs.start(self.premises.order(*turns), [UserCanister("Do it.")], **more)
+
+    async def watch(self, run_id: str, **more: Any) -> list[ToldEvent]:
+        async with asyncio.timeout(20), aclosing(self.runs.watch(run_id, **more)) as told:
+            return [event async for event in told]
+
+    async def wait(self, run_id: str, *states: str, after: int = 0) -> RunSummary:
+        async with asyncio.timeout(20):
+            while True:
+                summary = await self.runs.find(run_id)
+                if summary.state in states and summary.sequence > after:
+                    return summary
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def _open_local(premises: Premises) -> AsyncIterator[Runs]:
+    async with premises:
+        yield premises.runs
+
+
+@asynccontextmanager
+async def _open_remote(premises: Premises) -> AsyncIterator[Runs]:
+    async def produce_tools(_: Any) -> Any:
+        return premises.tools
+
+    service = produce_service(
+        premises.runs.application, premises.store, produce_tools=produce_tools, hosting=FAST
+    )
+    async with (
+        Server(service, ServerSettings(port=0)) as server,
+        connect(server.urls[0]) as runs,
+    ):
+        yield runs
+
+
+@pytest.fixture(params=[_open_local, _open_remote], ids=["local", "remote"])
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
+    premises = Premises(tmp_path, tools=[PAY])
+    async with request.param(premises) as runs:
+        yield House(runs, premises)
+
+
+async def test_what_is_told_is_the_log_once_and_in_order(house: House) -> None:
+    run_id = (await house.start(DONE)).id
+    told = await house.watch(run_id, follow=False)
+    logged = list(produce_log(house.premises.store, run_id).read())
+    assert [each for each in told if isinstance(each, LoggedEvent)] == logged
+    for after in range(len(logged) + 1):
+        again = await house.watch(run_id, after=after, follow=False)
+        assert [each for each in again if isinstance(each, LoggedEvent)] == logged[after:]
+
+
+async def test_a_number_that_is_not_there_yet_is_refused(house: House) -> None:
+    run_id = (await house.start(DONE)).id
+    await house.wait(run_id, "ended")
+    with pytest.raises(RequestError, match="The last event of this run is") as caught:
+        await house.watch(run_id, after=99_999)
+    assert caught.value.path == "event"
+
+
+async def test_leaving_changes_nothing(house: House) -> None:
+    run_id = (await house.start([invoke("pay")], DONE)).id
+    async with aclosing(house.runs.watch(run_id)) as told:
+        async for _ in told:
+            break
+    assert (await house.wait(run_id, "waiting")).waiting == 1
+
+
+async def test_of_several_answers_the_first_counts(house: House) -> None:
+    run_id = (await house.start([invoke("pay")], DONE)).id
+    await house.wait(run_id, "waiting")
+    (waiting,) = await house.runs.survey_approvals(run_id)
+    approval = allow(waiting.request)
+    assert await house.runs.approve(run_id, approval, key=waiting.key) == waiting
+    with pytest.raises(UnknownNameError) as caught:
+        await house.runs.approve(run_id, approval)
+    assert caught.value.kind == "waiting call"
+    assert (await house.wait(run_id, "ended")).reason == "answered"
+    assert list(await house.runs.survey_approvals(run_id)) == []
+
+
+async def test_a_run_is_asked_for_once_under_a_key(house: House) -> None:
+    order = house.premises.order(DONE)
+    said = [SupervisorCanister("Be brief."), UserCanister("Do it.")]
+    found = {(await house.runs.start(order, said, key="k")).id for _ in range(3)}
+    assert len(found) == 1
+    with pytest.raises(RequestError) as caught:
+        await house.runs.start(order, [UserCanister("Something else.")], key="k")
+    assert caught.value.path == "key"
+
+
+async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
+    order = Order(model=house.premises.order(DONE).model, limits={"run_stpes": 1})
+    with pytest.raises(ConfigurationError, match="There is no such limit") as caught:
+        await house.runs.start(order, [UserCanister("Do it.")])
+    assert [each.place for each in caught.value.findings] == ["order.limits.run_stpes"]
+    with pytest.raises(RequestError, match="all else is told"):
+        await house.runs.start(house.premises.order(DONE))
+
+
+async def test_runs_are_listed_by_where_they_stand(house: House) -> None:
+    ended = [(await house.start(DONE, [invoke("pay")])).id for _ in range(5)]
+    for run_id in ended:
+        await house.wait(run_id, "ended")
+    waiting = ended.pop()
+    await house.runs.send(waiting, UserCanister("Pay."))
+    await house.wait(waiting, "waiting")
+    everything = [each.id for each in await house.runs.survey()]
+    assert {*everything} == {*ended, waiting}
+    assert everything[0] == waiting
+    assert [each.id for each in await house.runs.survey(states=["waiting"])] == [waiting]
+    assert {each.id for each in await house.runs.survey(states=["ended", "due"])} == {*ended}
+    assert [each.id for each in await house.runs.survey(limit=2)] == everything[:2]
+    behind = await house.runs.survey(after=everything[1], limit=3)
+    assert [each.id for each in behind] == everything[2:5]
+    with pytest.raises(RequestError) as caught:
+        await house.runs.survey(after="nobody")
+    assert caught.value.path == "after"
+
+
+async def test_what_is_said_is_heard(house: House) -> None:
+    run_id = (await house.start(DONE, DONE)).id
+    last = await house.wait(run_id, "ended")
+    await house.runs.send(run_id, UserCanister("Once more."))
+    await house.wait(run_id, "ended", after=last.sequence)
+    kinds = house.premises.read_kinds(run_id)
+    assert kinds.count("message.received") == 1
+    assert kinds.count("generation.finished") == 2
+
+
+async def test_a_stopped_run_goes_on_when_it_is_resumed(house: House) -> None:
+    run_id = (await house.start([invoke("pay")], DONE)).id
+    await house.wait(run_id, "waiting")
+    await house.runs.stop(run_id, reason="Enough.")
+    stopped = await house.wait(run_id, "stopped")
+    assert stopped.detail == "Enough."
+    await house.runs.resume(run_id)
+    await house.wait(run_id, "waiting", after=stopped.sequence)
+
+
+async def test_a_fork_is_a_run_of_its_own(house: House) -> None:
+    run_id = (await house.start(DONE, DONE)).id
+    await house.wait(run_id, "ended")
+    fork = await house.runs.fork(run_id)
+    assert fork.id != run_id
+    with pytest.raises(RequestError, match="Only a flow has nodes"):
+        await house.runs.fork(run_id, node="A")
+
+
+async def test_a_deleted_run_is_gone_for_those_who_watch_it(house: House) -> None:
+    run_id = (await house.start(DONE)).id
+    await house.wait(run_id, "ended")
+    watching = asyncio.create_task(house.watch(run_id))
+    await asyncio.sleep(0)
+    await house.runs.delete(run_id)
+    with pytest.raises(UnknownConversationError):
+        await watching
+    for ask in (house.runs.find, house.runs.stop, house.runs.resume, house.runs.delete):
+        with pytest.raises(UnknownConversationError) as caught:
+            await ask(run_id)
+        assert caught.value.identity == run_id
