@@ -27,6 +27,7 @@ PUBLIC_NAMES = {
         "SyncModel",
     },
     "tools": {"Invoker", "invocable"},
+    "runs": {"connect"},
     "forms": {"Parser"},
     "channels": {"AsyncChannel", "SyncChannel", "ToolChannel"},
     "canisters": {
