@@ -1,0 +1,207 @@
+"""The runs of a daemon over connections that break, and addresses where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager, suppress
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acting import say
+from doormen import Doorman
+from hosted import FAST, Premises
+from vibe_llms.agents.remote import RemoteRuns, connect
+from vibe_llms.daemons.agents.making import produce_service
+from vibe_llms.daemons.gateway.making import produce_service as produce_gateway
+from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.exceptions import (
+    AccessError,
+    ConfigurationError,
+    ConverseError,
+    RequestError,
+    TransportError,
+)
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.contents import ImageContent
+from vibe_llms.runs import produce_log
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.testing.clocks import HurriedClock
+
+
+def produce_server(premises: Premises, port: int = 0, **settings: Any) -> Server:
+    async def produce_tools(_: Any) -> Any:
+        return premises.tools
+
+    service = produce_service(
+        premises.runs.application,
+        premises.store,
+        produce_tools=produce_tools,
+        hosting=FAST,
+        **settings,
+    )
+    return Server(service, ServerSettings(port=port))
+
+
+@asynccontextmanager
+async def cutting(port: int, cuts: Iterable[int]) -> AsyncIterator[str]:
+    """A proxy that cuts each connection after so many bytes of what comes back.
+
+    Yields:
+        Where it is.
+    """
+    rest = iter(cuts)
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
+        left = next(rest)
+        sending = asyncio.create_task(_copy(reader, there_writer))
+        with suppress(OSError):
+            while left > 0 and (data := await there_reader.read(left)):
+                writer.write(data)
+                await writer.drain()
+                left -= len(data)
+        sending.cancel()
+        for each in (writer, there_writer):
+            each.transport.abort()
+
+    server = await asyncio.start_server(carry, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+
+
+async def watch(runs: RemoteRuns, run_id: str, **more: Any) -> list[LoggedEvent]:
+    async with asyncio.timeout(20), aclosing(runs.watch(run_id, **more)) as told:
+        return [event async for event in told if isinstance(event, LoggedEvent)]
+
+
+@pytest.mark.parametrize("step", [250, 331, 700, 1_500])
+async def test_a_broken_stream_goes_on_where_it_was(tmp_path: Path, step: int) -> None:
+    """However often it is cut, within a head or an event, each event comes once."""
+    premises = Premises(tmp_path)
+    async with asyncio.timeout(30), produce_server(premises) as server:
+        async with connect(server.urls[0]) as runs:
+            order = premises.order([say("Done.")], [say("Done.")])
+            run_id = (await runs.start(order, [UserCanister("Do it.")])).id
+            await watch(runs, run_id, follow=False)
+        logged = list(produce_log(premises.store, run_id).read())
+        port = int(server.urls[0].rpartition(":")[2])
+        cuts = chain(range(step, 4_000, step), repeat(1 << 20))
+        async with (
+            cutting(port, cuts) as address,
+            connect(address, clock=HurriedClock()) as runs,
+        ):
+            assert await watch(runs, run_id, follow=False) == logged
+
+
+async def test_whoever_watches_hears_on_after_the_daemon_was_started_again(tmp_path: Path) -> None:
+    premises = Premises(tmp_path)
+    heard: list[LoggedEvent] = []
+    async with asyncio.timeout(30):
+        async with produce_server(premises) as server:
+            address = server.urls[0]
+            runs = connect(address)
+            order = premises.order([say("Done.")], [say("Done.")])
+            run_id = (await runs.start(order, [UserCanister("Do it.")])).id
+            before = await watch(runs, run_id, follow=False)
+            joined = asyncio.Event()
+
+            async def listen() -> None:
+                async with aclosing(runs.watch(run_id)) as told:
+                    async for event in told:
+                        if isinstance(event, LoggedEvent):
+                            heard.append(event)
+                        if len(heard) == len(before):
+                            joined.set()
+                        if len(heard) > len(before) and event.event.type == "run.ended":
+                            return
+
+            listening = asyncio.create_task(listen())
+            await joined.wait()
+        async with produce_server(premises, int(address.rpartition(":")[2])):
+            await runs.send(run_id, UserCanister("Once more."))
+            await listening
+        await runs.close()
+    assert heard == list(produce_log(premises.store, run_id).read())
+
+
+async def test_nobody_waits_for_ever_for_a_daemon_that_has_gone(tmp_path: Path) -> None:
+    premises = Premises(tmp_path)
+    async with asyncio.timeout(30):
+        async with produce_server(premises) as server:
+            runs = connect(server.urls[0], clock=HurriedClock())
+            order = premises.order([say("Done.")])
+            run_id = (await runs.start(order, [UserCanister("Do it.")])).id
+            told = runs.watch(run_id)
+            await anext(told)
+        with pytest.raises(TransportError):
+            async for _ in told:
+                pass
+        with pytest.raises(TransportError):
+            await runs.find(run_id)
+        await runs.close()
+
+
+async def test_a_key_that_nobody_knows_is_refused_and_never_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strict(Doorman):
+        async def authorize(self, arrival: Any) -> Any:
+            if arrival.credential != "friend":
+                raise AccessError(fault="authentication", detail=f"Not {arrival.credential}.")
+            return self.Grant(self, arrival.credential)
+
+    premises = Premises(tmp_path)
+    async with asyncio.timeout(30), produce_server(premises, authorizer=Strict()) as server:
+        async with connect(server.urls[0], key="stranger-4711") as runs:
+            for ask in (runs.survey(), watch(runs, "any")):
+                with pytest.raises(AccessError) as caught:
+                    await ask
+                assert "stranger-4711" not in f"{caught.value}{caught.value.__dict__}"
+                assert "VIBE_AGENTS_KEY" in str(caught.value)
+        monkeypatch.setenv("VIBE_AGENTS_KEY", "friend")
+        async with connect(server.urls[0]) as runs:
+            assert await runs.survey() == ()
+            assert "friend" not in repr(runs.connection)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:8010", "", "ftp://there", "http://there?x=secret-word", "https://"]
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not where an agents daemon is") as caught:
+        connect(address)
+    assert "secret-word" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_gateway_is_no_agents_daemon(tmp_path: Path) -> None:
+    service = produce_gateway(Premises(tmp_path).runs.application)
+    async with (
+        asyncio.timeout(30),
+        Server(service, ServerSettings(port=0)) as server,
+        connect(server.urls[0]) as runs,
+    ):
+        for ask in (runs.survey(), runs.find("any"), watch(runs, "any"), runs.stop("any")):
+            with pytest.raises(ConverseError, match="is no agents daemon") as caught:
+                await ask
+            assert "\n" not in str(caught.value)
+
+
+async def test_what_cannot_be_said_over_http_is_refused_here(tmp_path: Path) -> None:
+    picture = UserCanister(ImageContent(data=b"\x89PNG", mime_type="image/png"))
+    async with connect("http://127.0.0.1:1") as runs:
+        with pytest.raises(RequestError, match="texts"):
+            await runs.send("any", picture)
+        with pytest.raises(RequestError, match="the key says"):
+            await runs.survey(subject="somebody")
