@@ -41,6 +41,7 @@ from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.inbox import Letter
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
@@ -129,7 +130,7 @@ class LocalRuns:
 
         def read() -> int:
             last = produce_log(self.store, run_id).read_last()
-            if last is None or self.index.find_owner(run_id) != subject:
+            if last is None or (read_subject(self.store, run_id) or "") != subject:
                 raise UnknownConversationError(identity=run_id)
             return last.sequence
 

@@ -11,6 +11,9 @@ PART_TAG: Final = "of:"
 Such as a visit of a flow's run: it is found from there, and not among what people have said.
 """
 
+OWNER_TAG: Final = "owner:"
+"""What the tag begins with of a conversation that is somebody's and has no run that says whose."""
+
 
 def is_part(tags: Iterable[str]) -> bool:
     """Tells whether a conversation with these tags is a part of another."""

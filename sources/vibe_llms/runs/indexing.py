@@ -20,8 +20,9 @@ import attrs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import is_part
 from vibe_llms.exceptions import CodecError, CorruptionError, StoreError, UnknownConversationError
-from vibe_llms.runs.lines import open_envelope, read_envelope, read_subject
+from vibe_llms.runs.lines import open_envelope, read_envelope
 from vibe_llms.runs.log import LogTail
+from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import measure_log, produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 from vibe_llms.runs.surveying import (
@@ -101,19 +102,6 @@ class RunIndex:
     def read_summary(self, identity: str) -> RunSummary:
         """Returns where a run stands; see :func:`.surveying.read_summary`."""
         return require_run(self.store, identity, self._summarize(identity))
-
-    def find_owner(self, identity: str) -> str:
-        """Returns on whose behalf a run is, and reads no more of its log than the order.
-
-        Raises:
-            StoreError: The log does not read.
-        """
-        tail = produce_log(self.store, identity).tail()
-        while lines := tail.read():
-            for line in lines:
-                if line.word == "run.requested":
-                    return read_subject(line.data)
-        return ""
 
     def _summarize(self, identity: str) -> RunSummary | None:
         return summarize_run(self.store, identity, self._fold)
@@ -246,7 +234,7 @@ class RunIndex:
         if entry.is_part or owner is None:
             return not entry.is_part
         if entry.owner is None:
-            entry.owner = self.find_owner(entry.identity)
+            entry.owner = read_subject(self.store, entry.identity) or ""
         return entry.owner == owner
 
 

@@ -72,6 +72,6 @@ def read_head(data: bytes) -> LogLine:
     return LogLine(head.sequence, head.event.type, data)
 
 
-def read_subject(data: bytes) -> str:
+def read_order_subject(data: bytes) -> str:
     """Reads on whose behalf somebody asks for a run, of ``run.requested``. Raises MsgspecError."""
     return _REQUEST_DECODER.decode(data).event.subject

@@ -22,6 +22,7 @@ from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopReques
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
 from vibe_llms.runs import produce_log, read_summary, survey_runs
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.surveying import STATES
 
 ORDER = RunRequestedEvent(order={"model": "m"}, subject="ann")
@@ -189,7 +190,7 @@ def test_others_are_no_place_to_begin_behind(tmp_path: Path) -> None:
     identity = begin(store, 1, ORDER)
     index = RunIndex(store)
     index.refresh()
-    assert index.find_owner(identity) == "ann"
+    assert read_subject(store, identity) == "ann"
     assert index.survey(owner="bob") == []
     assert index.survey(owner="ann", after=identity) == []
     with pytest.raises(UnknownConversationError):

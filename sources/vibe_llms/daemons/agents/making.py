@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
+from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.hosting import HostSettings, RunHost
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import OrderRules
 from vibe_llms.agents.performing import Performer
 from vibe_llms.application import Application
+from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.agents.conversations import ConversationDesk
 from vibe_llms.daemons.agents.feeds import Feeds
+from vibe_llms.daemons.agents.guarding import Guard
 from vibe_llms.daemons.agents.routes import Desk
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
@@ -37,6 +41,7 @@ def produce_service(
     listeners: Sequence[Listener] = (),
     watchers: int = WATCHERS,
     hosts: Collection[str] | None = None,
+    conversation_index: Index | None = None,
 ) -> Service:
     """Makes the daemon as an ASGI application, with a host for its runs.
 
@@ -51,6 +56,7 @@ def produce_service(
         listeners: Hear of each request when it is over.
         watchers: How many event streams there may be at once.
         hosts: By which names it is reached; ``None`` for any.
+        conversation_index: Lists and searches conversations; by default one that reads the store.
 
     Raises:
         StoreError: The store keeps no logs of runs.
@@ -67,7 +73,9 @@ def produce_service(
     )
     host = RunHost(performer, hosting, index)
     runs = LocalRuns(store, application, rules=rules, host=host)
-    desk = Desk(runs, feeds, authorizer=authorizer, watchers=watchers, hosts=hosts)
+    guard = Guard(authorizer=authorizer, hosts=hosts)
+    desk = Desk(runs, feeds, guard, watchers=watchers)
+    conversations = ConversationDesk(LocalConversations(runs, conversation_index), guard)
 
     async def stop() -> None:
         await host.close()
@@ -75,7 +83,7 @@ def produce_service(
             await authorizer.close()
 
     service = Service(
-        desk.produce_routes(),
+        [*desk.produce_routes(), *conversations.produce_routes()],
         limits=limits,
         listeners=listeners,
         start=host.start,

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import read_order
-from vibe_llms.daemons.agents.bodies import Answer, Fork, Said, read_json, read_said, write_error
+from vibe_llms.daemons.agents.bodies import Answer, Fork, Said, read_json, read_said
 from vibe_llms.daemons.agents.feeds import Feeds
+from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.streams import follow, read_number
-from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.openapi import Operation
-from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route, encode
-from vibe_llms.exceptions import LimitError, RequestError, Stage
+from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.plain import JsonObject
-from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.tables.reading import read_table
 
 FACE: Final = "runs"
-_TAG: Final = "runs"
-_PAGE: Final = 50
-_MOST: Final = 500
 _TEXT: Final[JsonObject] = {"type": "string"}
-
-_Perform: TypeAlias = Callable[[HttpCall, str], Awaitable[None]]
 
 
 class Desk:
@@ -40,75 +31,59 @@ class Desk:
     Args:
         runs: Where they are.
         feeds: Read the logs of those that are watched.
-        authorizer: Says who may ask; by default everybody may.
+        guard: Knows who asks.
         watchers: How many event streams there may be at once.
-        hosts: By which names it is reached; ``None`` for any.
     """
 
-    def __init__(
-        self,
-        runs: LocalRuns,
-        feeds: Feeds,
-        *,
-        authorizer: Authorizer | None,
-        watchers: int,
-        hosts: Collection[str] | None = None,
-    ) -> None:
+    def __init__(self, runs: LocalRuns, feeds: Feeds, guard: Guard, *, watchers: int) -> None:
         self.runs = runs
         self._feeds = feeds
-        self._authorizer = authorizer
+        self._guard = guard
         self._most_watchers = watchers
-        self._hosts = hosts
         self._standing: dict[asyncio.Task[object], HttpCall] = {}
 
     def produce_routes(self) -> list[Route]:
         """Produces the routes of a service."""
         body: JsonObject = {"type": "object"}
-        table: list[tuple[str, str, _Perform, str, JsonObject | None]] = [
-            ("POST", "/runs", self._start, "Asks for a run.", body),
-            ("GET", "/runs", self._survey, "Lists runs, what has happened last first.", None),
-            ("GET", "/runs/{id}", self._find, "Tells where a run stands.", None),
-            ("DELETE", "/runs/{id}", self._delete, "Removes a run.", None),
-            ("GET", "/runs/{id}/events", self._watch, "Tells what happens in a run.", None),
-            ("GET", "/runs/{id}/approvals", self._list_approvals, "Lists what waits.", None),
-            ("POST", "/runs/{id}/approvals", self._approve, "Answers what waits.", body),
-            ("POST", "/runs/{id}/messages", self._send, "Says something to a run.", body),
-            ("POST", "/runs/{id}/stop", self._stop, "Ends a run where it is.", body),
-            ("POST", "/runs/{id}/resume", self._resume, "Lets a run go on.", None),
-            ("POST", "/runs/{id}/fork", self._fork, "Begins a run with what was said.", body),
+        one = "/runs/{id}"
+        listing: dict[str, JsonObject] = {
+            "state": {"enum": [*STATES]},
+            "limit": LIMIT,
+            "after": _TEXT,
+        }
+        watching: dict[str, JsonObject] = {"after": _TEXT, "follow": {"enum": ["true", "false"]}}
+        table = [
+            RouteRow("POST", "/runs", self._start, "Asks for a run.", body),
+            RouteRow(
+                "GET",
+                "/runs",
+                self._survey,
+                "Lists runs, what has happened last first.",
+                queries=listing,
+            ),
+            RouteRow("GET", one, self._find, "Tells where a run stands."),
+            RouteRow("DELETE", one, self._delete, "Removes a run."),
+            RouteRow(
+                "GET",
+                f"{one}/events",
+                self._watch,
+                "Tells what happens in a run.",
+                queries=watching,
+                is_admitted=False,  # streams have a bound of their own
+            ),
+            RouteRow("GET", f"{one}/approvals", self._list_approvals, "Lists what waits."),
+            RouteRow("POST", f"{one}/approvals", self._approve, "Answers what waits.", body),
+            RouteRow("POST", f"{one}/messages", self._send, "Says something to a run.", body),
+            RouteRow("POST", f"{one}/stop", self._stop, "Ends a run where it is.", body),
+            RouteRow("POST", f"{one}/resume", self._resume, "Lets a run go on."),
+            RouteRow("POST", f"{one}/fork", self._fork, "Begins a run with what was said.", body),
         ]
-        return [
-            Route(
-                method=method,
-                pattern=pattern,
-                handler=self._guard(perform),
-                write_error=write_error,
-                is_admitted=perform != self._watch,  # streams have a bound of their own
-                operation=Operation(
-                    summary=summary,
-                    tag=_TAG,
-                    body=said,
-                    needs_body=False,
-                    queries=_describe_queries(perform.__name__),
-                    needs_key=self._authorizer is not None,
-                ),
-            )
-            for method, pattern, perform, summary, said in table
-        ]
+        return [self._guard.produce_route(row, tag=FACE) for row in table]
 
     def drain(self) -> None:
         """Ends all event streams: they would go on for as long as their clients stay."""
         for task, call in tuple(self._standing.items()):
             call.leave(task)
-
-    def _guard(self, perform: _Perform) -> Callable[[HttpCall, CallRecord], Awaitable[None]]:
-        async def answer(call: HttpCall, record: CallRecord) -> None:
-            record.face = FACE
-            ensure_place(call, self._hosts)
-            grant = await authorize(self._authorizer, call, record)
-            await perform(call, "" if grant is None else grant.subject)
-
-        return answer
 
     # --- each path -------------------------------------------------------------------------------
 
@@ -123,8 +98,8 @@ class Desk:
         query = call.query
         states = [each for each in STATES if each == query.get("state", each)]
         if not states:
-            raise _refuse("state", f"A state is one of {', '.join(STATES)}.")
-        limit, behind = _read_limit(query.get("limit", "")), query.get("after", "")
+            raise refuse("state", f"A state is one of {', '.join(STATES)}.")
+        limit, behind = read_limit(query.get("limit", "")), query.get("after", "")
         found = await self.runs.survey(
             states=states, after=behind, limit=limit + 1, subject=subject
         )
@@ -157,7 +132,7 @@ class Desk:
     async def _stop(self, call: HttpCall, subject: str) -> None:
         reason = read_json(await call.read_body()).get("reason", "")
         if not isinstance(reason, str):
-            raise _refuse("reason", "The reason is a text.")
+            raise refuse("reason", "The reason is a text.")
         await self.runs.stop(call.names["id"], reason=reason, subject=subject)
         await self._find(call, subject)
 
@@ -202,27 +177,3 @@ class Desk:
             await call.finish()
         finally:
             del self._standing[task]
-
-
-def _describe_queries(name: str) -> Mapping[str, JsonObject]:
-    queries: Mapping[str, Mapping[str, JsonObject]] = {
-        "_survey": {
-            "state": {"enum": [*STATES]},
-            "limit": {"type": "integer", "minimum": 1, "maximum": _MOST},
-            "after": _TEXT,
-        },
-        "_watch": {"after": _TEXT, "follow": {"enum": ["true", "false"]}},
-    }
-    return queries.get(name, {})
-
-
-def _read_limit(given: str) -> int:
-    if not given:
-        return _PAGE
-    if given.isascii() and given.isdigit() and len(given) < 5 and 1 <= int(given) <= _MOST:
-        return int(given)
-    raise _refuse("limit", f"A page has from 1 to {_MOST} runs.")
-
-
-def _refuse(path: str, detail: str) -> RequestError:
-    return RequestError(path=path, detail=detail, stage=Stage.FRAME)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+from vibe_llms.interfaces.cli.access import load_application, open_index, tell_untrusted
 from vibe_llms.interfaces.cli.commands.serve.gateway import adding_up, server_options
 from vibe_llms.interfaces.cli.options import Command, yes_option
 from vibe_llms.interfaces.cli.output import note
@@ -107,6 +107,7 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
         listeners=listeners,
         watchers=settings.watchers,
         hosts=find_hosts(settings.server.host, settings.hosts),
+        conversation_index=open_index(application.store),
     )
 
 

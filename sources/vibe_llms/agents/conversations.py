@@ -1,0 +1,256 @@
+"""The conversations of a store on this machine, as somebody may see and change them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.exchange.choosing import access_form, write_document
+from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
+from vibe_llms.conversations.index.interfaces import Index
+from vibe_llms.conversations.index.reading import produce_index
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.interfaces import ConversationStore, History
+from vibe_llms.conversations.tags import OWNER_TAG, PART_TAG
+from vibe_llms.exceptions import (
+    CorruptionError,
+    RequestError,
+    Stage,
+    StoreError,
+    UnknownConversationError,
+)
+from vibe_llms.plugins.specification.conversations import ExporterSpecification
+from vibe_llms.runs.owners import read_owner
+from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.surveying import read_summary
+from vibe_llms.values import frozen
+
+_IDENTITY_DIGITS: Final = 32
+MEDIA_TYPES: Final[Mapping[str, str]] = {
+    "markdown": "text/markdown; charset=utf-8",
+    "json": "application/json",
+    "html": "text/html; charset=utf-8",
+}
+"""Of the forms that ship; what a plugin writes is a text."""
+
+
+@frozen(kw_only=True)
+class Document:
+    """A conversation in some form.
+
+    Attributes:
+        name: Of a file for it.
+        media_type: Of it.
+        text: All of it.
+    """
+
+    name: str
+    media_type: str
+    text: str
+
+
+class LocalConversations:
+    """Lists, reads, names, forks, writes out and removes conversations.
+
+    Whoever asks is named by ``subject``, as with :class:`.interfaces.Runs`; of what is others' they
+    are told that there is none.
+
+    Args:
+        runs: Those of the same store.
+        index: Lists and searches the store; by default one that reads it.
+    """
+
+    def __init__(self, runs: LocalRuns, index: Index | None = None) -> None:
+        self.runs = runs
+        self.store: ConversationStore = runs.store
+        self.index = index or produce_index(self.store)
+
+    async def survey(
+        self, *, limit: int, after: str = "", subject: str = ""
+    ) -> tuple[Sequence[ConversationRow], bool]:
+        """Returns conversations, the one in which something was last said first.
+
+        Args:
+            limit: How many at most.
+            after: The id of the one behind which they are to come.
+
+        Returns:
+            Them, and whether there are more.
+
+        Raises:
+            RequestError: There is none of that id.
+        """
+
+        def read() -> tuple[Sequence[ConversationRow], bool]:
+            rows = iter(self.index.survey(limit=None))
+            if after and not any(row.id == after for row in rows):
+                detail = "There is no such conversation (any longer); begin anew."
+                raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
+            found: list[ConversationRow] = []
+            for row in rows:
+                if self._is_of(row.id, subject):
+                    if len(found) == limit:
+                        return found, True
+                    found.append(row)
+            return found, False
+
+        return await asyncio.to_thread(read)
+
+    async def search(
+        self, words: str, *, limit: int, subject: str = ""
+    ) -> tuple[Sequence[SearchHit], bool]:
+        """Returns where all of some words were said, and whether there is more of it.
+
+        Raises:
+            LimitError: There are more words than can be searched for at once.
+        """
+
+        def read() -> tuple[Sequence[SearchHit], bool]:
+            asked = limit + 1
+            while True:
+                hits = self.index.search(words, limit=asked)
+                own = [hit for hit in hits if self._is_of(hit.id, subject)]
+                if len(own) > limit or len(hits) < asked:
+                    return own[:limit], len(own) > limit
+                asked *= 4  # others have said it, too
+
+        return await asyncio.to_thread(read)
+
+    async def read(self, identity: str, *, subject: str = "") -> History:
+        """Returns what was said; what is damaged is left out and reported."""
+
+        def read() -> History:
+            self._ensure(identity, subject)
+            return self.store.read(identity, tolerant=True)
+
+        return await asyncio.to_thread(read)
+
+    async def rename(
+        self, identity: str, name: str | None, *, subject: str = ""
+    ) -> ConversationMetadata:
+        """Gives a conversation a name, or none."""
+
+        def write() -> ConversationMetadata:
+            self._ensure(identity, subject)
+            return self.store.update_metadata(identity, name=name)
+
+        return await asyncio.to_thread(write)
+
+    async def fork(
+        self,
+        identity: str,
+        *,
+        from_index: int | None = None,
+        key: str = "",
+        subject: str = "",
+    ) -> str:
+        """Begins a conversation that shares another's history; returns its id.
+
+        Args:
+            from_index: How many canisters they share; ``None`` for all that there are.
+            key: Who asks for the same again under the same key is given the same fork.
+
+        Raises:
+            RequestError: There are not so many canisters.
+        """
+        return await asyncio.to_thread(self._fork, identity, from_index, key, subject)
+
+    async def export(self, identity: str, form: str, *, subject: str = "") -> Document:
+        """Writes a conversation in a form.
+
+        Raises:
+            UnknownNameError: There is no such form.
+        """
+
+        def write() -> Document:
+            self._ensure(identity, subject)
+            plugins = self.runs.application.plugins
+            chosen = access_form(plugins.survey_pieces(ExporterSpecification), form)
+            conversation = Conversation.restore(self.store, identity)
+            text = write_document(chosen, conversation, self.store.contents)
+            kind = MEDIA_TYPES.get(chosen.name, "text/plain; charset=utf-8")
+            suffix = next(iter(chosen.suffixes), ".txt")
+            return Document(name=identity + suffix, media_type=kind, text=text)
+
+        return await asyncio.to_thread(write)
+
+    async def delete(self, identity: str, *, subject: str = "") -> None:
+        """Removes a conversation; with a flow go its visits.
+
+        Raises:
+            RequestError: A run works in it: it has to be stopped first.
+        """
+
+        def find_run() -> str | None:
+            self._ensure(identity, subject)
+            if produce_log(self.store, identity).read_last() is None:
+                return None
+            return read_summary(self.store, identity).subject  # empty of what was begun in process
+
+        owner = await asyncio.to_thread(find_run)
+        if owner is None:
+            await asyncio.to_thread(self.store.delete, identity)
+        else:
+            await self.runs.delete(identity, subject=owner)
+
+    # --- in a thread -----------------------------------------------------------------------------
+
+    def _fork(self, identity: str, from_index: int | None, key: str, subject: str) -> str:
+        metadata = self._ensure(identity, subject)
+        if from_index is not None:
+            count = len(self.store.read(identity).canisters)
+            if from_index > count:
+                detail = f"{identity} has only {count} canisters."
+                raise RequestError(path="from_index", detail=detail, stage=Stage.FRAME)
+        child = _derive_child(subject, key, identity, from_index) if key else None
+        if child is not None:
+            with suppress(UnknownConversationError):
+                self.store.read_metadata(child)
+                return self._adopt(child, metadata, subject)  # its first asker may have been killed
+        try:
+            forked = self.store.fork(identity, from_index=from_index, child=child)
+        except StoreError:
+            if child is None:
+                raise
+            self.store.read_metadata(child)  # else it was something else: another was faster
+            forked = child
+        return self._adopt(forked, metadata, subject)
+
+    def _adopt(self, child: str, parent: ConversationMetadata, subject: str) -> str:
+        """Says whose a fork is, which is no part of anything."""
+        kept = [tag for tag in parent.tags if not tag.startswith((PART_TAG, OWNER_TAG))]
+        tags = (*kept, *([OWNER_TAG + subject] if subject else []))
+        if self.store.read_metadata(child).tags != tags:
+            self.store.update_metadata(child, tags=tags)
+        return child
+
+    def _is_of(self, identity: str, subject: str) -> bool:
+        try:
+            return read_owner(self.store, identity) == subject
+        except StoreError:  # deleted meanwhile, or damaged
+            return False
+
+    def _ensure(self, identity: str, subject: str) -> ConversationMetadata:
+        """Returns the metadata, where it is theirs who ask."""
+        try:
+            metadata = self.store.read_metadata(identity)
+            owner = read_owner(self.store, identity, metadata)
+        except StoreError as error:
+            if isinstance(error, CorruptionError) and not subject:
+                raise
+            # what cannot be an id is none, and whose a damaged one is cannot be told
+            raise UnknownConversationError(identity=identity) from error
+        if owner != subject:  # the same as for what is not there
+            raise UnknownConversationError(identity=identity)
+        return metadata
+
+
+def _derive_child(subject: str, key: str, identity: str, from_index: int | None) -> str:
+    """Returns the id of the fork that somebody asks for under a key: the same each time."""
+    said = f"{len(subject)}:{subject}{len(key)}:{key}{identity}@{from_index}".encode()
+    return hashlib.sha256(said).hexdigest()[:_IDENTITY_DIGITS]

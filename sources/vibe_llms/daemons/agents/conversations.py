@@ -1,0 +1,162 @@
+"""What the daemon answers about conversations, by :class:`.agents.conversations`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from vibe_llms.agents.conversations import LocalConversations
+from vibe_llms.daemons.agents.bodies import read_json
+from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.service import Route, encode
+from vibe_llms.messages.codec.converter import produce_converter
+from vibe_llms.plain import JsonObject
+from vibe_llms.tables.annotations import Amount, String
+from vibe_llms.tables.reading import read_table
+from vibe_llms.values import frozen
+
+_TEXT: Final[JsonObject] = {"type": "string"}
+_EXPORT_POLICY: Final = (
+    "sandbox; default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
+)
+
+
+@frozen(kw_only=True)
+class Renaming:
+    """What a conversation is called from now on.
+
+    Attributes:
+        name: It; empty for none.
+    """
+
+    name: String
+
+
+@frozen(kw_only=True)
+class ConversationFork:
+    """Where a conversation is forked.
+
+    Attributes:
+        from_index: How many canisters are shared; by default all.
+    """
+
+    from_index: Amount | None = None
+
+
+class ConversationDesk:
+    """Answers requests about conversations.
+
+    Args:
+        conversations: Where they are.
+        guard: Knows who asks.
+    """
+
+    def __init__(self, conversations: LocalConversations, guard: Guard) -> None:
+        self.conversations = conversations
+        self._guard = guard
+
+    def produce_routes(self) -> list[Route]:
+        """Produces the routes of a service."""
+        body: JsonObject = {"type": "object"}
+        name: JsonObject = {**body, "required": ["name"], "properties": {"name": _TEXT}}
+        one = "/conversations/{id}"
+        table = [
+            RouteRow(
+                "GET",
+                "/conversations",
+                self._survey,
+                "Lists conversations, the latest first, or finds words in them.",
+                queries={"query": _TEXT, "limit": LIMIT, "after": _TEXT},
+            ),
+            RouteRow(
+                "GET",
+                one,
+                self._read,
+                "Tells what was said in a conversation.",
+                queries={"limit": LIMIT, "after": {"type": "integer", "minimum": 0}},
+            ),
+            RouteRow("PATCH", one, self._rename, "Names a conversation.", name),
+            RouteRow("DELETE", one, self._delete, "Removes a conversation."),
+            RouteRow("POST", f"{one}/fork", self._fork, "Begins one with what was said.", body),
+            RouteRow(
+                "GET",
+                f"{one}/export",
+                self._export,
+                "Writes a conversation in a form.",
+                queries={"format": _TEXT},
+            ),
+        ]
+        return [self._guard.produce_route(row, tag="conversations") for row in table]
+
+    async def _survey(self, call: HttpCall, subject: str) -> None:
+        query = call.query
+        limit, words = read_limit(query.get("limit", "")), query.get("query", "")
+        if words.strip():
+            if query.get("after"):
+                raise refuse("after", "What was found has no pages; ask for a larger limit.")
+            hits, has_more = await self.conversations.search(words, limit=limit, subject=subject)
+            data = [hit._asdict() for hit in hits]
+        else:
+            after = query.get("after", "")
+            rows, has_more = await self.conversations.survey(
+                limit=limit, after=after, subject=subject
+            )
+            data = [row._asdict() for row in rows]
+        await call.answer(200, encode({"data": data, "has_more": has_more}), {})
+
+    async def _read(self, call: HttpCall, subject: str) -> None:
+        query = call.query
+        limit, after = read_limit(query.get("limit", "")), _read_index(query.get("after", ""))
+        history = await self.conversations.read(call.names["id"], subject=subject)
+        end = after + limit
+        unstructure = produce_converter().unstructure
+        told = {
+            "id": history.identity,
+            "metadata": attrs.asdict(history.metadata),
+            "count": len(history.canisters),
+            "data": [unstructure(each) for each in history.canisters[after:end]],
+            "has_more": len(history.canisters) > end,
+            "notices": [str(each) for each in history.notices],
+        }
+        await call.answer(200, encode(told), {})
+
+    async def _rename(self, call: HttpCall, subject: str) -> None:
+        said = read_table(Renaming, read_json(await call.read_body()), "body")
+        name = said.name.strip() or None
+        metadata = await self.conversations.rename(call.names["id"], name, subject=subject)
+        told = {"id": call.names["id"], "metadata": attrs.asdict(metadata)}
+        await call.answer(200, encode(told), {})
+
+    async def _fork(self, call: HttpCall, subject: str) -> None:
+        said = read_table(ConversationFork, read_json(await call.read_body()), "body")
+        parent, key = call.names["id"], call.headers.get("idempotency-key", "")
+        child = await self.conversations.fork(
+            parent, from_index=said.from_index, key=key, subject=subject
+        )
+        told = {"id": child, "parent": parent}
+        await call.answer(201, encode(told), {"location": f"/conversations/{child}"})
+
+    async def _export(self, call: HttpCall, subject: str) -> None:
+        form = call.query.get("format", "markdown")
+        document = await self.conversations.export(call.names["id"], form, subject=subject)
+        headers = {
+            "content-disposition": f'attachment; filename="{document.name}"',
+            "content-security-policy": _EXPORT_POLICY,  # it is a stranger's words
+            "x-content-type-options": "nosniff",
+        }
+        text = document.text.encode("utf-8", "replace")
+        await call.answer(200, text, headers, content_type=document.media_type)
+
+    async def _delete(self, call: HttpCall, subject: str) -> None:
+        await self.conversations.delete(call.names["id"], subject=subject)
+        await call.answer(200, b"{}", {})
+
+
+def _read_index(given: str) -> int:
+    if not given:
+        return 0
+    if given.isascii() and given.isdigit() and len(given) < 10:
+        return int(given)
+    raise refuse("after", "It says how many canisters are behind you, as a number.")

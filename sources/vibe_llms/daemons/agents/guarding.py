@@ -1,0 +1,103 @@
+"""What all paths of this daemon share: who asks, how it is described, how pages are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from vibe_llms.daemons.agents.bodies import write_error
+from vibe_llms.daemons.arrivals import authorize, ensure_place
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.openapi import Operation
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Route
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.plain import JsonObject
+from vibe_llms.plugins.specification.daemons import Authorizer
+from vibe_llms.values import frozen
+
+_PAGE: Final = 50
+MOST: Final = 500
+"""How much one page of a list has at most."""
+
+LIMIT: Final[JsonObject] = {"type": "integer", "minimum": 1, "maximum": MOST}
+
+Perform: TypeAlias = Callable[[HttpCall, str], Awaitable[None]]
+"""Answers a request of somebody."""
+
+
+@frozen
+class RouteRow:
+    """One path of a desk.
+
+    Attributes:
+        method: Of HTTP.
+        pattern: The path.
+        perform: Answers.
+        summary: What it is for.
+        body: The schema of what is said there, if anything.
+        queries: The schemas of the parameters behind the path.
+        is_admitted: Whether it counts among what is answered at once.
+    """
+
+    method: str
+    pattern: str
+    perform: Perform
+    summary: str
+    body: JsonObject | None = None
+    queries: Mapping[str, JsonObject] = attrs.field(factory=dict, kw_only=True)
+    is_admitted: bool = attrs.field(default=True, kw_only=True)
+
+
+@frozen(kw_only=True)
+class Guard:
+    """Sees to it that whoever asks may.
+
+    Attributes:
+        authorizer: Says who may ask; by default everybody may.
+        hosts: By which names the daemon is reached; ``None`` for any.
+    """
+
+    authorizer: Authorizer | None = None
+    hosts: Collection[str] | None = None
+
+    def produce_route(self, row: RouteRow, *, tag: str) -> Route:
+        """Produces a route behind which it is known who asks."""
+
+        async def answer(call: HttpCall, record: CallRecord) -> None:
+            record.face = tag
+            ensure_place(call, self.hosts)
+            grant = await authorize(self.authorizer, call, record)
+            await row.perform(call, "" if grant is None else grant.subject)
+
+        return Route(
+            method=row.method,
+            pattern=row.pattern,
+            handler=answer,
+            write_error=write_error,
+            is_admitted=row.is_admitted,
+            operation=Operation(
+                summary=row.summary,
+                tag=tag,
+                body=row.body,
+                needs_body=False,
+                queries=row.queries,
+                needs_key=self.authorizer is not None,
+            ),
+        )
+
+
+def read_limit(given: str) -> int:
+    """Reads how much of a list is wanted. Raises RequestError."""
+    if not given:
+        return _PAGE
+    if given.isascii() and given.isdigit() and len(given) < 5 and 1 <= int(given) <= MOST:
+        return int(given)
+    raise refuse("limit", f"A page has from 1 to {MOST}.")
+
+
+def refuse(path: str, detail: str) -> RequestError:
+    """Produces the error of a request that makes no sense."""
+    return RequestError(path=path, detail=detail, stage=Stage.FRAME)
