@@ -118,7 +118,7 @@ def test_003_who_watches_sees_it_happen_and_may_leave(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["stop", "send"])
 def test_004_a_run_that_works_elsewhere_is_told(tmp_path: Path, word: str) -> None:
-    """What is said is kept for it, and it hears of it between two steps, not in the middle."""
+    """What is said is kept for it: it hears of it soon, or between two steps."""
     identity = asyncio.run(begin_paying(tmp_path))
     begin_command(tmp_path, "runs", "approve", identity, "--deny").communicate(timeout=60)
     asyncio.run(go_on_paying(tmp_path, identity))
@@ -138,8 +138,12 @@ def test_004_a_run_that_works_elsewhere_is_told(tmp_path: Path, word: str) -> No
 
         out, err = said.communicate(timeout=_PATIENCE_SECONDS)
 
-        assert (said.returncode, out) == (0, "")
-        assert "between two steps" in err
+        assert said.returncode == 0
+        if word == "stop" and not err:  # it may have heard of it by now
+            assert out in ("It has heard of it, and stops.\n", "It is stopped.\n")
+        else:
+            assert out == ""
+            assert "between two steps" in err
     finally:
         for each in (working, watching):
             each.kill()

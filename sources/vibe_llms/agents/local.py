@@ -62,6 +62,7 @@ class LocalRuns:
         application: Whose models and tools orders name.
         rules: What orders may ask for.
         host: Performs them; without one, another process has to.
+        is_owner: Whether all runs are whoever's who asks without a name, as on their own machine.
     """
 
     def __init__(
@@ -71,11 +72,13 @@ class LocalRuns:
         *,
         rules: OrderRules | None = None,
         host: RunHost | None = None,
+        is_owner: bool = False,
     ) -> None:
         self.store = store
         self.application = application
         self.rules = rules or OrderRules(limits=application.configuration.limits)
         self.host = host
+        self.is_owner = is_owner
         self.index = RunIndex(store) if host is None else host.index
 
     async def start(
@@ -114,7 +117,8 @@ class LocalRuns:
         def read() -> list[RunSummary]:
             self.index.refresh(self.host.working if self.host else ())
             try:
-                return self.index.survey(states=states, owner=subject, after=after, limit=limit)
+                owner = None if self._is_free(subject) else subject
+                return self.index.survey(states=states, owner=owner, after=after, limit=limit)
             except UnknownConversationError as error:
                 detail = "There is no such run (any longer); begin anew."
                 raise RequestError(path="after", detail=detail, stage=Stage.FRAME) from error
@@ -130,7 +134,8 @@ class LocalRuns:
 
         def read() -> int:
             last = produce_log(self.store, run_id).read_last()
-            if last is None or (read_subject(self.store, run_id) or "") != subject:
+            owner = None if last is None else read_subject(self.store, run_id) or ""
+            if owner is None or not (self._is_free(subject) or owner == subject):
                 raise UnknownConversationError(identity=run_id)
             return last.sequence
 
@@ -228,6 +233,10 @@ class LocalRuns:
         """Removes a run with its visits."""
         await asyncio.to_thread(self._delete, run_id, subject)
 
+    def _is_free(self, subject: str) -> bool:
+        """Tells whether somebody may see the runs of all."""
+        return self.is_owner and not subject
+
     # --- in a thread -----------------------------------------------------------------------------
 
     def _find(self, run_id: str, subject: str) -> RunSummary:
@@ -237,7 +246,9 @@ class LocalRuns:
             raise
         except StoreError as error:  # a conversation that has not run, whoever's it is
             raise UnknownConversationError(identity=run_id) from error
-        if summary.subject != subject:  # the same as for what is not there
+        if summary.subject != subject and not self._is_free(
+            subject
+        ):  # the same as for what is not there
             raise UnknownConversationError(identity=run_id)
         return summary
 

@@ -138,7 +138,7 @@ class RemoteRuns(Closing):
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
         """Ends a run where it is."""
-        await self._tell(run_id, "stop", subject, {"reason": reason})
+        await self._tell(run_id, "stop", subject, {"reason": reason} if reason else None)
 
     async def resume(self, run_id: str, *, subject: str = "") -> None:
         """Lets a run go on."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -10,12 +11,86 @@ import click
 from vibe_llms.interfaces.cli.options import RUN
 
 if TYPE_CHECKING:
+    from vibe_llms.agents.interfaces import Runs
     from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.runs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 run_argument = click.argument("word", metavar="RUN", type=RUN)
+
+
+def address_option(function: _Function) -> _Function:
+    """Adds ``--address``, by which a command speaks to an agents daemon."""
+    option = click.option(
+        "--address",
+        default="",
+        metavar="URL",
+        help="Speak to the agents daemon there, with the key in VIBE_AGENTS_KEY if it wants one; "
+        "by default of what runs on this machine.",
+    )
+    return option(function)
+
+
+@asynccontextmanager
+async def open_runs(address: str) -> AsyncIterator[Runs]:
+    """Gives the runs of a daemon, or without an address those of this machine's store.
+
+    Raises:
+        ConfigurationError: The address is none.
+    """
+    if address:
+        from vibe_llms.agents.remote import connect
+
+        async with connect(address) as remote:
+            yield remote
+        return
+    from vibe_llms.agents.local import LocalRuns
+    from vibe_llms.interfaces.cli.access import load_application, open_store
+
+    yield LocalRuns(open_store(), load_application(), is_owner=True)
+
+
+async def find_run(runs: Runs, word: str) -> RunSummary:
+    """Finds the run that a word names or begins.
+
+    Raises:
+        UnknownConversationError: There is none.
+        AmbiguousIdentityError: There are several.
+        StoreError: It is a conversation that has not run yet.
+    """
+    from vibe_llms.agents.local import LocalRuns
+    from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
+    from vibe_llms.interfaces.cli.access import resolve_identity
+    from vibe_llms.runs.surveying import read_summary
+
+    if isinstance(runs, LocalRuns):
+        return read_summary(runs.store, resolve_identity(runs.store, word))
+    try:
+        return await runs.find(word)
+    except UnknownConversationError:
+        found = [each for each in await runs.survey() if each.id.startswith(word)]
+    if not found:
+        raise UnknownConversationError(identity=word)
+    if len(found) > 1:
+        candidates = tuple(each.id for each in found[:5])
+        raise AmbiguousIdentityError(identity=word, candidates=candidates)
+    return found[0]
+
+
+async def read_logged(runs: Runs, summary: RunSummary) -> list[LoggedEvent]:
+    """Returns what has happened in a run up to now."""
+    from vibe_llms.runs.log import LoggedEvent
+
+    found = []
+    async with aclosing(runs.watch(summary.id)) as told:
+        async for event in told:
+            if isinstance(event, LoggedEvent):
+                found.append(event)
+                if event.sequence >= summary.sequence:
+                    break
+    return found
 
 
 def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
@@ -33,11 +108,20 @@ def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
     return store, read_summary(store, resolve_identity(store, word))
 
 
-def advise_to_resume(summary: RunSummary) -> str:
-    """Says how a run goes on that somebody has answered."""
+def compose_run_command(verb: str, summary: RunSummary, address: str = "") -> str:
+    """Returns a command line about a run, for the same place."""
     from vibe_llms.interfaces.cli.program import compose_command
 
-    command = compose_command("runs", "resume", summary.id)
+    place = ("--address", address) if address else ()
+    return compose_command("runs", verb, summary.id, *place)
+
+
+def advise_to_resume(summary: RunSummary, address: str = "") -> str:
+    """Says how a run goes on that somebody has answered."""
+    command = compose_run_command("resume", summary, address)
+    if address:
+        at_rest = summary.state in ("stopped", "ended")
+        return f"It goes on with: {command}" if at_rest else "The daemon goes on with it."
     if summary.state == "working":
         return "The run hears of it between two steps."
     if summary.order:

@@ -11,10 +11,17 @@ import click
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import command
 from vibe_llms.interfaces.cli.output import note, repair, style, write
-from vibe_llms.interfaces.cli.runs.naming import advise_to_resume, open_run, run_argument
+from vibe_llms.interfaces.cli.runs.naming import (
+    address_option,
+    advise_to_resume,
+    find_run,
+    open_runs,
+    read_logged,
+    run_argument,
+)
 
 if TYPE_CHECKING:
-    from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.agents.interfaces import Runs
     from vibe_llms.invocables.approvals import Approval, ApprovalRequest
     from vibe_llms.runs.summaries import RunSummary
     from vibe_llms.runs.waiting import Waiting
@@ -36,7 +43,8 @@ _SAID = {"allow": "Allowed", "deny": "Denied", "edit": "Allowed with other argum
     show_default=True,
     help="For this call, for each that is identical, or for all of this name in the run.",
 )
-def approve(word: str, **options: Any) -> int:
+@address_option
+def approve(word: str, address: str, **options: Any) -> int:
     """Answer what waits for an approval in RUN, whoever runs it, and wherever it waits.
 
     What is asked is shown whole. Without --allow, --deny or --edit you are asked, call by call. Of
@@ -46,19 +54,24 @@ def approve(word: str, **options: Any) -> int:
         vibe runs approve abcd
         vibe runs approve abcd --deny --reason "Ask me on Monday."
     """
-    from vibe_llms.runs.surveying import find_waiting, read_summary
+    from vibe_llms.interfaces.cli.interrupts import run
 
-    store, summary = open_run(word)
-    found = find_waiting(store, summary.id)
-    if not found:
-        return _tell_nothing_waits(store, summary)
-    waiting = _select(found, options["digest"])
-    code = _answer_each(store, waiting, options)
-    after = read_summary(store, summary.id)
+    return run(_approve(word, address, options))
+
+
+async def _approve(word: str, address: str, options: dict[str, Any]) -> ExitCode:
+    async with open_runs(address) as runs:
+        summary = await find_run(runs, word)
+        found = await runs.survey_approvals(summary.id)
+        if not found:
+            return await _tell_nothing_waits(runs, summary)
+        waiting = _select(found, options["digest"])
+        code = await _answer_each(runs, summary.id, waiting, options)
+        after = await runs.find(summary.id)
     if after.waiting:
         note(f"Still waiting: {after.waiting}.")
     else:
-        note(advise_to_resume(after))
+        note(advise_to_resume(after, address))
     return code
 
 
@@ -75,9 +88,9 @@ def _select(found: Sequence[Waiting], digest: str) -> Sequence[Waiting]:
     return waiting
 
 
-def _answer_each(
-    store: ConversationStore, waiting: Sequence[Waiting], options: dict[str, Any]
-) -> int:
+async def _answer_each(
+    runs: Runs, run_id: str, waiting: Sequence[Waiting], options: dict[str, Any]
+) -> ExitCode:
     from vibe_llms.interfaces.cli.keyboard import can_ask
 
     is_decided = options["decision"] is not None or options["edit"] is not None
@@ -90,8 +103,8 @@ def _answer_each(
         raise click.UsageError("Nobody can be asked here: say --allow, --deny or --edit JSON.")
     code = ExitCode.SUCCESS
     for each in waiting:
-        approval = _decide(each.request, options) if is_decided else _ask(each.request)
-        code = max(code, _give(store, each, approval))
+        approval = _decide(each.request, options) if is_decided else await _ask(each.request)
+        code = max(code, await _give(runs, run_id, each, approval))
     return code
 
 
@@ -102,14 +115,13 @@ def _show(request: ApprovalRequest) -> None:
     sys.stderr.write(f"{head}\n{write_arguments(request)}\n")
 
 
-def _ask(request: ApprovalRequest) -> Approval:
+async def _ask(request: ApprovalRequest) -> Approval:
     from vibe_llms.interfaces.cli.approving import ask
-    from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.interfaces.cli.keyboard import forget_typed
 
     forget_typed()
     _show(request)
-    return run(ask(request))
+    return await ask(request)
 
 
 def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
@@ -133,13 +145,12 @@ def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
     return allow(request, scope=scope)
 
 
-def _give(store: ConversationStore, waiting: Waiting, approval: Approval) -> ExitCode:
+async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -> ExitCode:
     """Answers one call; returns the exit code, which says whether it counts."""
     from vibe_llms.exceptions import UnknownNameError
-    from vibe_llms.runs.waiting import answer
 
     try:
-        answer(store, waiting.conversation_id, approval, key=waiting.key)
+        await runs.approve(run_id, approval, key=waiting.key)
     except UnknownNameError:
         note(f"Too late: somebody else has answered {waiting.request.name}; that counts.")
         return ExitCode.INCOMPLETE
@@ -148,16 +159,15 @@ def _give(store: ConversationStore, waiting: Waiting, approval: Approval) -> Exi
     return ExitCode.SUCCESS
 
 
-def _tell_nothing_waits(store: ConversationStore, summary: RunSummary) -> ExitCode:
+async def _tell_nothing_waits(runs: Runs, summary: RunSummary) -> ExitCode:
     """Says that there is nothing to answer, and by whom it was, where it was asked at all."""
     from vibe_llms.events.engine import ApprovalAnsweredEvent
     from vibe_llms.interfaces.cli.runs.words import describe_event
-    from vibe_llms.runs.places import produce_log
 
     note(f"Nothing waits for an approval in {summary.id}.")
     given = [
         each.event
-        for each in produce_log(store, summary.id).read()
+        for each in await read_logged(runs, summary)
         if isinstance(each.event, ApprovalAnsweredEvent)
     ]
     if given:

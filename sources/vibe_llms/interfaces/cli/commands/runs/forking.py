@@ -8,7 +8,15 @@ import click
 
 from vibe_llms.interfaces.cli.commands.forking import fork as fork_conversation
 from vibe_llms.interfaces.cli.options import command, json_option
-from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
+from vibe_llms.interfaces.cli.output import write, write_json
+from vibe_llms.interfaces.cli.runs.naming import (
+    address_option,
+    export_summary,
+    find_run,
+    open_run,
+    open_runs,
+    run_argument,
+)
 
 
 @command("fork")
@@ -19,12 +27,19 @@ from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
     type=click.IntRange(min=0),
     help="How many canisters are shared; all by default. `vibe show` numbers them.",
 )
+@click.option("--node", default="", help="With --address: the node at which a flow is forked.")
+@address_option
 @json_option
-def fork(word: str, **options: Any) -> Any:
+def fork(word: str, node: str, address: str, **options: Any) -> Any:
     """Begin a conversation that shares the history of RUN, and print its id.
 
     It is what `vibe fork` does. A flow is forked at a node: `vibe flow fork RUN NODE`.
+    With --address it is a run of the daemon, which performs it.
     """
+    if address:
+        return _fork_there(word, node, address, options)
+    if node:
+        raise click.UsageError("--node goes with --address; here: vibe flow fork RUN NODE.")
     from vibe_llms.interfaces.cli.program import compose_command
 
     _, summary = open_run(word)
@@ -32,3 +47,20 @@ def fork(word: str, **options: Any) -> Any:
         command_line = compose_command("flow", "fork", summary.id, "NODE")
         raise click.UsageError(f"{summary.id} is a flow, which is forked at a node: {command_line}")
     return click.get_current_context().invoke(fork_conversation, identity=summary.id, **options)
+
+
+def _fork_there(word: str, node: str, address: str, options: dict[str, Any]) -> None:
+    from vibe_llms.interfaces.cli.interrupts import run
+
+    if options["from_index"] is not None:
+        raise click.UsageError("--from is for conversations of this machine: leave it away.")
+
+    async def work() -> Any:
+        async with open_runs(address) as runs:
+            return await runs.fork((await find_run(runs, word)).id, node=node)
+
+    summary = run(work())
+    if options["as_json"]:
+        write_json(export_summary(summary))
+    else:
+        write(summary.id)

@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stop": ("saying:stop", "End a run where it is; what has arrived stays."),
     "resume": ("resuming:resume", "Go on with a run here."),
     "fork": ("forking:fork", "Begin a conversation that shares the history of a run."),
+    "delete": ("deleting:delete", "Remove a run, and what was said in it."),
 }
 """Where each is, and one line about it."""
 
@@ -28,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 )
 @click.pass_context
 def runs(context: click.Context) -> None:
-    """See what runs on this machine, and speak to it, from any terminal.
+    """See what runs on this machine, or with --address at an agents daemon, and speak to it.
 
     A run is a conversation that acts, or a flow. Its id is that of its conversation, and may be
     shortened, as long as only one begins so.

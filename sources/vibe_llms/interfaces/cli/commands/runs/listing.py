@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Sequence
 from typing import cast
 
 import click
 
-from vibe_llms.interfaces.cli.access import open_index, open_store
+from vibe_llms.interfaces.cli.access import open_index
+from vibe_llms.interfaces.cli.interrupts import run
 from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
-from vibe_llms.runs.summaries import RunState
-from vibe_llms.runs.surveying import STATES, survey_runs
+from vibe_llms.interfaces.cli.runs.naming import address_option, open_runs
+from vibe_llms.runs.summaries import RunState, RunSummary
+from vibe_llms.runs.surveying import STATES
 
 
 @command("list")
@@ -24,8 +26,9 @@ from vibe_llms.runs.surveying import STATES, survey_runs
 )
 @click.option("--flow", "flows", is_flag=True, help="Only runs of flows.")
 @click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
+@address_option
 @json_option
-def list_(states: tuple[str, ...], flows: bool, limit: int, as_json: bool) -> None:
+def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_json: bool) -> None:
     """List runs, the one in which something happened last first.
 
     \b
@@ -40,13 +43,13 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, as_json: bool) -> No
     from vibe_llms.interfaces.cli.runs.words import describe_state
 
     wanted = cast("tuple[RunState, ...]", states) or STATES
-    found = survey_runs(open_store(), states=wanted)
-    rows = list(islice((each for each in found if not flows or each.kind == "flow"), limit))
+    found = run(_survey(address, wanted, None if flows else limit))
+    rows = [each for each in found if not flows or each.kind == "flow"][:limit]
     if as_json:
         write_json([export_summary(each) for each in rows])
         return
     words = {}
-    if any(not each.name for each in rows):
+    if not address and any(not each.name for each in rows):
         words = {row.id: row.first_words for row in open_index().survey(limit=None)}
     if not rows:
         note("There is no such run." if states or flows else "There is no run yet.")
@@ -64,3 +67,10 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, as_json: bool) -> No
         headers=("id", "state", "last event", "model", "name or first words"),
         styles=("cyan", "", "dim", "dim"),
     )
+
+
+async def _survey(
+    address: str, states: Sequence[RunState], limit: int | None
+) -> Sequence[RunSummary]:
+    async with open_runs(address) as runs:
+        return await runs.survey(states=states, limit=limit)

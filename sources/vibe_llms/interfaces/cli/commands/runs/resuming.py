@@ -10,7 +10,13 @@ import click
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import command, consent_option, model_option
 from vibe_llms.interfaces.cli.output import note
-from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
+from vibe_llms.interfaces.cli.runs.naming import (
+    address_option,
+    find_run,
+    open_run,
+    open_runs,
+    run_argument,
+)
 from vibe_llms.interfaces.cli.tooling import open_session, produce_session, tool_options
 
 if TYPE_CHECKING:
@@ -23,17 +29,35 @@ if TYPE_CHECKING:
 @model_option
 @tool_options
 @consent_option
-def resume(word: str, **options: Any) -> int:
+@address_option
+def resume(word: str, address: str, **options: Any) -> int:
     """Go on with RUN here, with the model that it had: nothing that was answered is asked again.
 
     Messages and approvals that were given meanwhile are heard. A call goes on only where its tool
     is, which --tools and --mcp name; else nothing is begun. Flows go on as `vibe flow resume` does,
-    which has more options.
+    which has more options. With --address the daemon goes on with it, and no tools are named.
     """
+    if address:
+        return _resume_there(word, address, options)
     _, summary = open_run(word)
     if summary.kind == "flow":
         return _resume_flow(summary, options)
     return _resume_conversation(summary, options)
+
+
+def _resume_there(word: str, address: str, options: dict[str, Any]) -> int:
+    from vibe_llms.interfaces.cli.interrupts import run
+
+    if any(value for name, value in options.items() if name != "yes"):
+        raise click.UsageError("With --address it goes on as it was asked for: no other options.")
+
+    async def work() -> None:
+        async with open_runs(address) as runs:
+            await runs.resume((await find_run(runs, word)).id)
+
+    run(work())
+    note("The daemon goes on with it.")
+    return ExitCode.SUCCESS
 
 
 def _resume_flow(summary: RunSummary, options: dict[str, Any]) -> int:

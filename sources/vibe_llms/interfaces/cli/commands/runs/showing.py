@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING
 
 from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write, write_json, write_styled
-from vibe_llms.interfaces.cli.runs.naming import export_summary, open_run, run_argument
+from vibe_llms.interfaces.cli.runs.naming import (
+    address_option,
+    compose_run_command,
+    export_summary,
+    find_run,
+    open_runs,
+    read_logged,
+    run_argument,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.runs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
     from vibe_llms.runs.waiting import Waiting
 
@@ -20,18 +28,18 @@ _LATEST = 20
 
 @command("show")
 @run_argument
+@address_option
 @json_option
-def show(word: str, as_json: bool) -> None:
+def show(word: str, address: str, as_json: bool) -> None:
     """Show where RUN stands, what it used, what happened last, and what waits for an approval.
 
     What a call would be executed with is shown whole.
     """
     import attrs
 
-    from vibe_llms.runs.surveying import find_waiting
+    from vibe_llms.interfaces.cli.interrupts import run
 
-    store, summary = open_run(word)
-    waiting = find_waiting(store, summary.id)
+    summary, waiting, logged = run(_read(word, address))
     if as_json:
         asked = [
             {"conversation": each.conversation_id, "key": each.key, **attrs.asdict(each.request)}
@@ -40,8 +48,17 @@ def show(word: str, as_json: bool) -> None:
         write_json({**export_summary(summary), "requests": asked})
         return
     _write_head(summary)
-    _write_events(store, summary)
-    _write_waiting(summary, waiting)
+    _write_events(logged, summary, address)
+    _write_waiting(summary, waiting, address)
+
+
+async def _read(
+    word: str, address: str
+) -> tuple[RunSummary, Sequence[Waiting], Sequence[LoggedEvent]]:
+    async with open_runs(address) as runs:
+        summary = await find_run(runs, word)
+        waiting = await runs.survey_approvals(summary.id)
+        return summary, waiting, await read_logged(runs, summary)
 
 
 def _write_head(summary: RunSummary) -> None:
@@ -56,24 +73,19 @@ def _write_head(summary: RunSummary) -> None:
         write(f"on behalf of {summary.subject}")
 
 
-def _write_events(store: ConversationStore, summary: RunSummary) -> None:
-    from vibe_llms.interfaces.cli.program import compose_command
+def _write_events(logged: Sequence[LoggedEvent], summary: RunSummary, address: str) -> None:
     from vibe_llms.interfaces.cli.runs.words import describe_logged
-    from vibe_llms.runs.places import produce_log
 
-    lines = [
-        line for each in produce_log(store, summary.id).read() if (line := describe_logged(each))
-    ]
+    lines = [line for each in logged if (line := describe_logged(each))]
     write()
     for line in lines[-_LATEST:]:
         write(line)
     if len(lines) > _LATEST:
-        note(f"The whole: {compose_command('runs', 'watch', summary.id)}")
+        note(f"The whole: {compose_run_command('watch', summary, address)}")
 
 
-def _write_waiting(summary: RunSummary, waiting: Sequence[Waiting]) -> None:
+def _write_waiting(summary: RunSummary, waiting: Sequence[Waiting], address: str) -> None:
     from vibe_llms.interfaces.cli.approving import write_arguments, write_head
-    from vibe_llms.interfaces.cli.program import compose_command
 
     for each in waiting:
         write()
@@ -81,4 +93,4 @@ def _write_waiting(summary: RunSummary, waiting: Sequence[Waiting]) -> None:
         write(write_arguments(each.request))
         write_styled(f"digest {each.request.digest}", "dim")
     if waiting:
-        note(f"Answer with: {compose_command('runs', 'approve', summary.id)}")
+        note(f"Answer with: {compose_run_command('approve', summary, address)}")

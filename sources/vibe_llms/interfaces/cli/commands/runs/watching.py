@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import sys
-import time
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import click
 
 from vibe_llms.interfaces.cli.options import command
 from vibe_llms.interfaces.cli.output import note, write
-from vibe_llms.interfaces.cli.runs.naming import advise_to_resume, open_run, run_argument
+from vibe_llms.interfaces.cli.runs.naming import (
+    address_option,
+    advise_to_resume,
+    compose_run_command,
+    find_run,
+    open_runs,
+    run_argument,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vibe_llms.conversations.stores.interfaces import ConversationStore
-    from vibe_llms.runs.log import LoggedEvent, LogLine
+    from vibe_llms.runs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
-
-_PAUSE_SECONDS = 0.1
 
 
 @command("watch")
@@ -33,56 +35,56 @@ _PAUSE_SECONDS = 0.1
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on when the run has come to rest.")
 @click.option("--json", "as_json", is_flag=True, help="Write each event as a line of JSON.")
-def watch(word: str, after: int, follow: bool, as_json: bool) -> None:
+@address_option
+def watch(word: str, after: int, follow: bool, as_json: bool, address: str) -> None:
     """Follow what happens in RUN, until it comes to rest.
 
     Ctrl-C ends the watching, and not the run: `vibe runs stop` does that. Who watches again says
     with --after what is known already.
     """
-    store, summary = open_run(word)
+    from vibe_llms.interfaces.cli.interrupts import run
+
     try:
-        rested = _follow(store, summary.id, after, follow=follow, as_json=as_json)
+        rested = run(_follow(word, address, after, follow=follow, as_json=as_json))
     except KeyboardInterrupt:
         note("The run goes on without you.")
         raise
-    _tell_rest(rested)
+    _tell_rest(rested, address)
 
 
-def _follow(
-    store: ConversationStore, identity: str, after: int, *, follow: bool, as_json: bool
+async def _follow(
+    word: str, address: str, after: int, *, follow: bool, as_json: bool
 ) -> RunSummary:
-    from vibe_llms.runs.places import produce_log
-    from vibe_llms.runs.summaries import RunFold
+    from vibe_llms.runs.log import LoggedEvent
 
-    tail, fold = produce_log(store, identity).tail(), RunFold(identity)
-    while True:
-        lines = tail.read()
-        for logged, line in zip(_read(lines), lines, strict=True):
-            fold.feed(logged)
-            if line.sequence > after:
-                _write(logged, line, as_json=as_json)
-        sys.stdout.flush()
-        if lines:
-            continue
-        if not follow and _has_come_to_rest(summary := fold.summarize()):
+    async with open_runs(address) as runs:
+        summary = await find_run(runs, word)
+        after = min(after, summary.sequence)
+        if not follow and after == summary.sequence and _has_come_to_rest(summary):
             return summary
-        store.read_metadata(identity)  # else what was deleted would be watched for ever
-        time.sleep(_PAUSE_SECONDS)
+        async with aclosing(runs.watch(summary.id, after=after)) as told:
+            async for event in told:
+                if not isinstance(event, LoggedEvent):
+                    continue
+                _write(event, as_json=as_json)
+                if follow or event.sequence < summary.sequence:
+                    continue
+                summary = await runs.find(summary.id)
+                if event.sequence >= summary.sequence and _has_come_to_rest(summary):
+                    break
+        return summary
 
 
-def _read(lines: Sequence[LogLine]) -> list[LoggedEvent]:
-    from vibe_llms.runs.lines import open_envelope, read_envelope
-
-    return [open_envelope(read_envelope(line.data)) for line in lines]
-
-
-def _write(logged: LoggedEvent, line: LogLine, *, as_json: bool) -> None:
+def _write(logged: LoggedEvent, *, as_json: bool) -> None:
     from vibe_llms.interfaces.cli.runs.words import describe_logged
+    from vibe_llms.runs.lines import write_line
 
     if as_json:
-        sys.stdout.write(line.data.decode() + "\n")
+        line = write_line(logged.sequence, logged.timestamp, logged.run_id, logged.event)
+        sys.stdout.write(line.decode() + "\n")
     elif words := describe_logged(logged):
         write(words)
+    sys.stdout.flush()
 
 
 def _has_come_to_rest(summary: RunSummary) -> bool:
@@ -91,10 +93,8 @@ def _has_come_to_rest(summary: RunSummary) -> bool:
     return not summary.starts and summary.state in ("waiting", "stopped", "ended")
 
 
-def _tell_rest(summary: RunSummary) -> None:
-    from vibe_llms.interfaces.cli.program import compose_command
-
+def _tell_rest(summary: RunSummary, address: str) -> None:
     if summary.state == "waiting":
-        note(f"It waits. Answer with: {compose_command('runs', 'approve', summary.id)}")
+        note(f"It waits. Answer with: {compose_run_command('approve', summary, address)}")
     elif summary.state == "stopped" or summary.reason in ("limit", "cancelled", "failed"):
-        note(advise_to_resume(summary))
+        note(advise_to_resume(summary, address))

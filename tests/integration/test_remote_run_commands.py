@@ -1,0 +1,137 @@
+"""``vibe runs`` with an address: the same commands, of a daemon in another process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from acting import invoke, say
+from hosted import FAST, Premises
+from vibe_llms.agents.remote import connect
+from vibe_llms.daemons.agents.making import produce_service
+from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.invocables import produce_invoker
+from vibe_llms.messages.canisters import UserCanister
+
+
+def pay() -> str:
+    """Pays."""
+    return "paid"
+
+
+@pytest.fixture
+def premises(tmp_path: Path) -> Premises:
+    return Premises(tmp_path, tools=[produce_invoker(pay, effect="once", needs_approval=True)])
+
+
+@pytest.fixture
+def address(premises: Premises) -> Iterator[str]:
+    """A daemon in a thread of its own."""
+    loop, found, over = asyncio.new_event_loop(), list[str](), asyncio.Event()
+    ready = threading.Event()
+
+    async def produce_tools(_: object) -> object:
+        return premises.tools
+
+    async def serve() -> None:
+        service = produce_service(
+            premises.runs.application,
+            premises.store,
+            produce_tools=produce_tools,  # type: ignore[arg-type]
+            hosting=FAST,
+        )
+        async with Server(service, ServerSettings(port=0)) as server:
+            found.append(server.urls[0])
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert ready.wait(30)
+    yield found[0]
+    loop.call_soon_threadsafe(over.set)
+    thread.join(30)
+    loop.close()
+
+
+Vibe = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def vibe(tmp_path: Path) -> Vibe:
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {**os.environ, "HOME": str(home), "VIBE_LLMS_CONFIG": str(home / "none.toml")}
+    (home / "none.toml").touch()
+
+    def perform(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "vibe_llms", "runs", *words]
+        return subprocess.run(
+            command, env=environment, cwd=home, capture_output=True, text=True, timeout=60
+        )
+
+    return perform
+
+
+def test_a_run_is_seen_and_spoken_to_elsewhere(
+    premises: Premises, address: str, vibe: Vibe
+) -> None:
+    there = ("--address", address)
+    order = premises.order([invoke("pay")], [say("Done.")], [say("More.")])
+
+    async def begin() -> str:
+        async with connect(address) as runs:
+            return (await runs.start(order, [UserCanister("Do it.")])).id
+
+    run_id = asyncio.run(begin())
+    watched = vibe("watch", run_id, *there)
+    assert "waits for 1 approval" in watched.stdout
+    assert f"runs approve {run_id} --address {address}" in watched.stderr
+    assert run_id in vibe("list", *there, "--state", "waiting").stdout
+    assert vibe("list").stdout == ""  # this machine has none
+    shown = json.loads(vibe("show", run_id[:6], *there, "--json").stdout)
+    assert (shown["id"], shown["requests"][0]["name"]) == (run_id, "pay")
+
+    assert vibe("approve", run_id, *there, "--allow").stdout == "Allowed: pay\n"
+    assert "pay: paid" in vibe("watch", run_id, *there, "--after", "3").stdout
+    late = vibe("approve", run_id, *there, "--allow")
+    assert (late.returncode, "The last answer that counts: pay allowed" in late.stderr) == (1, True)
+
+    assert vibe("send", run_id, "Once more.", *there).stdout == "Sent.\n"
+    lines = vibe("watch", run_id, *there, "--json").stdout.splitlines()
+    numbers = [json.loads(line)["sequence"] for line in lines]
+    assert numbers == [*range(1, len(numbers) + 1)]
+    fork = vibe("fork", run_id, *there).stdout.strip()
+    assert {run_id, fork} == {each["id"] for each in _list(vibe, there)}
+    assert "come to rest already" in vibe("stop", run_id, *there).stderr
+    assert vibe("delete", fork, *there).returncode == 0
+    assert [each["id"] for each in _list(vibe, there)] == [run_id]
+
+
+def _list(vibe: Vibe, there: tuple[str, str]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(vibe("list", *there, "--json").stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("localhost:8010", "is not where an agents daemon is"),
+        ("http://127.0.0.1:1", "127.0.0.1:1"),
+    ],
+)
+def test_what_cannot_be_reached_is_told_in_one_line(vibe: Vibe, address: str, said: str) -> None:
+    for words in (["list"], ["show", "any"], ["watch", "any"], ["stop", "any"], ["resume", "any"]):
+        told = vibe(*words, "--address", address)
+        assert told.returncode not in (0, 1)
+        assert told.stdout == ""
+        assert said in told.stderr
+        assert len(told.stderr.strip().splitlines()) == 1
