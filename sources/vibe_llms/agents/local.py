@@ -134,8 +134,8 @@ class LocalRuns:
 
         def read() -> int:
             last = produce_log(self.store, run_id).read_last()
-            owner = None if last is None else read_subject(self.store, run_id) or ""
-            if owner is None or not (self._is_free(subject) or owner == subject):
+            owner = read_subject(self.store, run_id) or ""
+            if last is None or not (owner == subject or self._is_free(subject)):
                 raise UnknownConversationError(identity=run_id)
             return last.sequence
 
