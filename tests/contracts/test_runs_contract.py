@@ -191,6 +191,14 @@ async def test_a_stopped_run_goes_on_when_it_is_resumed(house: House) -> None:
     await house.wait(run_id, "waiting", after=stopped.sequence)
 
 
+async def test_an_attached_run_is_detached(house: House) -> None:
+    order = house.premises.order([invoke("pay")], DONE, attached=True)
+    run_id = (await house.runs.start(order, [UserCanister("Do it.")])).id
+    assert (await house.wait(run_id, "waiting")).is_attached
+    await house.runs.detach(run_id)
+    assert not (await house.runs.find(run_id)).is_attached
+
+
 async def test_a_fork_is_a_run_of_its_own(house: House) -> None:
     run_id = (await house.start(DONE, DONE)).id
     await house.wait(run_id, "ended")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from acting import say
+from acting import invoke, say
 from doormen import Doorman
 from hosted import FAST, Premises
 from vibe_llms.agents.remote import RemoteRuns, connect
@@ -25,11 +25,20 @@ from vibe_llms.exceptions import (
     RequestError,
     TransportError,
 )
+from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.testing.clocks import HurriedClock
+
+
+def pay() -> str:
+    """Pays."""
+    return "paid"
+
+
+PAY = produce_invoker(pay, effect="once", needs_approval=True)
 
 
 def produce_server(premises: Premises, port: int = 0, **settings: Any) -> Server:
@@ -83,6 +92,13 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def watch(runs: RemoteRuns, run_id: str, **more: Any) -> list[LoggedEvent]:
     async with asyncio.timeout(20), aclosing(runs.watch(run_id, **more)) as told:
         return [event async for event in told if isinstance(event, LoggedEvent)]
+
+
+async def wait_until_stopped(runs: RemoteRuns, run_id: str) -> None:
+    while True:
+        if (await runs.find(run_id)).state == "stopped":
+            return
+        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("step", [250, 331, 700, 1_500])
@@ -173,6 +189,32 @@ async def test_a_key_that_nobody_knows_is_refused_and_never_shown(
         async with connect(server.urls[0]) as runs:
             assert await runs.survey() == ()
             assert "friend" not in repr(runs.connection)
+
+
+async def test_an_attached_run_ends_with_its_watchers_and_others_go_on(tmp_path: Path) -> None:
+    """To disconnect ends it after a while; whoever watches, or has detached it, keeps it going."""
+    premises = Premises(tmp_path, tools=[PAY])
+    said = [UserCanister("Do it.")]
+    async with (
+        asyncio.timeout(30),
+        produce_server(premises, attached_seconds=1) as server,
+        connect(server.urls[0]) as runs,
+    ):
+        turns = ([invoke("pay")], [say("Done.")])
+        order, own = premises.order(*turns, attached=True), premises.order(*turns)
+        detached = (await runs.start(order, said)).id
+        await runs.detach(detached)
+        left = (await runs.start(order, said)).id
+        plain = (await runs.start(own, said)).id
+        watched = (await runs.start(order, said)).id
+        async with aclosing(runs.watch(watched)) as told:
+            await anext(told)
+            await wait_until_stopped(runs, left)
+            assert "Nobody watches" in (await runs.find(left)).detail
+            states = [(await runs.find(each)).state for each in (watched, detached, plain)]
+            assert "stopped" not in states
+        await wait_until_stopped(runs, watched)
+        assert (await runs.find(detached)).state == "waiting"
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,9 @@ class Runs(Protocol):
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:
         """Ends a run where it is."""
 
+    async def detach(self, run_id: str, *, subject: str = "") -> None:
+        """Lets a run that was begun attached go on without those who watch it."""
+
     async def resume(self, run_id: str, *, subject: str = "") -> None:
         """Lets a run go on that was stopped or has ended; its limits begin anew."""
 

@@ -18,6 +18,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.flow import NodeStartedEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
+    RunDetachedEvent,
     RunRequestedEvent,
     RunResumedEvent,
     StopRequestedEvent,
@@ -195,6 +196,11 @@ class LocalRuns:
         if self.host is not None:
             await self.host.interrupt(run_id)
         await asyncio.to_thread(deliver, self.store, run_id)
+
+    async def detach(self, run_id: str, *, subject: str = "") -> None:
+        """Lets a run go on without those who watch it."""
+        await self.find(run_id, subject=subject)
+        await self._put(run_id, RunDetachedEvent(letter=produce_identity(), subject=subject))
 
     async def resume(self, run_id: str, *, subject: str = "") -> None:
         """Lets a run go on."""

@@ -38,6 +38,8 @@ class Order:
         variables: For the task.
         limits: What bounds the run, by the names ``run_…``; others are as configured. Of a flow
             steps, tokens, cents and seconds: what else is configured bounds each of its visits.
+        attached: Whether it ends with those who watch it: a daemon stops it when nobody has watched
+            it for a while, unless it is detached before.
     """
 
     model: str = ""
@@ -45,6 +47,7 @@ class Order:
     task: Mapping[str, JsonValue] | None = None
     variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
     limits: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    attached: bool = False
 
     def __attrs_post_init__(self) -> None:
         require(self, "order")
@@ -57,6 +60,7 @@ class Order:
             "task": None if self.task is None else dict(self.task),
             "variables": dict(self.variables),
             "limits": dict(self.limits),
+            "attached": self.attached,
         }
         return {name: value for name, value in plain.items() if value}
 

@@ -140,6 +140,10 @@ class RemoteRuns(Closing):
         """Ends a run where it is."""
         await self._tell(run_id, "stop", subject, {"reason": reason} if reason else None)
 
+    async def detach(self, run_id: str, *, subject: str = "") -> None:
+        """Lets a run go on without those who watch it."""
+        await self._tell(run_id, "detach", subject)
+
     async def resume(self, run_id: str, *, subject: str = "") -> None:
         """Lets a run go on."""
         await self._tell(run_id, "resume", subject)

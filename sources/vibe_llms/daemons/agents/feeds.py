@@ -177,6 +177,11 @@ class Feeds:
         if feed is not None and feed.hear(event):
             self.wake(run_id)
 
+    def is_watched(self, run_id: str) -> bool:
+        """Tells whether anybody watches a run."""
+        feed = self._feeds.get(run_id)
+        return feed is not None and feed.watchers > 0
+
     def wake(self, run_id: str) -> None:
         """Has a log read on soon."""
         self._dirty.add(run_id)

@@ -14,6 +14,7 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.conversations import ConversationDesk
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import Guard
@@ -28,6 +29,9 @@ from vibe_llms.runs.indexing import RunIndex
 WATCHERS: Final = 5_000
 """How many event streams there may be at once."""
 
+ATTACHED_SECONDS: Final = 30.0
+"""How long a run that was begun attached goes on while nobody watches it."""
+
 
 def produce_service(
     application: Application,
@@ -40,6 +44,7 @@ def produce_service(
     authorizer: Authorizer | None = None,
     listeners: Sequence[Listener] = (),
     watchers: int = WATCHERS,
+    attached_seconds: float = ATTACHED_SECONDS,
     hosts: Collection[str] | None = None,
     conversation_index: Index | None = None,
 ) -> Service:
@@ -55,6 +60,7 @@ def produce_service(
         authorizer: Says who may ask; by default everybody may, and all runs are everybody's.
         listeners: Hear of each request when it is over.
         watchers: How many event streams there may be at once.
+        attached_seconds: How long a run that was begun attached goes on while nobody watches it.
         hosts: By which names it is reached; ``None`` for any.
         conversation_index: Lists and searches conversations; by default one that reads the store.
 
@@ -77,7 +83,14 @@ def produce_service(
     desk = Desk(runs, feeds, guard, watchers=watchers)
     conversations = ConversationDesk(LocalConversations(runs, conversation_index), guard)
 
+    attachments = Attachments(runs, feeds, attached_seconds)
+
+    async def start() -> None:
+        await host.start()
+        attachments.start()
+
     async def stop() -> None:
+        await attachments.close()
         await host.close()
         if authorizer is not None:
             await authorizer.close()
@@ -86,7 +99,7 @@ def produce_service(
         [*desk.produce_routes(), *conversations.produce_routes()],
         limits=limits,
         listeners=listeners,
-        start=host.start,
+        start=start,
         stop=stop,
         on_drain=desk.drain,
     )

@@ -75,6 +75,7 @@ class Desk:
             RouteRow("POST", f"{one}/approvals", self._approve, "Answers what waits.", body),
             RouteRow("POST", f"{one}/messages", self._send, "Says something to a run.", body),
             RouteRow("POST", f"{one}/stop", self._stop, "Ends a run where it is.", body),
+            RouteRow("POST", f"{one}/detach", self._detach, "Lets a run go on without watchers."),
             RouteRow("POST", f"{one}/resume", self._resume, "Lets a run go on."),
             RouteRow("POST", f"{one}/fork", self._fork, "Begins a run with what was said.", body),
         ]
@@ -134,6 +135,10 @@ class Desk:
         if not isinstance(reason, str):
             raise refuse("reason", "The reason is a text.")
         await self.runs.stop(call.names["id"], reason=reason, subject=subject)
+        await self._find(call, subject)
+
+    async def _detach(self, call: HttpCall, subject: str) -> None:
+        await self.runs.detach(call.names["id"], subject=subject)
         await self._find(call, subject)
 
     async def _resume(self, call: HttpCall, subject: str) -> None:

@@ -23,6 +23,7 @@ class AgentsSettings:
         limits: What is taken on at once.
         runs: How many runs work at once; others wait for their turn.
         watchers: How many event streams there may be at once.
+        attached_seconds: How long a run that was begun attached goes on while nobody watches it.
         authorizer: Who says who may ask; by default everybody may, and all runs are everybody's.
         hosts: Names by which clients reach it, besides those of this machine; pages of other places
             are refused.
@@ -33,6 +34,7 @@ class AgentsSettings:
     limits: ServiceLimits = attrs.field(factory=ServiceLimits)
     runs: Count = 64
     watchers: Count = 5_000
+    attached_seconds: Count = 30
     authorizer: str | None = None
     hosts: Strings = ()
     gateway: str | None = None

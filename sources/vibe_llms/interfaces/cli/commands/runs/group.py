@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approve": ("approving:approve", "Allow, refuse or change a call that waits."),
     "send": ("saying:send", "Say something to a run; the model hears it at its next turn."),
     "stop": ("saying:stop", "End a run where it is; what has arrived stays."),
+    "detach": ("saying:detach", "Let a run that was begun attached go on without watchers."),
     "resume": ("resuming:resume", "Go on with a run here."),
     "fork": ("forking:fork", "Begin a conversation that shares the history of a run."),
     "delete": ("deleting:delete", "Remove a run, and what was said in it."),

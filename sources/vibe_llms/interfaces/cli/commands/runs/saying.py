@@ -1,4 +1,4 @@
-"""``vibe runs send`` and ``vibe runs stop``: letters to a run."""
+"""``vibe runs send``, ``stop`` and ``detach``: letters to a run."""
 
 from __future__ import annotations
 
@@ -84,3 +84,19 @@ async def _stop(word: str, reason: str, address: str) -> tuple[RunSummary, RunSu
             return before, before
         await runs.stop(before.id, reason=reason)
         return before, await runs.find(before.id)
+
+
+@command("detach")
+@run_argument
+@address_option
+def detach(word: str, address: str) -> None:
+    """Let RUN go on without watchers, which was begun so that it ends with them."""
+    from vibe_llms.interfaces.cli.interrupts import run
+
+    run(_detach(word, address))
+    write("It goes on without watchers.")
+
+
+async def _detach(word: str, address: str) -> None:
+    async with open_runs(address) as runs:
+        await runs.detach((await find_run(runs, word)).id)

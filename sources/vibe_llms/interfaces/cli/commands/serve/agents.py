@@ -106,6 +106,7 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
         authorizer=authorizer,
         listeners=listeners,
         watchers=settings.watchers,
+        attached_seconds=settings.attached_seconds,
         hosts=find_hosts(settings.server.host, settings.hosts),
         conversation_index=open_index(application.store),
     )
