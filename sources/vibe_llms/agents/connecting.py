@@ -30,6 +30,7 @@ from vibe_llms.providers.borders import clean_error
 from vibe_llms.providers.credentials import ensure_key
 from vibe_llms.providers.retries import RetryPolicy
 from vibe_llms.secrets import Secret
+from vibe_llms.values import define
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Timeouts, Transport, WireRequest
 
@@ -48,7 +49,7 @@ _REMEDY: Final = "Check the address: it is that of `vibe serve agents`."
 _Value = TypeVar("_Value")
 
 
-@attrs.define
+@define
 class Connection(Closing):
     """Asks one agents daemon.
 
