@@ -28,6 +28,7 @@ from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import produce_log
+from vibe_llms.runs.log import claim_soon
 
 DONE = [say("Done.")]
 
@@ -114,6 +115,20 @@ async def test_a_stop_is_heard_in_the_middle_and_taken_back(tmp_path: Path) -> N
         await premises.runs.delete(run_id)
         with pytest.raises(UnknownConversationError):
             await premises.runs.find(run_id)
+
+
+async def test_what_has_just_ended_can_be_deleted(tmp_path: Path) -> None:
+    """Its end is in the log a moment before whoever performed it lets go of the log."""
+    async with Premises(tmp_path, []) as premises:
+        run_id = await premises.start(premises.order(DONE))
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+        log = produce_log(premises.store, run_id)
+        claim_soon(log)
+        deleting = asyncio.create_task(premises.runs.delete(run_id))
+        await asyncio.sleep(0.1)
+        assert not deleting.done()
+        log.close()
+        await deleting
 
 
 async def test_a_message_lets_it_go_on(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Final
@@ -42,14 +41,12 @@ from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.inbox import Letter
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.log import claim_soon
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
-
-_PATIENCE_SECONDS: Final = 2.0
-_PAUSE_SECONDS: Final = 0.02
 
 CONFLICTS: Final = frozenset({"event", "key", "run"})
 """The paths of errors that say that something does not go with how things stand."""
@@ -267,15 +264,9 @@ class LocalRuns:
                 self.store.create(identity, metadata)
             except StoreError:
                 self.store.read_metadata(identity)  # else it was something else
-        log, deadline = produce_log(self.store, identity), time.monotonic() + _PATIENCE_SECONDS
-        while not self._is_requested(identity, wanted):
-            try:
-                log.claim()
-            except StoreError:  # another asks for the same just now
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_PAUSE_SECONDS)
-                continue
+        log = produce_log(self.store, identity)
+        # Another may ask for the same just now.
+        while claim_soon(log, unless=lambda: self._is_requested(identity, wanted)):
             try:
                 if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
                     log.append(identity, wanted)
@@ -318,7 +309,7 @@ class LocalRuns:
         parts = [*survey_parts(self.store, run_id)]
         log = produce_log(self.store, run_id)
         try:
-            log.claim()
+            claim_soon(log)  # whoever has just ended it may still be letting go of it
         except StoreError as error:
             raise _refuse("run", "It works; stop it first.") from error
         try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import attrs
 
@@ -22,12 +20,9 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import ApprovalRefusedEvent
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.inbox import Inbox, Letter
-from vibe_llms.runs.log import RunLog, read_events
+from vibe_llms.runs.log import PATIENCE_SECONDS, RunLog, claim_soon, read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.values import define
-
-PATIENCE_SECONDS: Final = 2.0
-_PAUSE_SECONDS: Final = 0.02
 
 
 @define(eq=False)
@@ -124,21 +119,17 @@ def deliver(
         Whether they are all there by now.
     """
     inbox, log = produce_inbox(store, identity), produce_log(store, identity)
-    deadline = time.monotonic() + wait_seconds
-    while not inbox.is_empty:
+    while True:
         try:
-            log.claim()
+            if not claim_soon(log, unless=lambda: inbox.is_empty, wait_seconds=wait_seconds):
+                return True
         except StoreError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_PAUSE_SECONDS)
-            continue
+            return False
         try:
             last = log.read_last()
             take_letters(inbox, log, last.run_id if last else identity)
         finally:
             log.close()
-    return True
 
 
 def is_heard(log: RunLog, letter: str) -> bool:

@@ -5,14 +5,20 @@ One run at a time may write to it; anybody may read it meanwhile, from any numbe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.values import frozen
+
+PATIENCE_SECONDS: Final = 2.0
+"""How long somebody who has a log only for a moment is waited for."""
+
+_PAUSE_SECONDS: Final = 0.02
 
 
 @frozen(kw_only=True)
@@ -165,6 +171,38 @@ class FencedLog(Protocol):
 def read_events(log: RunLog) -> list[LogEvent]:
     """Returns all events of a log, oldest first."""
     return [logged.event for logged in log.read()]
+
+
+def claim_soon(
+    log: RunLog,
+    *,
+    unless: Callable[[], bool] = lambda: False,
+    wait_seconds: float = PATIENCE_SECONDS,
+) -> bool:
+    """Claims a log for a short time; whoever has it may be about to let go of it. Does file work.
+
+    Args:
+        log: Whose claim is wanted.
+        unless: Tells, before each attempt, that it is wanted no more.
+        wait_seconds: How long it is tried.
+
+    Returns:
+        Whether it is claimed now; else it is wanted no more.
+
+    Raises:
+        StoreError: Somebody has had it all the time, or it cannot be read.
+    """
+    deadline = time.monotonic() + wait_seconds
+    while not unless():
+        try:
+            log.claim()
+        except StoreError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return True
+    return False
 
 
 def describe_busy(path: str = "") -> StoreError:
