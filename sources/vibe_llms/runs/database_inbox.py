@@ -55,6 +55,15 @@ class DatabaseInbox:
             )
         _LOOKS.pop(self._database, None)
 
+    def read(self) -> Sequence[Letter]:
+        """Returns all letters."""
+        with self._database.transact(reading=True) as connection:
+            rows: list[tuple[str]] = connection.execute(
+                "SELECT letter FROM vibe_letters WHERE conversation = %s ORDER BY number",
+                (self._identity,),
+            ).fetchall()
+        return [cast(Letter, decode_event(letter.encode())) for (letter,) in rows]
+
     def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
         """Hands over all letters; what takes them writes its events in the same transaction."""
         with self._database.transact() as connection:

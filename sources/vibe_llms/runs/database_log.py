@@ -118,6 +118,15 @@ class DatabaseLog:
             )
         return number
 
+    def adopt(self, lines: Sequence[bytes]) -> None:
+        """Appends lines of another log as they are."""
+        rows = [(read_head(line).sequence, line.decode()) for line in lines]
+        with self.holding() as connection:
+            connection.execute(
+                "INSERT INTO vibe_events SELECT %s, * FROM unnest(%s::bigint[], %s::text[])",
+                (self._identity, [number for number, _ in rows], [line for _, line in rows]),
+            )
+
     @contextmanager
     def holding(self) -> Iterator[psycopg.Connection[Any]]:
         """While it is entered, nobody takes the claim over; all that is stored within is the run's.

@@ -29,6 +29,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk
+from vibe_llms.logs.lines import join_lines
 from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import find_loss
 from vibe_llms.messages.identities import access_now
@@ -138,6 +139,14 @@ class FileLog:
         number = self._before + log.end.lines + 1
         log.append(write_line(number, access_now(), run_id, event) + b"\n")
         return number
+
+    @mapping_errors
+    def adopt(self, lines: Sequence[bytes]) -> None:
+        """Appends lines of another log as they are, in one piece; waits for the disk."""
+        if self._log is None:
+            raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
+        data = join_lines(b"".join([line + b"\n" for line in lines]), len(lines))
+        self._log.append(data, len(lines), certain=True)
 
     async def secure(self, sequence: int) -> None:
         """Waits for the disk."""

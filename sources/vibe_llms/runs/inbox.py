@@ -58,6 +58,13 @@ class Inbox(Protocol):
             UnknownConversationError: The conversation is not in the store.
         """
 
+    def read(self) -> Sequence[Letter]:
+        """Returns all letters, oldest first; they stay.
+
+        Raises:
+            StoreError: They could not be read.
+        """
+
     def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
         """Hands over all letters, and forgets them when that has returned; nobody adds meanwhile.
 
@@ -94,6 +101,15 @@ class FileInbox:
             log.close()
 
     @mapping_errors
+    def read(self) -> Sequence[Letter]:
+        """Returns all letters."""
+        try:
+            with self._open() as log:
+                return _decode_letters(log)
+        except FileNotFoundError:
+            return ()
+
+    @mapping_errors
     def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
         """Hands over all letters."""
         try:
@@ -101,8 +117,7 @@ class FileInbox:
         except FileNotFoundError:
             return
         try:
-            lines = log.read().splitlines()
-            take([cast(Letter, decode_event(line)) for line in lines])
+            take(_decode_letters(log))
             self._disk.truncate(log.descriptor, 0)
         finally:
             log.close()
@@ -130,6 +145,10 @@ class FileInbox:
             raise
 
 
+def _decode_letters(log: Log) -> list[Letter]:
+    return [cast(Letter, decode_event(line)) for line in log.read().splitlines()]
+
+
 class MemoryInbox:
     """Letters that end with their process; see :class:`Inbox`."""
 
@@ -148,6 +167,10 @@ class MemoryInbox:
             if len(self._letters) >= LETTERS:
                 raise describe_full()
             self._letters.append(letter)
+
+    def read(self) -> Sequence[Letter]:
+        """Returns all letters."""
+        return tuple(self._letters)
 
     def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
         """Hands over all letters."""

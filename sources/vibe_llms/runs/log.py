@@ -168,6 +168,18 @@ class FencedLog(Protocol):
         """
 
 
+@runtime_checkable
+class AdoptingLog(Protocol):
+    """A log that takes over lines of another as they are."""
+
+    def adopt(self, lines: Sequence[bytes]) -> None:
+        """Appends lines, all or none; the first has the number behind the last that is here.
+
+        Raises:
+            StoreError: They could not be written, or the log is not claimed.
+        """
+
+
 def read_events(log: RunLog) -> list[LogEvent]:
     """Returns all events of a log, oldest first."""
     return [logged.event for logged in log.read()]

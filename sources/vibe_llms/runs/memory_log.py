@@ -11,7 +11,7 @@ from typing import Final
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding
 from vibe_llms.messages.identities import access_now
-from vibe_llms.runs.lines import read_head, write_line
+from vibe_llms.runs.lines import open_envelope, read_envelope, read_head, write_line
 from vibe_llms.runs.log import LoggedEvent, LogLine, describe_busy
 
 _LINES: Final = 256
@@ -44,6 +44,11 @@ class MemoryLog:
         """Appends an event."""
         self._entries.append((access_now(), run_id, event))
         return len(self._entries)
+
+    def adopt(self, lines: Sequence[bytes]) -> None:
+        """Appends lines of another log."""
+        read = [open_envelope(read_envelope(line)) for line in lines]
+        self._entries.extend((each.timestamp, each.run_id, each.event) for each in read)
 
     def synchronize(self) -> None:
         """Does nothing, as :meth:`secure`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from vibe_llms.conversations.conversation import Conversation
@@ -106,6 +107,17 @@ def require_logs(store: ConversationStore) -> None:
             "to its own process alone.",
             remedy="Answer there, or choose a store that has `produce_log`.",
         )
+
+
+def at_once(store: ConversationStore, *, reading: bool = False) -> AbstractContextManager[object]:
+    """While it is entered, what is done with a store in a database is done as one, or not at all.
+
+    With others it does nothing.
+
+    Args:
+        reading: Nothing is to be changed, and all that is read is of one moment.
+    """
+    return store.database.transact(reading=reading) if _has_database(store) else nullcontext()
 
 
 def _has_folders(store: object) -> TypeGuard[_FolderStore]:

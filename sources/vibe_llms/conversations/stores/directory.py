@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
@@ -24,33 +23,24 @@ from vibe_llms.conversations.stores.interfaces import (
     Receipt,
     Seen,
 )
-from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, TALLY, Layout
+from vibe_llms.conversations.stores.layout import MESSAGES, TALLY, Layout
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
-from vibe_llms.conversations.stores.naming import is_identity_form
+from vibe_llms.conversations.stores.naming import find_references, is_identity_form
+from vibe_llms.conversations.stores.planting import EMPTY, put_in_place
 from vibe_llms.exceptions import (
     CorruptionError,
     Finding,
     StaleConversationError,
-    StoreError,
 )
 from vibe_llms.files import read_regular
 from vibe_llms.logs import locks, tallies
-from vibe_llms.logs.disk import (
-    Disk,
-    make_folders,
-    replace_file,
-    unfinished_folder,
-    write_new_file,
-)
+from vibe_llms.logs.disk import Disk, replace_file
 from vibe_llms.logs.lines import join_lines
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.values import define, frozen
-
-# Sought in the raw bytes, so that a damaged line still protects the content that it names.
-_REFERENCE = re.compile(rb'"content_id":\s*"([0-9a-f]{64})"')
 
 
 @define(init=False)
@@ -94,35 +84,45 @@ class DirectoryStore:
             # it.
             if metadata.parent is not None:
                 chain.read_table(self.layout, metadata.parent.identity)
-            self._put_in_place(identity, table)
+            put_in_place(self.layout, self.disk, identity, toml.encode_table(table))
         return Position()
 
-    def _put_in_place(self, identity: str, table: toml.Table) -> None:
-        """Makes the folder of a new conversation, complete or not at all."""
-        target = self.layout.folder(identity)
-        make_folders(self.disk, self.layout.creating)
-        # What a crash left behind of an earlier attempt must not be in the way of this one.
-        temporary = f"{self.layout.creating}/{identity}.{os.urandom(4).hex()}"
-        with unfinished_folder(self.disk, temporary):
-            write_new_file(self.disk, f"{temporary}/metadata.toml", toml.encode_table(table))
-            # An empty tally says that nothing was acknowledged; without one, nothing would be
-            # known.
-            for name in (MESSAGES, TALLY, LOCK):
-                os.close(self.disk.create(f"{temporary}/{name}"))
-            # Before the rename: else the loss of power could leave the folder in its place, and
-            # empty.
-            self.disk.synchronize_folder(temporary)
-            try:
-                self.disk.rename(temporary, target)
-            except OSError as error:
-                # Systems refuse this with different errors; whether something is there tells on all
-                # of them.
-                if not os.path.lexists(target):
-                    raise
-                raise StoreError(
-                    path=target, detail=f"There is a conversation {identity} already."
-                ) from error
-        self.disk.synchronize_folder(self.layout.root)
+    @mapping_errors
+    def plant(
+        self,
+        identity: str,
+        metadata: ConversationMetadata,
+        canisters: Sequence[AnyCanister],
+        beside: Mapping[str, bytes],
+    ) -> None:
+        """Brings in a conversation whole: it is there, with all that belongs to it, or not at all.
+
+        Args:
+            canisters: What it has stored itself.
+            beside: What else is to live and end with it, as files by name.
+
+        Raises:
+            StoreError: There is a conversation of this identity already, its parent is not
+                there, or content that is referred to.
+        """
+        from vibe_llms.messages.codec.lines import encode_canisters
+
+        ensure_distinct(canisters)
+        table = toml.produce_table(identity, metadata)
+        with self.contents.hold(), self.guards.together():
+            if metadata.parent is not None:
+                chain.read_table(self.layout, metadata.parent.identity)
+            data = encode_canisters(detach_media(canisters, self.contents))
+            tally = tallies.encode_tally(tallies.Tally(len(canisters), len(data)))
+            said = {MESSAGES: data, TALLY: tally} if canisters else {}
+            put_in_place(
+                self.layout,
+                self.disk,
+                identity,
+                toml.encode_table(table),
+                {**EMPTY, **said, **beside},
+                written_ns=round(metadata.updated.timestamp() * 1_000_000) * 1_000,
+            )
 
     @mapping_errors
     def append(
@@ -233,7 +233,8 @@ class DirectoryStore:
             metadata = ConversationMetadata(
                 name=parent.name, tags=parent.tags, model=parent.model, parent=link
             )
-            self._put_in_place(child, toml.produce_table(child, metadata))
+            made = toml.encode_table(toml.produce_table(child, metadata))
+            put_in_place(self.layout, self.disk, child, made)
         return child
 
     @mapping_errors
@@ -351,7 +352,7 @@ class DirectoryStore:
                 continue
             if name.startswith(("messages.", "runs.")):  # what was set aside counts, too
                 data = read_regular(f"{folder}/{name}")
-                found.update(match.decode() for match in _REFERENCE.findall(data))
+                found |= find_references(data)
         return found
 
     @mapping_errors

@@ -26,7 +26,7 @@ from __future__ import annotations
 from vibe_llms.conversations.stores.naming import ensure_identity
 from vibe_llms.values import frozen
 
-MESSAGES, TALLY, LOCK = "messages.jsonl", "messages.tally", "lock"
+METADATA, MESSAGES, TALLY, LOCK = "metadata.toml", "messages.jsonl", "messages.tally", "lock"
 
 
 @frozen
@@ -56,7 +56,7 @@ class Layout:
 
     def metadata(self, identity: str) -> str:
         """The file that makes the folder a conversation."""
-        return f"{self.folder(identity)}/metadata.toml"
+        return f"{self.folder(identity)}/{METADATA}"
 
     def messages(self, identity: str) -> str:
         """One canister a line."""

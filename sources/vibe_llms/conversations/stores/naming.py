@@ -7,6 +7,8 @@ import re
 # Lower case only: a file system that ignores case would take two conversations for one.
 _IDENTITY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 _CONTENT_ID = re.compile(r"[0-9a-f]{64}", re.ASCII)
+# Sought in the raw bytes, so that a damaged line still protects the content that it names.
+_REFERENCE = re.compile(rb'"content_id":\s*"([0-9a-f]{64})"')
 _WINDOWS_DEVICES = frozenset(
     ["con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "lpt") for n in range(10))]
 )
@@ -44,3 +46,8 @@ def ensure_content_id(content_id: str) -> str:
 
         raise StoreError(detail=f"{content_id!r} is not the id of content, a whole SHA-256.")
     return content_id
+
+
+def find_references(data: bytes) -> set[str]:
+    """Returns the ids of all content that lines name, whatever else is in them."""
+    return {match.decode() for match in _REFERENCE.findall(data)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,20 @@ def open_store(name: str = "") -> ConversationStore:
     configuration = load_configuration(store=name)
     shipped = produce_shipped(configuration.store, configuration.data_directory)
     return open_plugins().load_store(configuration.store) if shipped is None else shipped
+
+
+def open_place(place: str) -> ConversationStore:
+    """Opens a store by what the setting ``store`` would call it, or by the path of a directory."""
+    from pathlib import Path
+
+    from vibe_llms.configuration.definitions import is_postgresql_url
+
+    # No name of a store has a separator, so that `./backup` is a path and `backup` is a plugin's.
+    if not is_postgresql_url(place) and ("/" in place or os.sep in place or place in (".", "..")):
+        from vibe_llms.conversations.stores.directory import DirectoryStore
+
+        return DirectoryStore(Path(place).expanduser())
+    return open_store(place)
 
 
 def open_index(store: ConversationStore | None = None) -> Index:

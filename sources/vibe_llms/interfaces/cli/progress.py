@@ -10,9 +10,14 @@ _BAR_COLUMNS = 24
 
 
 class TerminalProgress:
-    """One piece of work at a time, on standard error."""
+    """One piece of work at a time, on standard error.
 
-    def __init__(self) -> None:
+    Args:
+        unit: What is counted; by default bytes.
+    """
+
+    def __init__(self, unit: str = "") -> None:
+        self._unit = unit
         self._label = ""
         self._total: int | None = None
         self._done = 0
@@ -20,7 +25,7 @@ class TerminalProgress:
         self._drawn = 0.0
 
     def start(self, total: int | None, label: str) -> None:
-        """Begins to show a piece of work of so many bytes."""
+        """Begins to show a piece of work of so many units."""
         self._label, self._total, self._done = label, total, 0
         self._started = time.monotonic()
         self._drawn = 0.0
@@ -42,7 +47,7 @@ class TerminalProgress:
             self._draw()
             sys.stderr.write("\n")
         else:
-            sys.stderr.write(f"{self._label}: {_format_bytes(self._done)}\n")
+            sys.stderr.write(f"{self._label}: {self._format(self._done)}\n")
         sys.stderr.flush()
 
     def _draw(self) -> None:
@@ -50,14 +55,14 @@ class TerminalProgress:
 
         self._drawn = time.monotonic()
         seconds = max(self._drawn - self._started, 0.001)
-        speed = f"{_format_bytes(int(self._done / seconds))}/s"
+        speed = f"{self._format(int(self._done / seconds))}/s"
         if self._total:
             share = min(self._done / self._total, 1.0)
             filled = round(share * _BAR_COLUMNS)
             bar = f"[{'#' * filled}{'.' * (_BAR_COLUMNS - filled)}] {share:4.0%}"
-            amount = f"{_format_bytes(self._done)} of {_format_bytes(self._total)}"
+            amount = f"{self._format(self._done)} of {self._format(self._total)}"
         else:
-            bar, amount = f"{seconds:.0f} s", _format_bytes(self._done)
+            bar, amount = f"{seconds:.0f} s", self._format(self._done)
         # Some terminals begin the next row when one is full, and \r does not lead back from there.
         columns = measure_width() - 1
         details = f" {bar}  {amount}  {speed}"
@@ -66,6 +71,9 @@ class TerminalProgress:
         line = shorten(self._label, max(0, columns - len(details))) + details
         sys.stderr.write(f"\r\x1b[2K{line[:columns]}")  # the line before may have been longer
         sys.stderr.flush()
+
+    def _format(self, amount: int) -> str:
+        return f"{amount} {self._unit}" if self._unit else _format_bytes(amount)
 
 
 def _format_bytes(amount: int) -> str:

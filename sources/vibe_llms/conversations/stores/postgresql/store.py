@@ -133,6 +133,23 @@ class PostgresqlStore:
                 )
         return Position()
 
+    def plant(
+        self, identity: str, metadata: ConversationMetadata, canisters: Sequence[AnyCanister]
+    ) -> None:
+        """Brings in a conversation: it is there, with what it has stored itself, or not at all.
+
+        Raises:
+            StoreError: There is a conversation of this identity already, its parent is not
+                there, or content that is referred to.
+        """
+        with self.database.transact() as connection:
+            self.create(identity, metadata)
+            self.append(identity, canisters)
+            connection.execute(
+                "UPDATE vibe_conversations SET updated = %s WHERE id = %s",
+                (metadata.updated, identity),
+            )
+
     def append(
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:

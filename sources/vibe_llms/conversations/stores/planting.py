@@ -1,0 +1,65 @@
+"""Puts the folder of a new conversation into its place: complete, or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+
+from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, METADATA, TALLY, Layout
+from vibe_llms.exceptions import StoreError
+from vibe_llms.logs.disk import Disk, make_folders, unfinished_folder, write_new_file
+
+EMPTY: Mapping[str, bytes] = {MESSAGES: b"", TALLY: b"", LOCK: b""}
+"""What a conversation has in which nothing was said.
+
+An empty tally says that nothing was acknowledged; without one, nothing would be known.
+"""
+
+
+def put_in_place(
+    layout: Layout,
+    disk: Disk,
+    identity: str,
+    metadata: bytes,
+    files: Mapping[str, bytes] = EMPTY,
+    *,
+    written_ns: int | None = None,
+) -> None:
+    """Makes the folder of a new conversation.
+
+    Args:
+        metadata: The bytes of the file that makes the folder a conversation.
+        files: What else is in it, by name.
+        written_ns: When something was last said in it, where that was not now.
+
+    Raises:
+        StoreError: There is a conversation of this identity already.
+    """
+    target = layout.folder(identity)
+    make_folders(disk, layout.creating)
+    # What a crash left behind of an earlier attempt must not be in the way of this one.
+    temporary = f"{layout.creating}/{identity}.{os.urandom(4).hex()}"
+    with unfinished_folder(disk, temporary):
+        write_new_file(disk, f"{temporary}/{METADATA}", metadata)
+        for name, data in files.items():
+            if data:
+                write_new_file(disk, f"{temporary}/{name}", data)
+            else:
+                os.close(disk.create(f"{temporary}/{name}"))
+        if written_ns is not None:
+            with suppress(OSError, OverflowError):  # it counts as said when it was stored, then
+                disk.touch(f"{temporary}/{MESSAGES}", written_ns)
+        # Before the rename: else the loss of power could leave the folder in its place, and empty.
+        disk.synchronize_folder(temporary)
+        try:
+            disk.rename(temporary, target)
+        except OSError as error:
+            # Systems refuse this with different errors; whether something is there tells on all of
+            # them.
+            if not os.path.lexists(target):
+                raise
+            raise StoreError(
+                path=target, detail=f"There is a conversation {identity} already."
+            ) from error
+    disk.synchronize_folder(layout.root)

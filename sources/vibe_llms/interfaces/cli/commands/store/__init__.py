@@ -1,0 +1,1 @@
+"""``vibe store`` and its commands, a module each."""

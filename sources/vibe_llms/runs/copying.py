@@ -1,0 +1,319 @@
+"""Copies a store into another: conversations, the logs and inboxes of their runs, and content.
+
+What was copied is read back from the other side, and both are counted and hashed: a copy says
+that nothing was lost because it has looked. It may be repeated, and adds what is new; what the
+other side has and this one has not is never written over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, Protocol, TypeAlias
+
+import attrs
+
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.events.codec import encode_event
+from vibe_llms.exceptions import Finding, StoreError, UnknownConversationError
+from vibe_llms.messages.codec.canonical import encode_document
+from vibe_llms.runs.snapshots import Snapshot, extend, plant, take_snapshot
+from vibe_llms.values import define, frozen
+
+Kind: TypeAlias = Literal["conversations", "canisters", "events", "letters", "contents"]
+
+KINDS: Final[tuple[Kind, ...]] = ("conversations", "canisters", "events", "letters", "contents")
+
+
+class Progress(Protocol):
+    """Hears how far a copy has come, in conversations."""
+
+    def start(self, total: int | None, label: str) -> None:
+        """So many are to be copied."""
+
+    def advance(self, amount: int) -> None:
+        """So many more are done."""
+
+    def finish(self) -> None:
+        """All are done, or it was given up."""
+
+
+@frozen(kw_only=True)
+class Sum:
+    """What one side has of one kind.
+
+    Attributes:
+        count: How many.
+        digest: SHA-256 over all of them, in one order.
+    """
+
+    count: int
+    digest: str
+
+
+@frozen(kw_only=True)
+class Comparison:
+    """What both sides have of one kind."""
+
+    kind: Kind
+    source: Sum
+    target: Sum
+
+
+@frozen(kw_only=True)
+class CopyReport:
+    """What came of a copy.
+
+    Attributes:
+        comparisons: What was read here, and what was read back there.
+        added: The ids of the conversations that were not there before.
+        extended: Of those that were there, and have grown since.
+        working: Of those of which a run was on its way, or was cut off: what it does from here
+            on is not in the copy.
+        refused: Which conversations, and content, were not copied, and why.
+        notices: What was found on the way.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    added: tuple[str, ...]
+    extended: tuple[str, ...]
+    working: tuple[str, ...]
+    refused: tuple[Finding, ...]
+    notices: tuple[Finding, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was read here was read back there."""
+        return not self.refused and all(each.source == each.target for each in self.comparisons)
+
+
+def copy_store(
+    source: ConversationStore, target: ConversationStore, *, progress: Progress | None = None
+) -> CopyReport:
+    """Copies all that a store has into another, and proves it.
+
+    Others may work with both meanwhile. In a directory and in a database, a conversation that is
+    new is there whole or not at all, whenever the copy ends; one that has grown is added to.
+
+    Args:
+        progress: Hears of each conversation.
+
+    Raises:
+        StoreError: Both are the same store, or one cannot be read at all.
+    """
+    if source == target:
+        raise StoreError(detail="A store cannot be copied into itself.")
+    target.survey()  # one that is out of reach is told once, rather than for each conversation
+    # Surveyed before anything is read: of a fork that is known now, the parent is there and long
+    # enough whenever it is read later.
+    identities = _order_families(source, sorted(source.survey()))
+    copier = _Copier(source, target)
+    if progress is not None:
+        progress.start(len(identities), "copy")
+    try:
+        for identity in identities:
+            copier.copy(identity)
+            if progress is not None:
+                progress.advance(1)
+        copier.copy_contents(sorted(source.contents.survey()))
+    finally:
+        if progress is not None:
+            progress.finish()
+    return copier.report()
+
+
+def _order_families(store: ConversationStore, identities: Sequence[str]) -> list[str]:
+    """Returns the conversations with parents before their forks."""
+    ordered: dict[str, None] = {}
+    for identity in identities:
+        line: list[str] = []
+        above: str | None = identity
+        while above is not None and above not in ordered and above not in line:
+            line.append(above)
+            above = _find_parent(store, above)
+        ordered.update(dict.fromkeys(reversed(line)))
+    return list(ordered)
+
+
+def _find_parent(store: ConversationStore, identity: str) -> str | None:
+    try:
+        link = store.read_metadata(identity).parent
+    except StoreError:  # whoever reads it is told
+        return None
+    return link.identity if link else None
+
+
+@define(eq=False)
+class _Measure:
+    """Counts and hashes what one side has."""
+
+    _counts: dict[Kind, int] = attrs.field(factory=lambda: dict.fromkeys(KINDS, 0))
+    _hashes: dict[Kind, hashlib._Hash] = attrs.field(
+        factory=lambda: {kind: hashlib.sha256() for kind in KINDS}
+    )
+
+    def add(self, kind: Kind, lines: Iterable[bytes]) -> None:
+        found = self._hashes[kind]
+        for line in lines:
+            self._counts[kind] += 1
+            found.update(b"%d:%b" % (len(line), line))
+
+    def take(self, snapshot: Snapshot, inherited: int, letters: Iterable[bytes]) -> None:
+        self.add("conversations", [_describe(snapshot)])
+        self.add("canisters", snapshot.said[inherited:])
+        self.add("events", snapshot.events)
+        self.add("letters", letters)
+
+    def sum_up(self, kind: Kind) -> Sum:
+        return Sum(count=self._counts[kind], digest=self._hashes[kind].hexdigest())
+
+
+def _describe(snapshot: Snapshot) -> bytes:
+    """Returns what a conversation is, and its whole history, as bytes that are hashed."""
+    about = snapshot.metadata
+    history = hashlib.sha256(b"\n".join(snapshot.said)).hexdigest()
+    return encode_document(
+        {
+            "id": snapshot.identity,
+            "name": about.name,
+            "tags": list(about.tags),
+            "model": about.model,
+            "created": about.created.isoformat(),
+            "history": history,
+        }
+    )
+
+
+class _Copier:
+    """One copy on its way."""
+
+    def __init__(self, source: ConversationStore, target: ConversationStore) -> None:
+        self._source, self._target = source, target
+        self._here, self._there = _Measure(), _Measure()
+        self._added: list[str] = []
+        self._extended: list[str] = []
+        self._working: list[str] = []
+        self._notices: list[Finding] = []
+        self._refused: dict[str, Finding] = {}
+        self._contents: set[str] = set()
+
+    def copy(self, identity: str) -> None:
+        """Copies one conversation, and reads it back."""
+        try:
+            snapshot = take_snapshot(self._source, identity)
+        except UnknownConversationError:
+            self._note(identity, "It was deleted while the store was copied.")
+            return
+        except StoreError as error:
+            self._refuse(identity, str(error))
+            return
+        letters = [encode_event(letter) for letter in snapshot.letters]
+        self._here.take(snapshot, snapshot.inherited, letters)
+        self._notices += snapshot.notices
+        if snapshot.is_working:
+            self._working.append(identity)
+        parent = snapshot.metadata.parent
+        if parent is not None and parent.identity in self._refused:
+            self._refuse(identity, f"Its parent {parent.identity} was not copied.")
+            return
+        try:
+            self._bring(snapshot)
+            self._read_back(snapshot, letters)
+        except StoreError as error:
+            self._refuse(identity, str(error))
+
+    def _bring(self, snapshot: Snapshot) -> None:
+        identity = snapshot.identity
+        try:
+            existing = take_snapshot(self._target, identity)
+        except UnknownConversationError:
+            self._bring_contents(snapshot)
+            plant(self._target, snapshot)
+            self._added.append(identity)
+            return
+        _refuse_other(snapshot, existing)
+        grown = len(existing.said) < len(snapshot.said) or len(existing.events) < len(
+            snapshot.events
+        )
+        if grown:
+            self._bring_contents(snapshot)
+        extend(self._target, snapshot, existing)
+        if grown:
+            self._extended.append(identity)
+
+    def _bring_contents(self, snapshot: Snapshot) -> None:
+        """Copies what a conversation names: it has to be there before."""
+        for content_id in sorted(snapshot.references - self._contents):
+            # What is held elsewhere, too, need not be here; what must be is missed by the target.
+            if self._source.contents.contains(content_id):
+                self._bring_content(content_id)
+
+    def _bring_content(self, content_id: str) -> None:
+        if not self._target.contents.contains(content_id):
+            about = self._source.contents.access_metadata(content_id)
+            data = self._source.contents.read(content_id)
+            self._target.contents.add(data, mime_type=about.mime_type, name=about.name)
+        self._contents.add(content_id)
+
+    def _read_back(self, snapshot: Snapshot, letters: Sequence[bytes]) -> None:
+        back = take_snapshot(self._target, snapshot.identity)
+        # A letter that was in the inbox at an earlier copy may be in the log by now, too.
+        found = [each for each in map(encode_event, back.letters) if each in letters]
+        # The other side may keep more of a history itself, where a parent was deleted meanwhile.
+        self._there.take(back, snapshot.inherited, found)
+
+    def copy_contents(self, content_ids: Sequence[str]) -> None:
+        """Copies the rest of the content, and reads all of it back."""
+        everything = sorted({*content_ids, *self._contents})
+        for content_id in everything:
+            self._here.add("contents", [content_id.encode()])
+            try:
+                self._bring_content(content_id)
+                self._target.contents.read(content_id)  # proves the hash
+            except StoreError as error:
+                self._refuse(content_id, str(error))
+            else:
+                self._there.add("contents", [content_id.encode()])
+
+    def _refuse(self, place: str, message: str) -> None:
+        self._refused[place] = Finding(place=place, message=message)
+
+    def _note(self, place: str, message: str) -> None:
+        self._notices.append(Finding(place=place, message=message))
+
+    def report(self) -> CopyReport:
+        """Returns what came of it."""
+        return CopyReport(
+            comparisons=tuple(
+                Comparison(
+                    kind=kind, source=self._here.sum_up(kind), target=self._there.sum_up(kind)
+                )
+                for kind in KINDS
+            ),
+            added=tuple(self._added),
+            extended=tuple(self._extended),
+            working=tuple(self._working),
+            refused=tuple(self._refused.values()),
+            notices=tuple(dict.fromkeys(self._notices)),
+        )
+
+
+def _refuse_other(snapshot: Snapshot, existing: Snapshot) -> None:
+    """Raises StoreError where what is there is not a beginning of what is to be copied."""
+    pairs = (
+        ("canister", existing.said, snapshot.said),
+        ("event", existing.events, snapshot.events),
+    )
+    for what, there, here in pairs:
+        for number, (old, new) in enumerate(zip(there, here, strict=False), 1):
+            if old != new:
+                raise StoreError(
+                    detail=f"The target has a conversation of this id that differs from {what} "
+                    f"{number} on.",
+                    remedy="It was left as it is. Delete one of them, or copy into another store.",
+                )
+        if len(there) > len(here):
+            raise StoreError(
+                detail=f"The target is ahead: it has {len(there) - len(here)} {what}(s) more.",
+                remedy="It was left as it is. To have them here, copy the other way.",
+            )

@@ -1,0 +1,248 @@
+"""A conversation with all that lives beside it, taken out of one store and brought into another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, TypeGuard
+
+import attrs
+import msgspec
+
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.stores.interfaces import ConversationStore, History, Position
+from vibe_llms.conversations.stores.naming import find_references
+from vibe_llms.events.codec import encode_event
+from vibe_llms.exceptions import CodecError, CorruptionError, Finding, StoreError
+from vibe_llms.logs.tallies import Tally, encode_tally
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.runs.file_log import RUNS, TALLY
+from vibe_llms.runs.inbox import INBOX, Letter
+from vibe_llms.runs.lines import open_envelope, read_envelope
+from vibe_llms.runs.log import AdoptingLog, RunLog
+from vibe_llms.runs.places import at_once, keeps_logs, produce_inbox, produce_log
+from vibe_llms.runs.summaries import RunFold
+from vibe_llms.values import frozen
+
+_LOOKS: Final = 16
+"""How often a fork that others go on writing to is looked at, until nothing came in between."""
+
+
+@frozen(kw_only=True)
+class Snapshot:
+    """A conversation as a store had it at one moment.
+
+    Attributes:
+        identity: The id of the conversation.
+        metadata: Its parent is given by a number of canisters, which every store understands.
+        canisters: All that was said, what it has from its parents first.
+        inherited: How many of them it has from its parents.
+        said: The canisters as lines.
+        events: The lines of its log.
+        letters: What its inbox held, oldest first.
+        position: Where it ended, for the store that it is from.
+        is_working: A run of it is on its way, or was cut off.
+        notices: What was found on the way.
+    """
+
+    identity: str
+    metadata: ConversationMetadata
+    canisters: tuple[AnyCanister, ...]
+    inherited: int
+    said: tuple[bytes, ...]
+    events: tuple[bytes, ...]
+    letters: tuple[Letter, ...]
+    position: Position
+    is_working: bool
+    notices: tuple[Finding, ...]
+
+    @property
+    def references(self) -> set[str]:
+        """The ids of all content that it names by itself."""
+        own = (*self.said[self.inherited :], *self.events, *map(encode_event, self.letters))
+        return set().union(*map(find_references, own))
+
+
+class _PlantingFolders(Protocol):
+    """A store that brings in a whole folder at once, as `DirectoryStore` does."""
+
+    def plant(
+        self,
+        identity: str,
+        metadata: ConversationMetadata,
+        canisters: Sequence[AnyCanister],
+        beside: Mapping[str, bytes],
+    ) -> None: ...
+
+
+class _PlantingRows(Protocol):
+    """A store that brings in a conversation with its moments, as `PostgresqlStore` does."""
+
+    def plant(
+        self, identity: str, metadata: ConversationMetadata, canisters: Sequence[AnyCanister]
+    ) -> None: ...
+
+
+def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
+    """Reads a conversation with all that lives beside it, while others may add to it.
+
+    What is read first is never ahead of what is read later: a letter may be both in the inbox
+    and in the log, which costs nothing, but is in one of them; and what was said may be further
+    than the log, as after the sudden end of a run.
+
+    Raises:
+        UnknownConversationError: There is no such conversation.
+        CorruptionError: Something of it is damaged.
+        StoreError: The store cannot be read.
+    """
+    from vibe_llms.messages.codec.lines import encode_canister
+
+    with at_once(store, reading=True):
+        store.read_metadata(identity)  # an unknown one is told as such
+        letters = tuple(produce_inbox(store, identity).read())
+        events = _read_lines(produce_log(store, identity)) if keeps_logs(store) else ()
+        history, inherited = _read_history(store, identity)
+    return Snapshot(
+        identity=identity,
+        metadata=_link_by_number(history.metadata, inherited),
+        canisters=history.canisters,
+        inherited=inherited,
+        said=tuple(encode_canister(each) for each in history.canisters),
+        events=events,
+        letters=letters,
+        position=history.position,
+        is_working=_is_working(identity, events),
+        notices=history.notices,
+    )
+
+
+def _read_lines(log: RunLog) -> tuple[bytes, ...]:
+    tail, found = log.tail(), list[bytes]()
+    while lines := tail.read():
+        found += [line.data.rstrip() for line in lines]  # those of one append end in a tab
+    return tuple(found)
+
+
+def _read_history(store: ConversationStore, identity: str) -> tuple[History, int]:
+    """Reads a conversation, and counts what it has from its parents."""
+    for _ in range(_LOOKS):
+        history = store.read(identity)
+        link = history.metadata.parent
+        if link is None or link.canisters is not None:
+            return history, (link.canisters or 0) if link else 0
+        own = store.examine(identity).canisters
+        if store.read(identity).position == history.position:
+            return history, len(history.canisters) - own
+    raise StoreError(
+        detail=f"Others write to {identity} all the time.", remedy="Try again when they have ended."
+    )
+
+
+def _link_by_number(metadata: ConversationMetadata, inherited: int) -> ConversationMetadata:
+    if metadata.parent is None:
+        return metadata
+    link = ParentLink(identity=metadata.parent.identity, canisters=inherited)
+    return attrs.evolve(metadata, parent=link)
+
+
+def _is_working(identity: str, events: Sequence[bytes]) -> bool:
+    fold = RunFold(identity)
+    for number, line in enumerate(events, 1):
+        try:
+            logged = open_envelope(read_envelope(line))
+        except (msgspec.MsgspecError, CodecError) as error:
+            detail = f"An event of {identity} does not read: {error}."
+            raise CorruptionError(path=identity, line=number, detail=detail) from error
+        if logged.sequence != number:
+            detail = f"Event {number} of {identity} says that it is number {logged.sequence}."
+            raise CorruptionError(path=identity, line=number, detail=detail)
+        fold.feed(logged)
+    return bool(events) and fold.summarize().state == "working"
+
+
+def plant(store: ConversationStore, snapshot: Snapshot) -> None:
+    """Brings a conversation into a store that has none of its name.
+
+    In a directory and in a database it is there with all that belongs to it, or not at all,
+    whatever happens meanwhile.
+
+    Raises:
+        StoreError: There is one of this identity already, the parent or content that it names is
+            missing, or the store cannot be written to.
+    """
+    own = snapshot.canisters[snapshot.inherited :]
+    if _plants_folders(store):
+        store.plant(snapshot.identity, snapshot.metadata, own, _compose_files(snapshot))
+        return
+    with at_once(store):
+        if _plants_rows(store):
+            store.plant(snapshot.identity, snapshot.metadata, own)
+        else:
+            store.create(snapshot.identity, snapshot.metadata)
+            store.append(snapshot.identity, own)
+        _add_beside(store, snapshot, 0, ())
+
+
+def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> None:
+    """Adds to a conversation what a later snapshot of the same has.
+
+    In a database all of it is added, or nothing. Elsewhere, what was said comes first: a sudden
+    end in between leaves the conversation as that of a run would.
+
+    Args:
+        existing: What the store has by now, a beginning of the snapshot.
+
+    Raises:
+        StoreError: A run of it is on its way there, others have added to it meanwhile, or the
+            store cannot be written to.
+    """
+    old, new = existing.metadata, snapshot.metadata
+    with at_once(store):
+        rest = snapshot.canisters[len(existing.canisters) :]
+        if rest:
+            store.append(snapshot.identity, rest, after=existing.position)
+        if (old.name, old.tags, old.model) != (new.name, new.tags, new.model):
+            store.update_metadata(snapshot.identity, name=new.name, tags=new.tags, model=new.model)
+        _add_beside(store, snapshot, len(existing.events), existing.letters)
+
+
+def _add_beside(
+    store: ConversationStore, snapshot: Snapshot, events: int, letters: Sequence[Letter]
+) -> None:
+    if lines := snapshot.events[events:]:
+        log = produce_log(store, snapshot.identity)
+        if not isinstance(log, AdoptingLog) or not keeps_logs(store):
+            raise StoreError(
+                detail=f"{type(store).__name__} takes over no logs of runs.",
+                remedy="Its `produce_log` has to return one with `adopt`.",
+            )
+        log.claim()
+        try:
+            last = log.read_last()
+            if (last.sequence if last else 0) != events:
+                raise StoreError(detail="A run has written to its log meanwhile.")
+            log.adopt(lines)
+        finally:
+            log.close()
+    inbox = produce_inbox(store, snapshot.identity)
+    for letter in snapshot.letters:
+        if letter not in letters:
+            inbox.put(letter)
+
+
+def _compose_files(snapshot: Snapshot) -> dict[str, bytes]:
+    """Returns what lies beside the messages in a folder."""
+    files = {}
+    if snapshot.events:
+        files[RUNS] = b"".join([line + b"\n" for line in snapshot.events])
+        files[TALLY] = encode_tally(Tally(len(snapshot.events), len(files[RUNS])))
+    if snapshot.letters:
+        files[INBOX] = b"".join([encode_event(letter) + b"\n" for letter in snapshot.letters])
+    return files
+
+
+def _plants_folders(store: object) -> TypeGuard[_PlantingFolders]:
+    return hasattr(store, "plant") and hasattr(store, "locate")
+
+
+def _plants_rows(store: object) -> TypeGuard[_PlantingRows]:
+    return hasattr(store, "plant") and hasattr(store, "database")

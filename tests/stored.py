@@ -1,0 +1,79 @@
+"""Stores with something of everything in them, and what is in a store, told in one value."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent
+from vibe_llms.events.runs import MessageReceivedEvent
+from vibe_llms.exceptions import StoreError
+from vibe_llms.messages.canisters import AssistantCanister, UserCanister
+from vibe_llms.messages.contents import ImageContent
+from vibe_llms.runs.places import produce_inbox, produce_log
+
+ENDED = RunEndedEvent(run_id="run", reason="answered")
+
+
+def describe(store: ConversationStore) -> dict[str, Any]:
+    """Returns all that is in a store, but for where its forks leave their parents."""
+    found: dict[str, Any] = {}
+    for identity in store.survey():
+        history = store.read(identity)
+        about = history.metadata
+        found[identity] = (
+            (about.name, about.tags, about.model, about.created),
+            history.canisters,
+            tuple(produce_log(store, identity).read()),
+            tuple(produce_inbox(store, identity).read()),
+        )
+    contents = {each: store.contents.read(each) for each in store.contents.survey()}
+    return {"conversations": found, "contents": contents}
+
+
+def say_more(store: ConversationStore, identity: str, text: str) -> None:
+    """Says something in a conversation, with a picture, as a run does that has then ended."""
+    picture = ImageContent(mime_type="image/png", data=text.encode(), name=f"{text}.png")
+    store.append(identity, [UserCanister([picture]), AssistantCanister(text)])
+    log = produce_log(store, identity)
+    log.claim()
+    log.append(text, RunStartedEvent(run_id=text, conversation_id=identity, model="m", length=1))
+    log.append(text, ENDED)
+    log.close()
+
+
+def change(store: ConversationStore, seed: int, steps: int = 8) -> None:
+    """Does one thing after the other that people do with a store, by chance."""
+    chance = random.Random(seed)
+    for number in range(steps):
+        known = sorted(store.survey())
+        identity = chance.choice(known) if known else ""
+        deed = chance.choice(("begin", "say", "fork", "write", "name", "delete", "add"))
+        if deed == "begin" or not known:
+            store.create(f"c{seed}-{number}", ConversationMetadata(name=f"n {seed}", tags=("t",)))
+        elif deed == "say":
+            say_more(store, identity, f"{seed} {number}")
+        elif deed == "fork":
+            whole = len(store.read(identity).canisters)
+            index = chance.choice((None, chance.randint(0, whole)))
+            store.fork(identity, from_index=index, child=f"f{seed}-{number}")
+        elif deed == "write":
+            letter = MessageReceivedEvent(canister=UserCanister("w"), letter=f"{seed}-{number}")
+            produce_inbox(store, identity).put(letter)
+        elif deed == "name":
+            store.update_metadata(identity, name=f"named {number}", model="m:x")
+        elif deed == "delete":
+            store.delete(identity)
+        else:
+            store.contents.add(f"{seed}.{number}".encode(), mime_type="text/plain")
+
+
+def is_whole(store: ConversationStore, source: dict[str, Any]) -> bool:
+    """Tells whether each conversation of a store is all that the source has of it."""
+    try:
+        found = describe(store)["conversations"]
+    except StoreError:
+        return False
+    return all(source["conversations"].get(each) == value for each, value in found.items())
