@@ -9,6 +9,7 @@ import attrs
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.machine import Generate
+from vibe_llms.engine.patterns import digest_pattern
 from vibe_llms.events.engine import (
     GenerationFailedEvent,
     GenerationFinishedEvent,
@@ -21,6 +22,7 @@ from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, RequestFields, Response
+from vibe_llms.plain import JsonValue
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.values import frozen
 
@@ -77,6 +79,7 @@ class Generator:
         self._context = context
         self._readings = readings
         self._request: Request | None = None
+        self._pattern: dict[str, JsonValue] | None = None
         self._arrived: tuple[AnyCanister, ...] = ()
         self._occupied = 0  # of the model's window, in tokens, by the last answer that said so
 
@@ -91,9 +94,17 @@ class Generator:
         """
         if await self._registry.refresh():
             self._request = None  # it describes invocables that are no more
+            self._pattern = None  # so are the digests that were told
         request = self._compose(command)
+        pattern: dict[str, JsonValue] = {}
+        if self._pattern is None:  # told once, and again when it may have changed
+            pattern = {**digest_pattern(self._asking.fields, self._registry.describe())}
+            self._pattern = pattern
         event = GenerationStartedEvent(
-            key=request.canisters[-1].id, turn=turn, model=self._asking.address
+            key=request.canisters[-1].id,
+            turn=turn,
+            model=self._asking.address,
+            pattern=pattern,
         )
         # From here on it may be billed: that must be known also when the power fails.
         await self._context.emit(event, durable=True)

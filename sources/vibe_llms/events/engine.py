@@ -64,12 +64,15 @@ class GenerationStartedEvent:
         key: The place in the conversation: the id of the last canister that is sent.
         turn: The number of the generation in its run, from 1.
         model: Its address.
+        pattern: Digests of what is sent besides the conversation: ``tools`` and ``settings``;
+            empty where they are as they were at the generation before.
     """
 
     type: Literal["generation.started"] = attrs.field(default="generation.started", init=False)
     key: str
     turn: int
     model: str
+    pattern: Mapping[str, JsonValue] = attrs.field(factory=dict)
 
 
 @frozen(kw_only=True, slots=False)

@@ -88,7 +88,11 @@ class CopyReport:
 
 
 def copy_store(
-    source: ConversationStore, target: ConversationStore, *, progress: Progress | None = None
+    source: ConversationStore,
+    target: ConversationStore,
+    *,
+    identities: Sequence[str] | None = None,
+    progress: Progress | None = None,
 ) -> CopyReport:
     """Copies all that a store has into another, and proves it.
 
@@ -96,6 +100,8 @@ def copy_store(
     new is there whole or not at all, whenever the copy ends; one that has grown is added to.
 
     Args:
+        identities: Only these conversations, what they were forked from, and the content that
+            they name; by default everything.
         progress: Hears of each conversation.
 
     Raises:
@@ -106,16 +112,17 @@ def copy_store(
     target.survey()  # one that is out of reach is told once, rather than for each conversation
     # Surveyed before anything is read: of a fork that is known now, the parent is there and long
     # enough whenever it is read later.
-    identities = _order_families(source, sorted(source.survey()))
+    chosen = sorted(source.survey()) if identities is None else identities
+    ordered = _order_families(source, chosen)
     copier = _Copier(source, target)
     if progress is not None:
-        progress.start(len(identities), "copy")
+        progress.start(len(ordered), "copy")
     try:
-        for identity in identities:
+        for identity in ordered:
             copier.copy(identity)
             if progress is not None:
                 progress.advance(1)
-        copier.copy_contents(sorted(source.contents.survey()))
+        copier.copy_contents(source.contents.survey() if identities is None else ())
     finally:
         if progress is not None:
             progress.finish()
@@ -262,7 +269,7 @@ class _Copier:
         # The other side may keep more of a history itself, where a parent was deleted meanwhile.
         self._there.take(back, snapshot.inherited, found)
 
-    def copy_contents(self, content_ids: Sequence[str]) -> None:
+    def copy_contents(self, content_ids: Iterable[str]) -> None:
         """Copies the rest of the content, and reads all of it back."""
         everything = sorted({*content_ids, *self._contents})
         for content_id in everything:

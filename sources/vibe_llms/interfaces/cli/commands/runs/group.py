@@ -16,6 +16,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "detach": ("saying:detach", "Let a run that was begun attached go on without watchers."),
     "resume": ("resuming:resume", "Go on with a run here."),
     "fork": ("forking:fork", "Begin a conversation that shares the history of a run."),
+    "replay": ("replaying:replay", "Walk through a run as it was, without a model."),
+    "keep": ("replaying:keep", "Make a test of a run, which replays it."),
     "delete": ("deleting:delete", "Remove a run, and what was said in it."),
 }
 """Where each is, and one line about it."""

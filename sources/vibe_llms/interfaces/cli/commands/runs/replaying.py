@@ -1,0 +1,173 @@
+"""``vibe runs replay`` and ``vibe runs keep``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.output import note, write_json, write_table
+from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.runs.replaying import Replay, Variant
+    from vibe_llms.runs.summaries import RunSummary
+
+_TEST = '''"""The run {identity}, as it was on {day}: it replays to the same states.
+
+No model is asked, and nothing is executed. {advice}
+"""
+
+from pathlib import Path
+
+from vibe_llms.testing.replays import check_run
+
+
+def test_run_{name}() -> None:
+    """What is sent, and what comes of it, is as it was."""
+    check_run(Path(__file__).parent / "{folder}", "{identity}"{given})
+'''
+
+
+@command("replay")
+@run_argument
+@click.option("--model", metavar="MODEL", help="Name the first step that another model would see.")
+@click.option("--prompt", metavar="TEXT", help="The same, with other instructions; @FILE reads.")
+@click.option(
+    "--task", metavar="FILE", help="The same of a flow, with another version of its task."
+)
+@json_option
+def replay(
+    word: str, model: str | None, prompt: str | None, task: str | None, as_json: bool
+) -> int:
+    """Walk through RUN as it was, without a model or tools, and say whether each step follows.
+
+    With --model, --prompt or --task the first step is named at which something else would be sent;
+    nothing is sent. The exit code is 1 where a step differs.
+
+    \b
+        vibe runs replay abcd
+        vibe runs replay abcd --prompt @instructions.txt
+        vibe runs replay abcd --task task.json
+    """
+    from vibe_llms.interfaces.cli.interrupts import run
+    from vibe_llms.runs.replaying import Variant
+
+    store, summary = open_run(word)
+    if summary.kind == "flow" and (model or prompt is not None):
+        raise click.UsageError("A flow is replayed with another --task.")
+    if summary.kind != "flow" and task:
+        raise click.UsageError(f"{summary.id} is a conversation: it has no --task.")
+    variant = Variant(model=model or None, instructions=_read_text(prompt))
+    replayed = run(_replay(store, summary, variant, task))
+    if as_json:
+        import attrs
+
+        difference = replayed.difference
+        document = attrs.asdict(replayed)
+        document["difference"] = None if difference is None else attrs.asdict(difference)
+        write_json(document)
+    else:
+        _show(replayed)
+    return ExitCode.SUCCESS if replayed.difference is None else ExitCode.INCOMPLETE
+
+
+def _read_text(given: str | None) -> str | None:
+    if given is None or not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--prompt {given}: {error}.") from error
+
+
+async def _replay(
+    store: ConversationStore, summary: RunSummary, variant: Variant, task: str | None
+) -> Replay:
+    from vibe_llms.runs.replaying import replay_run
+
+    if summary.kind != "flow":
+        return await replay_run(store, summary.id, variant)
+    from vibe_llms.flows.reading import examine_task
+    from vibe_llms.flows.replaying import replay_flow
+
+    other = examine_task(Path(task), strict=False) if task else None
+    return await replay_flow(store, summary.id, other)
+
+
+def _show(replayed: Replay) -> None:
+    write_table(
+        [
+            (str(step.sequence), step.step, step.detail, step.difference or "as it was")
+            for step in replayed.steps
+        ],
+        headers=("event", "step", "", ""),
+    )
+    for remark in replayed.remarks:
+        note(remark)
+    if (step := replayed.difference) is not None:
+        note(f"The first step that differs is event {step.sequence}: {step.difference}.")
+    else:
+        note(f"All {len(replayed.steps)} steps are as they were; it is {replayed.state}.")
+
+
+@command("keep")
+@run_argument
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def keep(word: str, folder: Path) -> None:
+    """Make a test of RUN: a file for pytest in FOLDER, and what it needs beside it.
+
+    The test replays the run, without a model or tools. That of a flow goes red when its task would
+    visit something else. That of a conversation goes red when another model, other tools or other
+    settings are used, by the engine that you put in: how your program makes it.
+
+    \b
+        vibe runs keep abcd tests/runs
+        pytest tests/runs
+    """
+    from vibe_llms.conversations.stores.directory import DirectoryStore
+    from vibe_llms.exceptions import StoreError
+    from vibe_llms.interfaces.cli.access import find_parts
+    from vibe_llms.runs.copying import copy_store
+
+    store, summary = open_run(word)
+    name = summary.id.replace("-", "_")
+    file, data = folder / f"test_run_{name}.py", folder / f"run_{name}"
+    if file.exists():
+        raise StoreError(path=str(file), detail=f"There is a {file} already.")
+    parts = [summary.id, *find_parts(store, [summary.id])]
+    report = copy_store(store, DirectoryStore(data), identities=parts)
+    if not report.is_whole:
+        raise StoreError(detail=str((*report.refused, "The copy is not whole.")[0]))
+    given, advice = _compose_given(store, summary, folder)
+    file.write_text(
+        _TEST.format(
+            identity=summary.id,
+            day=summary.updated.date().isoformat(),
+            name=name,
+            folder=data.name,
+            given=given,
+            advice=advice,
+        ),
+        encoding="utf-8",
+    )
+    note(f"{file}: `pytest {file}` replays it.")
+
+
+def _compose_given(store: ConversationStore, summary: RunSummary, folder: Path) -> tuple[str, str]:
+    """Returns with what the run is held against today, and what to do about it."""
+    if summary.kind == "flow":
+        from vibe_llms.flows.records import read_record
+
+        place = read_record(store, summary.id).started.place
+        if place and Path(place).is_file():
+            near = Path(os.path.relpath(place, folder)).as_posix()
+            given = f', task=Path(__file__).parent / "{near}"'
+            return given, "It goes red when the task would visit something else."
+        return "", "Add task=… to hold it against the task as it is today."
+    return "", "Add engine=… to hold it against what your program sends today."

@@ -1,0 +1,363 @@
+"""A stored run, walked through without a model and without tools.
+
+At each moment that its log tells of, the engine's machine decides from the conversation as it was
+then, and is held against what the run did. A variant (another model, tools, settings or
+instructions) is held against what was sent: the first step that would send something else is the
+first that differs. What comes after it would follow from another history, and says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.calls import find_denial
+from vibe_llms.engine.limits import Readings
+from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
+from vibe_llms.engine.recovery import Record
+from vibe_llms.engine.replaying import STATES, find_situation
+from vibe_llms.engine.tails import read_tail
+from vibe_llms.events.engine import (
+    ApprovalRequestedEvent,
+    GenerationFailedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    StateEnteredEvent,
+)
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.exceptions import StoreError
+from vibe_llms.invocables.ensembles import FunctionsEnsemble
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister
+from vibe_llms.messages.views import text_of
+from vibe_llms.plain import JsonValue
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.places import produce_log, survey_inherited
+from vibe_llms.runs.summaries import summarize
+from vibe_llms.values import frozen
+
+
+@frozen(kw_only=True)
+class Variant:
+    """What would be sent instead; what is ``None`` stays as it was.
+
+    Attributes:
+        model: Its address.
+        instructions: What the model is told to be.
+        pattern: Digests of tools and settings, as :func:`.engine.patterns.digest_pattern` makes
+            them.
+    """
+
+    model: str | None = None
+    instructions: str | None = None
+    pattern: Mapping[str, str] | None = None
+
+
+@frozen(kw_only=True)
+class ReplayStep:
+    """One step of a replay.
+
+    Attributes:
+        sequence: The number of the event that tells of it.
+        step: What the run did, as a stable word: a state of the engine, or a kind of node.
+        detail: More about it, for people.
+        length: How many canisters were sent, where a model was asked; else 0.
+        difference: What is not as it was; empty where all is.
+        run_id: Of the conversation, where it is a visit of a flow; else empty.
+    """
+
+    sequence: int
+    step: str
+    detail: str = ""
+    length: int = 0
+    difference: str = ""
+    run_id: str = ""
+
+
+@frozen(kw_only=True)
+class Replay:
+    """What came of a replay.
+
+    Attributes:
+        identity: The id of the run.
+        state: Where its log says that it stands.
+        steps: All up to the first that differs, that included.
+        remarks: What could not be held against anything.
+    """
+
+    identity: str
+    state: str
+    steps: tuple[ReplayStep, ...]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> ReplayStep | None:
+        """The first step that differs; ``None`` where none does."""
+        return next((step for step in self.steps if step.difference), None)
+
+
+async def replay_run(
+    store: ConversationStore, identity: str, variant: Variant | None = None
+) -> Replay:
+    """Replays the runs of a stored conversation. Does file work.
+
+    Raises:
+        UnknownConversationError: There is no such conversation.
+        StoreError: It has not run.
+        CorruptionError: It, or its log, does not read.
+    """
+    conversation = Conversation.restore(store, identity)
+    logged = produce_log(store, identity).read()
+    if not logged:
+        raise StoreError(detail=f"{identity} has not run: there is nothing to replay.")
+    events = [each.event for each in logged]
+    async with Registry([_produce_recorded(events, conversation.canisters)]) as registry:
+        walk = _Walk(conversation.canisters, events, registry, variant or Variant())
+        walk.events += survey_inherited(store, conversation)
+        walk.perform(logged)
+    return Replay(
+        identity=identity,
+        state=summarize(logged, identity).state,
+        steps=tuple(walk.steps),
+        remarks=tuple(dict.fromkeys(walk.remarks)),
+    )
+
+
+def _produce_recorded(
+    events: Sequence[LogEvent], canisters: Sequence[AnyCanister]
+) -> FunctionsEnsemble:
+    """Returns what was invoked, as far as the log says what it is; nothing is ever executed."""
+    effects: dict[str, str] = {}
+    asked: set[str] = set()
+    for event in events:
+        if isinstance(event, ApprovalRequestedEvent | InvocationStartedEvent):
+            effects[event.name] = event.effect or Effect.ONCE.value
+        if isinstance(event, ApprovalRequestedEvent) and not event.in_doubt:
+            asked.add(event.name)
+    finals = _find_finals(events, canisters)
+    for canister in canisters:
+        if canister.role == "invocation":
+            effects.setdefault(canister.name, Effect.ONCE.value)
+    invokers = [
+        Invoker(
+            name=name,
+            description="As recorded.",
+            schema={"type": "object"},
+            function=_refuse,
+            effect=Effect(effect),
+            needs_approval=name in asked,
+            is_final=name in finals,
+        )
+        for name, effect in effects.items()
+    ]
+    return FunctionsEnsemble("recorded", invokers)
+
+
+def _refuse() -> None:
+    raise AssertionError("a replay executes nothing")
+
+
+def _find_finals(events: Sequence[LogEvent], canisters: Sequence[AnyCanister]) -> set[str]:
+    """Returns what has ended a run by its result: the answer was no words of the model's."""
+    places = {each.id: index for index, each in enumerate(canisters)}
+    found: set[str] = set()
+    result: InvocationFinishedEvent | None = None
+    for event in events:
+        if isinstance(event, InvocationFinishedEvent) and not event.result.is_error:
+            result = event
+        elif isinstance(event, GenerationStartedEvent):
+            result = None
+        elif (
+            isinstance(event, RunEndedEvent)
+            and event.reason == "answered"
+            and result is not None
+            and result.result.id in places
+        ):
+            found.add(result.name)
+    return found
+
+
+class _Walk:
+    """Goes through a log, one event after the other."""
+
+    def __init__(
+        self,
+        canisters: Sequence[AnyCanister],
+        events: Sequence[LogEvent],
+        registry: Registry,
+        variant: Variant,
+    ) -> None:
+        self.steps: list[ReplayStep] = []
+        self.remarks: list[str] = []
+        self.events: list[LogEvent] = []
+        self._canisters = canisters
+        self._places = {each.id: index for index, each in enumerate(canisters)}
+        self._registry = registry
+        self._variant = variant
+        # Whoever was never asked about was not to be asked about: its arguments did not fit, or
+        # an answer held for all of its kind.
+        asked = {each.key for each in events if isinstance(each, ApprovalRequestedEvent)}
+        self._unasked = {
+            each.id: True
+            for each in canisters
+            if each.role == "invocation" and each.id not in asked
+        }
+        self._pattern: Mapping[str, JsonValue] = {}
+        self._length = 0
+        self._is_silent = False
+        self._started: RunStartedEvent | None = None
+        self._command: Command | None = None
+
+    def perform(self, logged: Sequence[LoggedEvent]) -> None:
+        """Goes on until the first step that differs."""
+        for each in logged:
+            step = self._check(each)
+            if step is not None:
+                self.steps.append(step)
+                if step.difference:
+                    return
+            self._follow(each.event)
+            self.events.append(each.event)
+
+    # --- what is held against what ---------------------------------------------------------
+
+    def _check(self, logged: LoggedEvent) -> ReplayStep | None:
+        number, event = logged.sequence, logged.event
+        match event:
+            case GenerationStartedEvent():
+                return self._check_generation(number, event)
+            case StateEnteredEvent(state="await" | "execute"):
+                return self._check_state(number, event.state)
+            case ApprovalRequestedEvent():
+                return self._check_call(number, event.key, event.name, Await)
+            case InvocationStartedEvent():
+                return self._check_call(number, event.key, event.name, Execute)
+            case RunEndedEvent():
+                return self._check_end(number, event)
+        return None
+
+    def _check_generation(self, number: int, event: GenerationStartedEvent) -> ReplayStep:
+        place = self._places.get(event.key)
+        if place is None:
+            return _differ(number, "generate", "what was sent is not in the conversation")
+        command = self._decide(place + 1)
+        step = ReplayStep(
+            sequence=number,
+            step="generate",
+            detail=f"{event.model}, {place + 1} canisters",
+            length=place + 1,
+        )
+        difference = ""
+        if not isinstance(command, Generate) or command.length != place + 1:
+            difference = f"the machine would {_word(command)}"
+        return attrs.evolve(step, difference=difference or self._compare(event, place + 1))
+
+    def _compare(self, event: GenerationStartedEvent, length: int) -> str:
+        """Returns what of a request would not be as it was."""
+        variant, found = self._variant, list[str]()
+        self._pattern = event.pattern or self._pattern
+        if variant.model is not None and variant.model != event.model:
+            found.append(f"the model is {variant.model}, not {event.model}")
+        for name, digest in (variant.pattern or {}).items():
+            if not self._pattern:
+                self.remarks.append("The log does not say with which tools and settings it asked.")
+            elif self._pattern.get(name) != digest:
+                found.append(f"the {name} are others")
+        if variant.instructions is not None:
+            told = _find_instructions(self._canisters[:length])
+            if told != variant.instructions:
+                found.append("the instructions are others")
+        return "; ".join(found)
+
+    def _check_state(self, number: int, state: str) -> ReplayStep:
+        command = self._command = self._decide(self._length)
+        if STATES[type(command)] != state:
+            return _differ(number, state, f"the machine would {_word(command)}")
+        calls = command.calls if isinstance(command, Await | Execute) else ()
+        names = ", ".join(
+            call.canister.name + (" (denied)" if find_denial(call) else "") for call in calls
+        )
+        return ReplayStep(sequence=number, step=state, detail=names)
+
+    def _check_call(
+        self, number: int, key: str, name: str, kind: type[Await] | type[Execute]
+    ) -> ReplayStep | None:
+        command = self._command
+        if not isinstance(command, kind) or key not in [call.key for call in command.calls]:
+            command = self._command = self._decide(self._length)
+        if isinstance(command, kind) and key in [call.key for call in command.calls]:
+            return None  # the step is that of its turn
+        return _differ(number, STATES[kind].value, f"{name}: the machine would {_word(command)}")
+
+    def _check_end(self, number: int, event: RunEndedEvent) -> ReplayStep:
+        step = ReplayStep(sequence=number, step="terminate", detail=event.limit or event.reason)
+        if event.reason in ("cancelled", "failed") or event.limit == "run_seconds":
+            return step  # what came from outside is told, and follows from nothing
+        if event.limit.startswith("run_"):
+            allowed = self._started.limits.get(event.limit) if self._started else None
+            used = event.readings.get(event.limit.removeprefix("run_"))
+            if isinstance(allowed, int | float) and isinstance(used, int | float):
+                reached = used >= allowed
+                return attrs.evolve(step, difference="" if reached else "the limit is not reached")
+            return step
+        command = self._decide(self._length)
+        if isinstance(command, End) and (command.reason, command.limit) == (
+            event.reason,
+            event.limit,
+        ):
+            return step
+        return attrs.evolve(step, difference=f"the machine would {_word(command)}")
+
+    def _decide(self, length: int) -> Command:
+        canisters = self._canisters[:length]
+        record = Record.read(self.events)
+        record.misfits.update(self._unasked)
+        situation = find_situation(
+            canisters, read_tail(canisters), self._registry, record, is_silent=self._is_silent
+        )
+        # Where a run went on, it had not reached a limit; where it did, it says so.
+        return decide(situation, Readings(), Limits())
+
+    # --- how far the conversation was ------------------------------------------------------
+
+    def _follow(self, event: LogEvent) -> None:
+        match event:
+            case RunStartedEvent():
+                self._started, self._length, self._is_silent = event, event.length, False
+                self._command, self._pattern = None, {}
+            case GenerationStartedEvent():
+                self._length = self._places.get(event.key, self._length - 1) + 1
+                self._command = None
+            case GenerationFinishedEvent() if event.key in self._places:
+                self._length = self._places[event.key] + 1 + event.canisters
+                self._is_silent = not event.canisters
+            case GenerationFailedEvent():
+                self._length += len(event.canisters)
+            case InvocationFinishedEvent() if event.result.id in self._places:
+                self._length = max(self._length, self._places[event.result.id] + 1)
+
+
+def _find_instructions(canisters: Sequence[AnyCanister]) -> str:
+    told = [each for each in canisters if isinstance(each, SupervisorCanister)]
+    return text_of(told[-1]) if told else ""
+
+
+def _differ(number: int, step: str, difference: str) -> ReplayStep:
+    return ReplayStep(sequence=number, step=step, difference=difference)
+
+
+def _word(command: Command) -> str:
+    if isinstance(command, End):
+        return f"end ({command.limit or command.reason.value})"
+    calls = getattr(command, "calls", ())
+    names = ", ".join(call.canister.name for call in calls)
+    return f"{STATES[type(command)].value} {names}".strip()

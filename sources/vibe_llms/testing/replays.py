@@ -1,0 +1,60 @@
+"""Runs that were kept as tests: ``vibe runs keep`` writes them, and this holds them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.runs.replaying import Replay, Variant, replay_run
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.engines import Engine
+
+
+def check_run(
+    folder: Path | str,
+    identity: str,
+    *,
+    engine: Engine | None = None,
+    task: Path | str | None = None,
+) -> None:
+    """Replays a kept run: no model is asked, nothing is executed.
+
+    Args:
+        folder: Where the run was kept.
+        engine: How the program asks today: model, tools and settings have to be those of the run.
+        task: Of a flow, the task as it is today: what was visited has to be the same.
+
+    Raises:
+        AssertionError: A step differs; says which, and in what.
+    """
+    replayed = asyncio.run(replay_kept(DirectoryStore(folder), identity, engine, task))
+    if (step := replayed.difference) is not None:
+        raise AssertionError(f"event {step.sequence}, {step.step} {step.detail}: {step.difference}")
+
+
+async def replay_kept(
+    store: DirectoryStore, identity: str, engine: Engine | None, task: Path | str | None
+) -> Replay:
+    """Replays a run of a conversation or of a flow."""
+    from vibe_llms.runs.surveying import read_summary
+
+    if read_summary(store, identity).kind == "flow":
+        from vibe_llms.flows.reading import examine_task
+        from vibe_llms.flows.replaying import replay_flow
+
+        return await replay_flow(store, identity, None if task is None else examine_task(task))
+    return await replay_run(store, identity, await _read_variant(engine))
+
+
+async def _read_variant(engine: Engine | None) -> Variant:
+    if engine is None:
+        return Variant()
+    from vibe_llms.engine.patterns import digest_pattern
+
+    asking = await engine.produce_asking()
+    async with engine.access_registry() as registry:
+        pattern = digest_pattern(asking.fields, registry.describe())
+    return Variant(model=asking.address, pattern=pattern)

@@ -1,0 +1,106 @@
+"""``vibe runs replay`` names the first step that differs, and ``keep`` makes a test of a run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vibe_llms import Conversation, Engine
+from vibe_llms.interfaces.cli.access import open_store
+from vibe_llms.runs.surveying import survey_runs
+from vibe_llms.testing.replays import check_run
+
+Vibe = Callable[..., Any]
+
+TASK = {
+    "goal": {"description": "Say it."},
+    "resource_llm": {"provider": "scripted", "model": "echo"},
+    "prompts": [{"template": "Say one."}, {"template": "Say two."}],
+    "flow_diagram": {"mermaid": "flowchart TD\n  START --> P0 --> P1 --> END"},
+}
+
+
+@pytest.fixture
+def identity(home: Path) -> str:
+    """A run that has ended."""
+    import asyncio
+
+    conversation = Conversation()
+    conversation.add_user_message("Hello.")
+    asyncio.run(Engine("scripted:echo", store=open_store()).answer(conversation))
+    return conversation.id
+
+
+def test_a_run_replays_and_a_change_is_named(vibe: Vibe, identity: str, tmp_path: Path) -> None:
+    """Each step in a table; with --json the first that differs."""
+    (tmp_path / "told.txt").write_text("Be brief.\n")
+
+    same = vibe("runs", "replay", identity)
+    model = vibe("runs", "replay", identity, "--model", "scripted:other", "--json")
+    prompt = vibe("runs", "replay", identity, "--prompt", f"@{tmp_path}/told.txt")
+
+    assert same.code == 0, same
+    assert "All 2 steps are as they were; it is ended." in same.err
+    assert model.code == prompt.code == 1
+    assert json.loads(model.out)["difference"]["sequence"] == 3
+    assert "the instructions are others" in prompt.err
+
+
+def test_a_flow_replays_and_the_first_visit_that_differs_is_named(
+    vibe: Vibe, tmp_path: Path
+) -> None:
+    """A prompt that is another in the second version of the task."""
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text(json.dumps(TASK))
+    new.write_text(
+        json.dumps({**TASK, "prompts": [{"template": "Say one."}, {"template": "Say 3."}]})
+    )
+    begun = vibe("flow", "run", str(old))
+    assert begun.code == 0, begun
+    (identity,) = [run.id for run in survey_runs(open_store()) if run.kind == "flow"]
+
+    same = vibe("runs", "replay", identity)
+    other = vibe("runs", "replay", identity, "--task", str(new))
+    kept = vibe("runs", "keep", identity, str(tmp_path / "kept"))
+
+    assert same.code == 0, same
+    assert other.code == 1
+    assert "P1 is another" in other.err
+    assert kept.code == 0, kept
+    data = next((tmp_path / "kept").glob("run_*"))
+    check_run(data, identity, task=old)
+    with pytest.raises(AssertionError, match="P1 is another"):
+        check_run(data, identity, task=new)
+
+
+def test_a_kept_run_is_a_test_that_passes_and_can_fail(
+    vibe: Vibe, identity: str, tmp_path: Path
+) -> None:
+    """As written by the command; red with other tools, with another model, and without a line."""
+
+    def look() -> str:
+        """Looks."""
+        return ""
+
+    kept = vibe("runs", "keep", identity, str(tmp_path / "kept"))
+    again = vibe("runs", "keep", identity, str(tmp_path / "kept"))
+
+    assert kept.code == 0, kept
+    assert again.code != 0
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{tmp_path}/kept"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in told.stdout, told.stdout
+    data = next((tmp_path / "kept").glob("run_*"))
+    check_run(data, identity, engine=Engine("scripted:echo"))
+    for engine, difference in (
+        (Engine("scripted:echo", [look]), "the tools are others"),
+        (Engine("scripted:echo", controls={"temperature": 0.5}), "the settings are others"),
+    ):
+        with pytest.raises(AssertionError, match=difference):
+            check_run(data, identity, engine=engine)
