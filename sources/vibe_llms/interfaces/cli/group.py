@@ -79,7 +79,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "delete": ("deleting:delete", "Delete conversations; their forks keep what they need."),
         "verify": ("proving:verify", "Prove every line and every content hash."),
         "gc": ("proving:gc", "Remove content that no conversation needs."),
-        "store": ("store.group:store", "Copy all that is kept into another place."),
+        "store": ("store.group:store", "Copy all that is kept elsewhere, and remove old runs."),
     },
     "Runs": {
         "runs": ("runs.group:runs", "Watch what runs, answer what waits, and stop it."),

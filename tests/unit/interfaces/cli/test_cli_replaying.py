@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,7 +13,10 @@ from typing import Any
 import pytest
 
 from vibe_llms import Conversation, Engine
+from vibe_llms.events.engine import RunStartedEvent, RunSuspendedEvent
 from vibe_llms.interfaces.cli.access import open_store
+from vibe_llms.messages.canisters import SupervisorCanister
+from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import survey_runs
 from vibe_llms.testing.replays import check_run
 
@@ -26,15 +30,20 @@ TASK = {
 }
 
 
+def begin(text: str, instructions: str = "") -> str:
+    """Lets a model answer; returns the id of the run."""
+    conversation = Conversation()
+    if instructions:
+        conversation.add_canisters([SupervisorCanister(instructions)])
+    conversation.add_user_message(text)
+    asyncio.run(Engine("scripted:echo", store=open_store()).answer(conversation))
+    return conversation.id
+
+
 @pytest.fixture
 def identity(home: Path) -> str:
     """A run that has ended."""
-    import asyncio
-
-    conversation = Conversation()
-    conversation.add_user_message("Hello.")
-    asyncio.run(Engine("scripted:echo", store=open_store()).answer(conversation))
-    return conversation.id
+    return begin("Hello.")
 
 
 def test_a_run_replays_and_a_change_is_named(vibe: Vibe, identity: str, tmp_path: Path) -> None:
@@ -104,3 +113,63 @@ def test_a_kept_run_is_a_test_that_passes_and_can_fail(
     ):
         with pytest.raises(AssertionError, match=difference):
             check_run(data, identity, engine=engine)
+
+
+def test_two_runs_are_compared(vibe: Vibe, identity: str) -> None:
+    """Equal ones do not differ; what was sent is the first difference of others."""
+    equal, other = begin("Hello."), begin("Good day.")
+
+    same = vibe("runs", "diff", identity, equal)
+    told = vibe("runs", "diff", identity, other, "--json")
+
+    assert same.code == 0, same
+    assert told.code == 1
+    difference = json.loads(told.out)
+    assert difference["step"] == 1
+    assert difference["second"]["meaning"] == [["user", "Good day."]]
+
+
+def test_the_version_that_changed_a_run_is_found(vibe: Vibe, tmp_path: Path) -> None:
+    """By halves; where the ends do not tell, that is said."""
+    identity = begin("Hello.", "Be brief.")
+    texts = ["Be brief.", "Be brief.\n", "Be brief. ", "Be long.", "Be long!"]
+    files = [tmp_path / f"{number}.txt" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+
+    found = vibe("runs", "bisect", identity, *map(str, files), "--json")
+    none = vibe("runs", "bisect", identity, *map(str, files[:3]))
+    at_once = vibe("runs", "bisect", identity, *map(str, files[3:]))
+
+    assert json.loads(found.out)["version"] == str(files[3])
+    assert "does not differ with the last" in none.err
+    assert "with the first version already" in at_once.err
+    assert none.code == at_once.code == 5
+
+
+def test_old_runs_are_removed_and_what_waits_stays(vibe: Vibe, identity: str) -> None:
+    """Only those that are over, and after so many days; conversations that have not run stay."""
+    store = open_store()
+    plain, waiting = Conversation(), Conversation()
+    plain.add_user_message("Hello.")
+    plain.save(store)
+    waiting.add_user_message("Hello.")
+    waiting.save(store)
+    log = produce_log(store, waiting.id)
+    log.claim()
+    log.append("run", RunStartedEvent(run_id="run", conversation_id=waiting.id, length=1))
+    log.append("run", RunSuspendedEvent(run_id="run", digests=()))
+    log.close()
+
+    young = vibe("store", "purge", "--older-than", "1", "--yes")
+    asked = vibe("store", "purge", "--older-than", "0")
+    dry = vibe("store", "purge", "--older-than", "0", "--dry-run", "--json")
+    kept = set(store.survey())
+    gone = vibe("store", "purge", "--older-than", "0", "--yes")
+
+    assert "Removed: 0 runs." in young.err
+    assert asked.code != 0
+    assert json.loads(dry.out) == {"removable": [identity], "removed": []}
+    assert kept == {identity, plain.id, waiting.id}
+    assert gone.code == 0, gone
+    assert set(store.survey()) == {plain.id, waiting.id}

@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("resuming:resume", "Go on with a run here."),
     "fork": ("forking:fork", "Begin a conversation that shares the history of a run."),
     "replay": ("replaying:replay", "Walk through a run as it was, without a model."),
+    "diff": ("comparing:diff", "Name the first step in which two runs differ."),
+    "bisect": ("comparing:bisect", "Find which of several versions changed a run."),
     "keep": ("replaying:keep", "Make a test of a run, which replays it."),
     "delete": ("deleting:delete", "Remove a run, and what was said in it."),
 }

@@ -63,8 +63,8 @@ def replay(
         raise click.UsageError("A flow is replayed with another --task.")
     if summary.kind != "flow" and task:
         raise click.UsageError(f"{summary.id} is a conversation: it has no --task.")
-    variant = Variant(model=model or None, instructions=_read_text(prompt))
-    replayed = run(_replay(store, summary, variant, task))
+    variant = Variant(model=model or None, instructions=read_text(prompt))
+    replayed = run(perform_replay(store, summary, variant, task))
     if as_json:
         import attrs
 
@@ -77,7 +77,8 @@ def replay(
     return ExitCode.SUCCESS if replayed.difference is None else ExitCode.INCOMPLETE
 
 
-def _read_text(given: str | None) -> str | None:
+def read_text(given: str | None) -> str | None:
+    """Returns what an option says, or the file that it names with an @."""
     if given is None or not given.startswith("@"):
         return given
     try:
@@ -86,9 +87,10 @@ def _read_text(given: str | None) -> str | None:
         raise click.UsageError(f"--prompt {given}: {error}.") from error
 
 
-async def _replay(
+async def perform_replay(
     store: ConversationStore, summary: RunSummary, variant: Variant, task: str | None
 ) -> Replay:
+    """Replays the run of a conversation with a variant, or that of a flow with another task."""
     from vibe_llms.runs.replaying import replay_run
 
     if summary.kind != "flow":

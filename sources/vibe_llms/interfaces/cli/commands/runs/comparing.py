@@ -1,0 +1,103 @@
+"""``vibe runs diff`` and ``vibe runs bisect``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vibe_llms.interfaces.cli.commands.runs.replaying import perform_replay, read_text
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.options import RUN, command, json_option
+from vibe_llms.interfaces.cli.output import note, write, write_json
+from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
+
+if TYPE_CHECKING:
+    from vibe_llms.runs.comparing import Moment
+    from vibe_llms.runs.replaying import Replay
+
+
+@command("diff")
+@click.argument("first", metavar="RUN", type=RUN)
+@click.argument("second", metavar="RUN", type=RUN)
+@json_option
+def diff(first: str, second: str, as_json: bool) -> int:
+    """Name the first step in which two runs differ: what was sent, to whom, or what came of it.
+
+    The exit code is 1 where they differ, as that of diff is.
+    """
+    import attrs
+
+    from vibe_llms.runs.comparing import compare_runs
+
+    store, one = open_run(first)
+    _, other = open_run(second)
+    difference = compare_runs(store, one.id, other.id)
+    if as_json:
+        write_json(None if difference is None else attrs.asdict(difference))
+    elif difference is None:
+        note("They do not differ.")
+    else:
+        note(f"Step {difference.step} is the first that differs.")
+        for sign, moment in (("-", difference.first), ("+", difference.second)):
+            write(f"{sign} {_describe(moment)}")
+    return ExitCode.SUCCESS if difference is None else ExitCode.INCOMPLETE
+
+
+def _describe(moment: Moment | None) -> str:
+    if moment is None:
+        return "(there is no such step)"
+    meaning = json.dumps(moment.meaning, ensure_ascii=False)
+    return f"{moment.step} (event {moment.sequence}): {meaning}"
+
+
+@command("bisect")
+@run_argument
+@click.argument(
+    "versions",
+    metavar="VERSION...",
+    nargs=-1,
+    required=True,
+    type=click.Path(dir_okay=False, exists=True),
+)
+@json_option
+def bisect(word: str, versions: tuple[str, ...], as_json: bool) -> int:
+    """Find which of several versions changed RUN; nothing is sent.
+
+    A version is a file, the oldest first: of a flow its task, of a conversation the instructions
+    of the model. With the first the run has to be as it was, with the last it has to differ.
+
+    \b
+        vibe runs bisect abcd task-1.json task-2.json task-3.json
+    """
+    from vibe_llms.interfaces.cli.interrupts import run
+    from vibe_llms.runs.comparing import bisect as find
+    from vibe_llms.runs.replaying import Variant
+
+    store, summary = open_run(word)
+
+    async def replay(file: str) -> Replay:
+        if summary.kind == "flow":
+            return await perform_replay(store, summary, Variant(), file)
+        return await perform_replay(
+            store, summary, Variant(instructions=read_text(f"@{file}")), None
+        )
+
+    place, replayed = run(find(versions, replay))
+    step = replayed.difference
+    assert step is not None
+    if as_json:
+        write_json(
+            {
+                "version": versions[place],
+                "before": versions[place - 1],
+                "event": step.sequence,
+                "difference": step.difference,
+            }
+        )
+    else:
+        write(versions[place])
+        note(f"{Path(versions[place]).name} is the first: event {step.sequence}: {step.difference}")
+    return ExitCode.SUCCESS

@@ -1,0 +1,75 @@
+"""``vibe store purge``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import click
+
+from vibe_llms.interfaces.cli.access import load_configuration
+from vibe_llms.interfaces.cli.options import command, json_option, yes_option
+from vibe_llms.interfaces.cli.output import note, write, write_json
+from vibe_llms.runs.summaries import RunSummary
+
+
+@command("purge")
+@click.option(
+    "--older-than",
+    "days",
+    required=True,
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Only runs in which nothing has happened for so many days.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@json_option
+@yes_option
+def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
+    """Remove runs that are over: with what was said in them, and with the visits of flows.
+
+    What waits, works, is queued or due stays, however old it is, and so do conversations that have
+    never run. Forks first receive what they need. Content goes with `vibe gc`.
+
+    \b
+        vibe store purge --older-than 90 --dry-run
+    """
+    from vibe_llms.interfaces.cli.consent import require_consent
+    from vibe_llms.interfaces.cli.interrupts import run
+
+    old = run(_survey(days))
+    if not as_json:
+        for each in old:
+            write(f"{each.id}  {each.updated.date().isoformat()}  {each.state}  {each.name}")
+    if old and not dry_run:
+        if not (yes or load_configuration().yes):
+            remedy = "Say --yes to remove them, or --dry-run."
+            require_consent(f"Remove {len(old)} runs?", remedy=remedy)
+        run(_remove(old))
+    if as_json:
+        identities = [each.id for each in old]
+        write_json({"removable": identities, "removed": [] if dry_run else identities})
+    else:
+        note(f"{'Could be removed' if dry_run else 'Removed'}: {len(old)} runs.")
+
+
+async def _survey(days: float) -> Sequence[RunSummary]:
+    from vibe_llms.interfaces.cli.runs.naming import open_runs
+    from vibe_llms.messages.identities import access_now
+
+    async with open_runs("") as runs:
+        found = await runs.survey(states=("ended", "stopped"), limit=None)
+    latest = access_now() - timedelta(days=days)
+    return [each for each in found if each.updated < latest]
+
+
+async def _remove(old: Sequence[RunSummary]) -> None:
+    from vibe_llms.exceptions import UnknownConversationError
+    from vibe_llms.interfaces.cli.runs.naming import open_runs
+
+    async with open_runs("") as runs:
+        for each in old:
+            try:
+                await runs.delete(each.id)
+            except UnknownConversationError:  # somebody else has removed it
+                continue

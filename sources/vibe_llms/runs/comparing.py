@@ -1,0 +1,137 @@
+"""Two stored runs side by side, and which of several versions changed a run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import zip_longest
+from typing import TypeVar
+
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.events.engine import GenerationFinishedEvent, GenerationStartedEvent, RunEndedEvent
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeFinishedEvent
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
+from vibe_llms.messages.views import text_of
+from vibe_llms.plain import JsonValue
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.replaying import Replay
+from vibe_llms.values import frozen
+
+_Version = TypeVar("_Version")
+
+
+@frozen(kw_only=True)
+class Moment:
+    """A step of a run, as it is compared: without ids, moments and what it cost.
+
+    Attributes:
+        sequence: The number of the event that tells of it.
+        step: ``sent``, ``asked``, ``answered``, ``task``, ``visited`` or ``ended``.
+        meaning: What was sent, said or chosen.
+    """
+
+    sequence: int
+    step: str
+    meaning: tuple[JsonValue, ...]
+
+
+@frozen(kw_only=True)
+class RunDifference:
+    """The first step in which two runs differ; ``None`` where one has no such step.
+
+    Attributes:
+        step: Its number, from 1.
+    """
+
+    step: int
+    first: Moment | None
+    second: Moment | None
+
+
+def compare_runs(store: ConversationStore, first: str, second: str) -> RunDifference | None:
+    """Returns the first step in which two stored runs differ; ``None`` where none does.
+
+    Raises:
+        UnknownConversationError: There is no such run.
+    """
+    pairs = zip_longest(read_moments(store, first), read_moments(store, second))
+    for number, (one, other) in enumerate(pairs, 1):
+        if one is None or other is None or (one.step, one.meaning) != (other.step, other.meaning):
+            return RunDifference(step=number, first=one, second=other)
+    return None
+
+
+def read_moments(store: ConversationStore, identity: str) -> list[Moment]:
+    """Reads the steps of a run, of a conversation or of a flow."""
+    canisters = store.read(identity).canisters
+    places = {each.id: index for index, each in enumerate(canisters)}
+    moments: list[Moment] = []
+    told = 0
+
+    def add(logged: LoggedEvent, step: str, *meaning: JsonValue) -> None:
+        moments.append(Moment(sequence=logged.sequence, step=step, meaning=meaning))
+
+    for logged in produce_log(store, identity).read():
+        match logged.event:
+            case GenerationStartedEvent() as event if event.key in places:
+                sent = places[event.key] + 1
+                add(logged, "sent", *map(_mean, canisters[told:sent]))
+                add(logged, "asked", event.model, {**event.pattern})
+                told = sent
+            case GenerationFinishedEvent() as event if event.key in places:
+                end = places[event.key] + 1 + event.canisters
+                add(logged, "answered", *map(_mean, canisters[told:end]))
+                told = max(told, end)
+            case RunEndedEvent() | FlowEndedEvent() as event:
+                add(logged, "ended", event.reason, event.limit)
+            case FlowStartedEvent() as event:
+                add(logged, "task", {**event.task}, {**event.variables})
+            case NodeFinishedEvent() as event:
+                meaning = (event.node, event.visit, event.category, event.response, event.detail)
+                add(logged, "visited", *meaning)
+    return moments
+
+
+def _mean(canister: AnyCanister) -> JsonValue:
+    if isinstance(canister, InvocationCanister):
+        return [canister.role, canister.name, canister.arguments]
+    media = [type(each).__name__ for each in canister.content if not hasattr(each, "text")]
+    return [canister.role, text_of(canister), *media]
+
+
+async def bisect(
+    versions: Sequence[_Version], replay: Callable[[_Version], Awaitable[Replay]]
+) -> tuple[int, Replay]:
+    """Finds the first of several versions with which a run differs, by halves.
+
+    Args:
+        versions: Oldest first; with the first the run is as it was, with the last it differs.
+        replay: Replays the run with a version.
+
+    Returns:
+        The place of the version among them, and its replay.
+
+    Raises:
+        RequestError: The run differs with the first already, or does not with the last.
+    """
+    if len(versions) < 2:
+        raise _refuse("Two versions are needed at least.", "Name the oldest first.")
+    good, bad = 0, len(versions) - 1
+    if (await replay(versions[good])).difference is not None:
+        raise _refuse("The run differs with the first version already.", "Begin with an older one.")
+    found = await replay(versions[bad])
+    if found.difference is None:
+        raise _refuse("The run does not differ with the last version.", "There is nothing to find.")
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        replayed = await replay(versions[middle])
+        if replayed.difference is None:
+            good = middle
+        else:
+            bad, found = middle, replayed
+    return bad, found
+
+
+def _refuse(detail: str, remedy: str) -> RequestError:
+    return RequestError(path="versions", detail=detail, remedy=remedy, stage=Stage.EXECUTE)
