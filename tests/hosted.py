@@ -10,10 +10,12 @@ from typing import Any
 import attrs
 
 from scripting import write_script
-from vibe_llms.agents.hosting import HostSettings, RunHost
+from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.performing import Performer
+from vibe_llms.agents.queues import Queue
+from vibe_llms.agents.runners import LOCAL, Runner, produce_runner
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import ConversationStore, DirectoryStore
@@ -39,14 +41,18 @@ class Premises:
         tools: What orders name, by whatever name.
         settings: Of the host.
         shared: The store, where it is not one of files below the folder.
+        runner: The URL of who performs.
+        queues: From which the runner takes runs itself, where it has some.
     """
 
     folder: Path
     tools: Sequence[Any] = ()
     settings: HostSettings = FAST
     shared: ConversationStore | None = None
+    runner: str = LOCAL
+    queues: Sequence[Queue] = (Queue(),)
     runs: LocalRuns = attrs.field(init=False)
-    host: RunHost = attrs.field(init=False)
+    host: Runner = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         store = self.shared or DirectoryStore(self.folder / "store")
@@ -59,7 +65,9 @@ class Premises:
         performer = Performer(
             store=store, application=application, limits=limits, produce_tools=produce_tools
         )
-        self.host = RunHost(performer, self.settings)
+        self.host = produce_runner(
+            self.runner, performer, queues=self.queues, hosting=self.settings
+        )
         self.runs = LocalRuns(store, application, host=self.host)
 
     @property

@@ -1,4 +1,4 @@
-"""What every face of runs keeps: those of a store on this machine, and those of a daemon."""
+"""What every face of runs keeps, here and over HTTP, and whoever performs them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import pytest
 
 from acting import invoke, say
 from hosted import FAST, Premises
+from postgresql_server import produce_url
 from vibe_llms.agents.interfaces import Runs, ToldEvent
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.remote import connect
+from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.exceptions import (
@@ -86,11 +88,31 @@ async def _open_remote(premises: Premises) -> AsyncIterator[Runs]:
         yield runs
 
 
-@pytest.fixture(params=[_open_local, _open_remote], ids=["local", "remote"])
+def _choose_sqlite(folder: Path) -> dict[str, Any]:
+    return {"runner": f"sqlite:///{folder}/runner.db"}
+
+
+def _choose_postgresql(folder: Path) -> dict[str, Any]:
+    url = produce_url(folder)
+    return {"runner": url, "shared": PostgresqlStore(url)}
+
+
+@pytest.fixture(
+    params=[
+        (_open_local, None),
+        (_open_remote, None),
+        (_open_local, _choose_sqlite),
+        pytest.param((_open_local, _choose_postgresql), marks=pytest.mark.postgresql),
+    ],
+    ids=["local", "remote", "sqlite", "postgresql"],
+)
 async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[House]:
-    premises = Premises(tmp_path, tools=[PAY])
-    async with request.param(premises) as runs:
+    enter, choose = request.param
+    premises = Premises(tmp_path, tools=[PAY], **(choose(tmp_path) if choose else {}))
+    async with enter(premises) as runs:
         yield House(runs, premises)
+    if premises.shared is not None:
+        premises.shared.database.close()
 
 
 async def test_what_is_told_is_the_log_once_and_in_order(house: House) -> None:
@@ -117,6 +139,16 @@ async def test_leaving_changes_nothing(house: House) -> None:
         async for _ in told:
             break
     assert (await house.wait(run_id, "waiting")).waiting == 1
+
+
+async def test_whoever_waits_hears_where_it_stands(house: House) -> None:
+    run_id = (await house.start([invoke("pay")], DONE)).id
+    async with asyncio.timeout(20):
+        assert (await house.runs.wait(run_id, states=["waiting"])).waiting == 1
+        ended = asyncio.create_task(house.runs.wait(run_id))
+        (waiting,) = await house.runs.survey_approvals(run_id)
+        await house.runs.approve(run_id, allow(waiting.request))
+        assert (await ended).reason == "answered"
 
 
 async def test_of_several_answers_the_first_counts(house: House) -> None:

@@ -25,7 +25,9 @@ from vibe_llms.values import frozen
 
 _LOGGER = logging.getLogger(__name__)
 
-_OPEN: Final[frozenset[RunState]] = frozenset({"queued", "due", "working"})
+OPEN: Final[frozenset[RunState]] = frozenset({"queued", "due", "working"})
+"""In which states somebody has to perform a run."""
+
 _PAUSE_SECONDS: Final = 0.5
 
 
@@ -113,6 +115,11 @@ class RunHost:
             work.cancel()
             await asyncio.wait([work])
 
+    async def rest(self, run_id: str) -> None:
+        """Waits until a run is not seen to here any longer."""
+        while (task := self._tasks.get(run_id)) is not None:
+            await asyncio.wait([task])
+
     def _forget(self, run_id: str) -> None:
         task = self._tasks.pop(run_id)
         self.index.touch(run_id)
@@ -128,20 +135,27 @@ class RunHost:
     async def _look(self) -> None:
         while True:
             try:
-                for run_id in await asyncio.to_thread(self._survey):
+                for run_id in await asyncio.to_thread(self.survey_open):
                     self.wake(run_id)
             except StoreError as error:
                 _LOGGER.warning("the store cannot be looked through: %s", error)
             await asyncio.sleep(self.settings.look_seconds)
 
-    def _survey(self) -> list[str]:
+    def survey_open(self) -> list[str]:
+        """Returns the runs that somebody has to perform and that are not seen to here.
+
+        Letters of whoever has died before delivering them are delivered. Does file work.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
         store = self.store
-        for identity in store.survey():  # whoever wrote a letter may have died before delivering
+        for identity in store.survey():
             with suppress(StoreError):
                 if not produce_inbox(store, identity).is_empty:
                     deliver(store, identity, wait_seconds=0)
         self.index.refresh(all_of_them=True)
-        found = self.index.survey(states=_OPEN)
+        found = self.index.survey(states=OPEN)
         return [each.id for each in found if each.order and each.id not in self._tasks]
 
     async def _tend(self, run_id: str) -> None:
@@ -158,20 +172,9 @@ class RunHost:
         """Returns what has happened in a run that has to go on; else ``None``."""
         deliver(self.store, run_id, wait_seconds=0)
         summary = self.index.read_summary(run_id)
-        if summary.state not in _OPEN or not summary.order or not self._is_free(run_id):
+        if summary.state not in OPEN or not summary.order or not is_free(self.store, run_id):
             return None
         return [*produce_log(self.store, run_id).read()]
-
-    def _is_free(self, run_id: str) -> bool:
-        log = produce_log(self.store, run_id)
-        try:
-            log.claim()
-        except CorruptionError:
-            raise
-        except StoreError:
-            return False
-        log.close()
-        return True
 
     async def _perform(self, run_id: str, log: list[LoggedEvent]) -> float:
         """Performs a run once; returns how long to wait before it is looked at again."""
@@ -236,6 +239,23 @@ class RunHost:
 
     async def _write(self, run_id: str, event: LogEvent) -> None:
         await asyncio.to_thread(write_event, self.store, run_id, event)
+
+
+def is_free(store: ConversationStore, run_id: str) -> bool:
+    """Tells whether nobody has the log of a run.
+
+    Raises:
+        CorruptionError: Nobody can go on with it.
+    """
+    log = produce_log(store, run_id)
+    try:
+        log.claim()
+    except CorruptionError:
+        raise
+    except StoreError:
+        return False
+    log.close()
+    return True
 
 
 def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:

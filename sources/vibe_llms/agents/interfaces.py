@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from vibe_llms.agents.orders import Order
@@ -13,7 +13,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunState, RunSummary
-from vibe_llms.runs.surveying import STATES
+from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting
 
 ToldEvent: TypeAlias = LoggedEvent | StreamEvent | VisitEvent
@@ -69,6 +69,14 @@ class Runs(Protocol):
 
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
         """Returns where a run stands."""
+
+    async def wait(
+        self, run_id: str, *, states: Collection[RunState] = RESTS, subject: str = ""
+    ) -> RunSummary:
+        """Waits until a run is in one of some states, wherever it is performed.
+
+        By default until it has ended or was stopped: one that waits for an approval does not.
+        """
 
     def watch(
         self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Final
 
-from vibe_llms.agents.hosting import RunHost
+from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.agents.orders import Order, OrderRules, derive_identity
+from vibe_llms.agents.runners import Runner
 from vibe_llms.agents.watching import ensure_reached, watch_log
 from vibe_llms.application import Application
 from vibe_llms.conversations.metadata import ConversationMetadata
@@ -45,7 +46,7 @@ from vibe_llms.runs.log import claim_soon
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState, RunSummary
-from vibe_llms.runs.surveying import STATES
+from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
 
 CONFLICTS: Final = frozenset({"event", "key", "run"})
@@ -69,7 +70,7 @@ class LocalRuns:
         application: Application,
         *,
         rules: OrderRules | None = None,
-        host: RunHost | None = None,
+        host: Runner | None = None,
         is_owner: bool = False,
     ) -> None:
         self.store = store
@@ -126,6 +127,12 @@ class LocalRuns:
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
         """Returns where a run stands."""
         return await asyncio.to_thread(self._find, run_id, subject)
+
+    async def wait(
+        self, run_id: str, *, states: Collection[RunState] = RESTS, subject: str = ""
+    ) -> RunSummary:
+        """Waits until a run is in one of some states."""
+        return await await_state(self, run_id, states, subject)
 
     async def count_events(self, run_id: str, *, subject: str = "") -> int:
         """Returns the number of the last event of a run, however long its log is, at once."""

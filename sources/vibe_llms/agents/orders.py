@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import attrs
 
+from vibe_llms.agents.queues import DEFAULT_QUEUE, PRIORITY, QUEUE
 from vibe_llms.application import Application
 from vibe_llms.engine.limits import export_limits
 from vibe_llms.exceptions import ConfigurationError, Finding
@@ -40,6 +41,9 @@ class Order:
             steps, tokens, cents and seconds: what else is configured bounds each of its visits.
         attached: Whether it ends with those who watch it: a daemon stops it when nobody has watched
             it for a while, unless it is detached before.
+        queue: In which it waits for a worker, where a runner has some; those of ``runs`` by
+            default.
+        priority: Of two that wait there the higher one goes first.
     """
 
     model: str = ""
@@ -48,6 +52,8 @@ class Order:
     variables: Mapping[str, JsonValue] = attrs.field(factory=dict)
     limits: Mapping[str, JsonValue] = attrs.field(factory=dict)
     attached: bool = False
+    queue: Annotated[str, QUEUE] = DEFAULT_QUEUE
+    priority: Annotated[int, PRIORITY] = 0
 
     def __attrs_post_init__(self) -> None:
         require(self, "order")
@@ -61,6 +67,8 @@ class Order:
             "variables": dict(self.variables),
             "limits": dict(self.limits),
             "attached": self.attached,
+            "queue": "" if self.queue == DEFAULT_QUEUE else self.queue,
+            "priority": self.priority,
         }
         return {name: value for name, value in plain.items() if value}
 

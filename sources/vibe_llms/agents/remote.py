@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import attrs
 import msgspec
 
+from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.connecting import Connection, produce_connection
 from vibe_llms.agents.following import Follower
 from vibe_llms.agents.interfaces import ToldEvent
@@ -24,7 +25,7 @@ from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.runs.summaries import RunState, RunSummary
-from vibe_llms.runs.surveying import STATES
+from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.exchanges import Transport
@@ -105,6 +106,12 @@ class RemoteRuns(Closing):
         """Returns where a run stands."""
         _refuse_subject(subject)
         return await self._read(RunSummary, _compose_path(run_id))
+
+    async def wait(
+        self, run_id: str, *, states: Collection[RunState] = RESTS, subject: str = ""
+    ) -> RunSummary:
+        """Waits until a run is in one of some states."""
+        return await await_state(self, run_id, states, subject)
 
     async def watch(
         self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""

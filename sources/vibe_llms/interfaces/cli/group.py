@@ -83,6 +83,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Runs": {
         "runs": ("runs.group:runs", "Watch what runs, answer what waits, and stop it."),
+        "worker": ("worker:worker", "Perform runs that others have asked for."),
     },
     "Serve": {
         "serve": ("serve.group:serve", "Serve others over HTTP: models, to clients of any kind."),

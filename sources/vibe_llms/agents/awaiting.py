@@ -1,0 +1,29 @@
+"""Waiting for a run, by whatever face: its events say when to look again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import aclosing
+
+from vibe_llms.agents.interfaces import Runs
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.summaries import RunState, RunSummary
+
+
+async def await_state(
+    runs: Runs, run_id: str, states: Collection[RunState], subject: str
+) -> RunSummary:
+    """Returns where a run stands as soon as that is one of some states.
+
+    Raises:
+        UnknownConversationError: There is no such run (any longer).
+    """
+    while True:
+        summary = await runs.find(run_id, subject=subject)
+        if summary.state in states:
+            return summary
+        told = runs.watch(run_id, after=summary.sequence, subject=subject)
+        async with aclosing(told):
+            async for event in told:
+                if isinstance(event, LoggedEvent):
+                    break

@@ -1,0 +1,75 @@
+"""Queues of runs: what a worker takes them from, and how many at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.tables.kinds import Kind, is_whole
+from vibe_llms.values import frozen
+
+DEFAULT_QUEUE: Final = "runs"
+"""Where runs wait whose order names no other."""
+
+EACH: Final = 16
+
+_NAME: Final = r"[a-z][a-z0-9_-]{0,62}"
+_HIGHEST: Final = 1_000
+_WORD: Final = re.compile(rf"({_NAME})(?:=([1-9][0-9]{{0,5}})(?:/([1-9][0-9]{{0,5}}))?)?")
+
+
+@frozen
+class Queue:
+    """A queue, and how many of its runs work at once.
+
+    Attributes:
+        name: By which orders name it.
+        each: How many in each worker.
+        total: How many in all workers together; ``None`` for as many as there is room for.
+    """
+
+    name: str = DEFAULT_QUEUE
+    each: int = EACH
+    total: int | None = None
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(_NAME, value) is not None
+
+
+def _is_priority(value: Any) -> bool:
+    return is_whole(value) and abs(value) <= _HIGHEST
+
+
+QUEUE: Final = Kind("the name of a queue, such as `nightly`", _is_name)
+PRIORITY: Final = Kind(f"a whole number from -{_HIGHEST} to {_HIGHEST}", _is_priority)
+
+
+def read_queues(text: str) -> tuple[Queue, ...]:
+    """Reads what a worker is told, such as ``runs=16/64,nightly=2``.
+
+    Each queue is a name, how many of its runs each worker performs at once, and how many all do.
+
+    Raises:
+        ConfigurationError: One of them does not read, or is named twice.
+    """
+    found: dict[str, Queue] = {}
+    for word in filter(None, (each.strip() for each in text.split(","))):
+        match = _WORD.fullmatch(word)
+        if match is None:
+            raise _refuse(f"{word!r} is no queue: write NAME, NAME=EACH or NAME=EACH/TOTAL")
+        name, each, total = match.groups()
+        queue = Queue(name, int(each or EACH), int(total) if total else None)
+        if queue.total is not None and queue.total < queue.each:
+            raise _refuse(f"{word!r}: all workers together cannot have less than each has")
+        if name in found:
+            raise _refuse(f"{name!r} is named twice")
+        found[name] = queue
+    if not found:
+        raise _refuse("No queue is named")
+    return tuple(found.values())
+
+
+def _refuse(message: str) -> ConfigurationError:
+    return ConfigurationError(findings=(Finding(place="queues", message=f"{message}."),))

@@ -1,0 +1,87 @@
+"""``vibe worker``: performs runs that others have asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+import click
+
+from vibe_llms.interfaces.cli.options import command, yes_option
+from vibe_llms.interfaces.cli.output import note
+
+if TYPE_CHECKING:
+    from vibe_llms.agents.queues import Queue
+    from vibe_llms.application import Application
+
+
+@command("worker")
+@click.option(
+    "--runner",
+    required=True,
+    metavar="URL",
+    help="The database that all share: sqlite:///FILE on this machine, or postgresql://…",
+)
+@click.option(
+    "--queues",
+    "queues",
+    default="runs",
+    show_default=True,
+    metavar="NAME[=EACH[/TOTAL]],...",
+    help="Queues to take runs from; of each, how many this and any other worker performs at once, "
+    "and how many all of them together.",
+)
+@click.option(
+    "--grace",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long runs may work on when it is told to leave.",
+)
+@yes_option
+def worker(runner: str, queues: str, grace: float, yes: bool) -> None:
+    """Perform runs that wait in the queues of a runner, until Ctrl-C.
+
+    Any number of workers share them, on any machine with PostgreSQL. What a worker had begun that
+    is killed, or cannot be reached, the others go on with after 15 seconds. One that is told to
+    leave, by Ctrl-C or SIGTERM, takes no more and hands back what it has not ended.
+
+    Runs and conversations are in the configured store; with PostgreSQL, unless another is
+    configured, in the same database.
+    """
+    from vibe_llms.agents.queues import read_queues
+    from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
+
+    named = read_queues(queues)
+    application = load_application(yes=yes)
+    tell_untrusted(application.configuration)
+    asyncio.run(_work(application, runner, named, grace))
+
+
+async def _work(
+    application: Application, url: str, queues: tuple[Queue, ...], grace: float
+) -> None:
+    from vibe_llms.agents.durable.runner import DurableRunner
+    from vibe_llms.agents.performing import Performer
+    from vibe_llms.agents.runners import check_shared, choose_store
+
+    check_shared(url)
+    limits = application.configuration.limits
+    store = choose_store(url, application)
+    performer = Performer(store=store, application=application, limits=limits)
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told.set)
+    runner = DurableRunner(url, performer, queues=queues, grace_seconds=grace)
+    await runner.start()
+    try:
+        note(f"Performs runs of {', '.join(each.name for each in queues)}. Ctrl-C ends it.")
+        await told.wait()
+        note("Leaves; others go on with what it has not ended.")
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a second one does not wait
+            loop.remove_signal_handler(number)
+        await runner.close()
