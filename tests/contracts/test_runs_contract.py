@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunSummary
 
 DONE = [say("Done.")]
+LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 
 
 def pay() -> str:
@@ -101,8 +103,8 @@ def _choose_postgresql(folder: Path) -> dict[str, Any]:
     params=[
         (_open_local, None),
         (_open_remote, None),
-        (_open_local, _choose_sqlite),
-        pytest.param((_open_local, _choose_postgresql), marks=pytest.mark.postgresql),
+        pytest.param((_open_local, _choose_sqlite), marks=LACKING),
+        pytest.param((_open_local, _choose_postgresql), marks=[LACKING, pytest.mark.postgresql]),
     ],
     ids=["local", "remote", "sqlite", "postgresql"],
 )
