@@ -276,6 +276,7 @@ class Driver:
             limit=end.limit,
             error=error,
             readings=self._readings.export(),
+            settles=self._is_settled(),
         )
         await self._context.emit(event)
         self.ending = attrs.evolve(
@@ -286,6 +287,12 @@ class Driver:
             error=error,
             final=end.final,
         )
+
+    def _is_settled(self) -> bool:
+        """Whether whoever takes the conversation up again needs nothing of the log by now."""
+        canisters = self._journal.canisters
+        is_open = self._messages or self._record.has_standing_answers
+        return not is_open and bool(canisters) and not read_tail(canisters).owed
 
     def _rest(self, state: State) -> RunEnding:
         return RunEnding(

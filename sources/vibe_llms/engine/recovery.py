@@ -69,6 +69,11 @@ class Record:
             case GenerationFinishedEvent() | GenerationFailedEvent() | GenerationDoubtedEvent():
                 self.generation = None
 
+    @property
+    def has_standing_answers(self) -> bool:
+        """Whether an answer holds for calls to come."""
+        return bool(self._calls or self._names)
+
     def forget_approval(self, key: str) -> None:
         """Takes back an answer to just this call: it was for an attempt that has begun."""
         self._approvals.pop(key, None)

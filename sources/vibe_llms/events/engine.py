@@ -283,6 +283,8 @@ class RunEndedEvent:
         error: What it failed of, where it failed.
         limit: The name of the limit that was reached, where one was.
         readings: What the run used, by the names of its limits.
+        settles: Nothing that the log says before this matters to runs to come: no call is open,
+            nothing was said that the conversation lacks, and no answer holds for calls to come.
     """
 
     type: Literal["run.ended"] = attrs.field(default="run.ended", init=False)
@@ -292,6 +294,7 @@ class RunEndedEvent:
     limit: str = ""
     error: ConverseError | None = None
     readings: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    settles: bool = False
 
 
 EngineEvent: TypeAlias = (

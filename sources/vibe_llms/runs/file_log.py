@@ -178,8 +178,26 @@ class FileLog:
     @mapping_errors
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Returns the events after a sequence number. Changes nothing."""
-        whole, _ = self._read_lines()
-        return [self._decode(line, number) for number, line in enumerate(whole[after:], after + 1)]
+        whole = self._find_behind(after) if after else None
+        if whole is None:
+            whole = self._read_lines()[0][after:]
+        return [self._decode(line, number) for number, line in enumerate(whole, after + 1)]
+
+    def _find_behind(self, after: int) -> list[bytes] | None:
+        """Returns the lines behind a number, found by halving; ``None`` where these are damaged.
+
+        Then it takes reading them all to say which line it is.
+        """
+        tail, found = self.tail(after), list[bytes]()
+        try:
+            while lines := tail.read():
+                for line in lines:
+                    if line.sequence != after + len(found) + 1:
+                        return None
+                    found.append(line.data)
+        except CorruptionError:
+            return None
+        return found
 
     def tail(self, after: int = 0) -> FileTail:
         """Returns what reads the log on from a number while it may grow."""

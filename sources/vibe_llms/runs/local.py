@@ -34,7 +34,7 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.delivering import take_letters
 from vibe_llms.runs.inbox import Inbox
-from vibe_llms.runs.log import FencedLog, RunLog, read_events
+from vibe_llms.runs.log import FencedLog, RunLog, read_events, read_unsettled
 from vibe_llms.runs.places import (
     keeps_logs,
     produce_inbox,
@@ -366,10 +366,10 @@ async def _read_earlier(
 ) -> Sequence[LogEvent]:
     """Reads what runs of the conversation have left, and before that, those of its parents."""
     if store is None or isinstance(store, MemoryStore):
-        return [*survey_inherited(store, conversation), *read_events(log)]
+        return [*survey_inherited(store, conversation), *read_unsettled(log)]
 
     def read() -> Sequence[LogEvent]:
-        own = read_events(log)
+        own = read_unsettled(log)
         is_killed = own and not isinstance(own[-1], _RESTED)
         if is_killed or not keeps_logs(store):
             # A run was killed, or nobody knows. What it had stored is acted upon from here on,

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Final, Protocol, runtime_checkable
 
+from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.values import frozen
@@ -215,6 +216,28 @@ def claim_soon(
         else:
             return True
     return False
+
+
+def read_unsettled(log: RunLog) -> list[LogEvent]:
+    """Returns the events that runs to come have to know, oldest first.
+
+    They are those behind the last end of a run that has settled all before it. The log is read
+    from its end, so that this costs the same however many runs came before.
+    """
+    last = log.read_last()
+    if last is None:
+        return []
+    window = 1
+    while True:
+        after = max(0, last.sequence - window)
+        recent = [logged.event for logged in log.read(after=after)]
+        for index in range(len(recent) - 1, -1, -1):
+            event = recent[index]
+            if isinstance(event, RunEndedEvent) and event.settles:
+                return recent[index + 1 :]
+        if not after:
+            return recent
+        window *= 16
 
 
 def describe_busy(path: str = "") -> StoreError:
