@@ -11,10 +11,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the tests themselves have it
 
 from hosted import Premises
+from vibe_llms.agents.runners import LOCAL
+from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.invocables import produce_invoker
 
 
-async def main(folder: Path) -> None:
+async def main(folder: Path, runner: str = LOCAL) -> None:
     """Performs what is asked for."""
 
     async def note(number: int) -> str:
@@ -33,9 +35,10 @@ async def main(folder: Path) -> None:
         return "paid"
 
     tools = [produce_invoker(note, effect="pure"), produce_invoker(pay, effect="once")]
-    async with Premises(folder, tools):
+    shared = PostgresqlStore(runner) if runner.startswith("postgresql") else None
+    async with Premises(folder, tools, runner=runner, shared=shared):
         await asyncio.sleep(3600)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))

@@ -151,7 +151,6 @@ def _open_file(url: str) -> sqlalchemy.Engine:
     path.parent.mkdir(parents=True, exist_ok=True)
     engine = sqlalchemy.create_engine(url)
 
-    @sqlalchemy.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
         connection.isolation_level = "IMMEDIATE"  # writers wait for each other
         # Readers do not wait for writers, and a commit costs no flush; that the power fails loses
@@ -160,6 +159,7 @@ def _open_file(url: str) -> sqlalchemy.Engine:
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA foreign_keys=ON")
 
+    sqlalchemy.event.listen(engine, "connect", prepare)
     with engine.connect():
         return engine
 
