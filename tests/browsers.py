@@ -79,9 +79,13 @@ class Tab:
 
     async def open(self, path: Path) -> None:
         """Goes to a file, and waits until it is loaded."""
+        await self.visit(path.as_uri())
+
+    async def visit(self, url: str) -> None:
+        """Goes to an address, and waits until it is loaded."""
         loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._events.append(("Page.loadEventFired", loaded))
-        await self.call("Page.navigate", url=path.as_uri())
+        await self.call("Page.navigate", url=url)
         await asyncio.wait_for(loaded, _SECONDS)
 
     async def evaluate(self, expression: str) -> Any:

@@ -18,6 +18,7 @@ from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.conversations import ConversationDesk
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import Guard
+from vibe_llms.daemons.agents.page import produce_page_routes
 from vibe_llms.daemons.agents.routes import Desk
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
@@ -96,7 +97,11 @@ def produce_service(
             await authorizer.close()
 
     service = Service(
-        [*desk.produce_routes(), *conversations.produce_routes()],
+        [
+            *desk.produce_routes(),
+            *conversations.produce_routes(),
+            *produce_page_routes(hosts),
+        ],
         limits=limits,
         listeners=listeners,
         start=start,

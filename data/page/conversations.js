@@ -1,0 +1,150 @@
+// Conversations: found, read, named, forked, written out.
+import { ask as askPerson, complain, make, press, quote, say, show } from './elements.js';
+import { ask, fetchDocument, Refusal } from './service.js';
+import { composeMessages } from './messages.js';
+import { tellShown } from './runs.js';
+import { count, tellMoment, titleOf } from './words.js';
+
+const PAGE = 50;
+const FORMS = [['markdown', 'Markdown'], ['json', 'JSON'], ['html', 'a page']];
+
+export async function showConversations(main, signal) {
+  const words = make('input', { type: 'search', id: 'query', autocomplete: 'off', 'aria-label': 'Words to find' });
+  const list = make('ul', { class: 'rows', 'aria-label': 'Conversations' });
+  const none = make('p', { class: 'none', hidden: true });
+  let last = '';
+  const more = press('Show more', () => look(last), { hidden: true, id: 'more' });
+  const form = make(
+    'form',
+    { role: 'search', class: 'search', on: { submit: (event) => (event.preventDefault(), look()) } },
+    words,
+    make('button', { type: 'submit' }, 'Search'),
+  );
+  show(main, make('div', { class: 'head' }, make('h1', {}, 'Conversations'), form), list, none, more);
+  tellShown();
+
+  async function look(after = '') {
+    const query = new URLSearchParams({ limit: String(PAGE) });
+    const sought = words.value.trim();
+    if (sought) query.set('query', sought);
+    else if (after) query.set('after', after);
+    try {
+      const page = await ask(`conversations?${query}`, { signal });
+      const rows = page.data.map(sought ? composeHit : composeRow);
+      if (after) list.append(...rows);
+      else show(list, rows);
+      last = page.data.at(-1)?.id ?? '';
+      none.textContent = sought ? 'Nobody has said this.' : 'There is no conversation yet.';
+      none.hidden = list.children.length > 0;
+      more.hidden = !page.has_more || Boolean(sought);
+      if (sought) say(page.has_more ? `More than ${page.data.length} found.` : `${page.data.length} found.`);
+      complain(null);
+    } catch (error) {
+      if (!signal.aborted) complain(error);
+    }
+  }
+  await look();
+}
+
+function linkTo(row, text) {
+  return make('a', { href: `#/conversations/${encodeURIComponent(row.id)}`, class: 'title' }, quote(text));
+}
+
+function composeRow(row) {
+  const facts = [tellMoment(row.updated), ` · ${count(row.canisters, 'message')}`, row.model ? ' · ' : null, row.model ? quote(row.model) : null];
+  return make(
+    'li',
+    {},
+    linkTo(row, titleOf(row)),
+    make('span', { class: 'facts' }, facts),
+    row.name && row.first_words ? make('span', { class: 'facts detail' }, quote(row.first_words)) : null,
+  );
+}
+
+function composeHit(hit) {
+  return make(
+    'li',
+    {},
+    linkTo(hit, hit.name || hit.id),
+    make('span', { class: 'facts' }, `${hit.role}, message ${hit.index + 1} · `, tellMoment(hit.timestamp)),
+    make('span', { class: 'snippet', dir: 'auto' }, markWords(hit.snippet, hit.marks)),
+  );
+}
+
+// Places are counted in characters, and not in the halves that some have here.
+function markWords(text, marks) {
+  const letters = Array.from(text);
+  const parts = [];
+  let at = 0;
+  for (const [start, end] of marks) {
+    parts.push(letters.slice(at, start).join(''), make('mark', {}, letters.slice(start, end).join('')));
+    at = end;
+  }
+  return [...parts, letters.slice(at).join('')];
+}
+
+export async function showConversation(main, signal, id) {
+  const path = `conversations/${encodeURIComponent(id)}`;
+  const heading = make('h1', {});
+  const facts = make('p', { class: 'facts' });
+  const messages = make('div', { class: 'messages' });
+  const form = make('select', { id: 'form', 'aria-label': 'Form of the export' }, FORMS.map(([name, text]) => make('option', { value: name }, text)));
+  const link = make('a', { class: 'button', href: `#/runs/${encodeURIComponent(id)}`, hidden: true }, 'Run');
+  let name = '';
+
+  async function attempt(perform) {
+    try {
+      complain(null);
+      await perform();
+    } catch (error) {
+      if (!signal.aborted) complain(error);
+    }
+  }
+  function entitle(metadata) {
+    name = metadata.name ?? '';
+    show(heading, quote(name || id));
+  }
+  const rename = () =>
+    attempt(async () => {
+      const answer = await askPerson('Rename the conversation', [['name', 'Name', { value: name, dir: 'auto' }]], 'Rename');
+      if (!answer) return;
+      entitle((await ask(path, { method: 'PATCH', body: { name: answer.name } })).metadata);
+      say('Renamed.');
+    });
+  const fork = (index) =>
+    attempt(async () => {
+      const body = index === undefined ? {} : { from_index: index };
+      const told = await ask(`${path}/fork`, { method: 'POST', body });
+      say('Forked.');
+      location.hash = `#/conversations/${encodeURIComponent(told.id)}`;
+    });
+  const save = () =>
+    attempt(async () => {
+      const written = await fetchDocument(`${path}/export?format=${form.value}`);
+      const url = URL.createObjectURL(written.blob);
+      make('a', { href: url, download: written.name }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 60_000);
+      say(`Written to ${written.name}.`);
+    });
+
+  const actions = make(
+    'div',
+    { class: 'actions' },
+    press('Rename', rename, { id: 'rename' }),
+    press('Fork', () => fork(), { id: 'fork' }),
+    make('span', { class: 'joined' }, press('Export as', save, { id: 'export' }), form),
+    link,
+  );
+  show(main, make('div', { class: 'head' }, heading, actions), facts, messages);
+  const page = await composeMessages(messages, id, signal, { onFork: fork });
+  entitle(page.metadata);
+  show(facts, `${count(page.count, 'message')} · `, make('code', {}, id));
+  for (const notice of page.notices) messages.prepend(make('p', { class: 'warning' }, quote(notice)));
+  tellShown();
+  try {
+    await ask(`runs/${encodeURIComponent(id)}`, { signal });
+    link.hidden = false;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+  }
+}

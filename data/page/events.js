@@ -1,0 +1,65 @@
+// One line for each event of a run's log; what it brought is behind it, whole.
+import { make, quote } from './elements.js';
+import { count, layOut, reveal, tellMoment, tellMoney } from './words.js';
+
+const TELL = {
+  'run.requested': (event) => ['Asked for', event.subject],
+  'run.started': (event) => ['Begun', event.model],
+  'run.suspended': () => ['Waits for an approval'],
+  'run.completed': (event) => ['Over', [event.reason, event.detail].filter(Boolean).join(': ')],
+  'run.resumed': (event) => ['Asked to go on', event.subject],
+  'run.detached': (event) => ['Detached', event.subject],
+  'run.stop_requested': (event) => ['Asked to stop', [event.subject, event.reason].filter(Boolean).join(': ')],
+  'run.retried': (event) => ['Tried again later', event.detail],
+  'step.started': (event) => ['Asks the model', event.model],
+  'step.completed': (event) => ['The model has answered', describeStep(event)],
+  'step.failed': (event) => ['The model did not answer', describeError(event.error)],
+  'approval.requested': (event) => ['Asks for an approval', event.name, event.arguments],
+  'approval.answered': (event) => [
+    { allow: 'Allowed', deny: 'Refused', edit: 'Allowed with other arguments' }[event.decision] ?? event.decision,
+    [event.name, event.subject && `by ${event.subject}`, event.reason].filter(Boolean).join(' · '),
+    event.arguments,
+  ],
+  'approval.refused': (event) => ['An answer came too late', event.subject],
+  'tool.started': (event) => ['Calls', event.name, event.arguments],
+  'tool.completed': (event) => [
+    event.is_fault ? 'A call has failed' : 'A call is done',
+    `${event.name} · ${event.seconds.toFixed(1)} s`,
+    (event.result.content ?? []).map((each) => each.text ?? `[${each.type}]`).join('\n'),
+  ],
+  'message.received': (event) => ['Told', (event.canister.content ?? []).map((each) => each.text ?? '').join('\n')],
+  'flow.started': () => ['The flow begins'],
+  'node.started': (event) => ['Comes to', `${event.node}, visit ${event.visit}`],
+  'node.finished': (event) => ['Leaves', [event.node, event.category, event.detail].filter(Boolean).join(' · '), event.response],
+  'flow.ended': (event) => ['The flow is over', [event.reason, event.detail].filter(Boolean).join(': ')],
+};
+const HIDDEN = new Set(['run.state']);
+
+export function composeEvent({ id, type, data }) {
+  const tell = TELL[type];
+  let told = [type];
+  try {
+    told = tell ? tell(data.event) : told;
+  } catch {
+    told = [type]; // of another version: its name says what there is
+  }
+  const [words, detail, whole] = told;
+  return make(
+    'li',
+    { class: `event ${type.replace(/[^a-z_]/g, '-')}`, value: id, hidden: HIDDEN.has(type) },
+    make('span', { class: 'facts' }, data.timestamp ? tellMoment(data.timestamp) : ''),
+    make('span', {}, make('b', {}, words), detail ? ' ' : null, detail ? quote(reveal(detail)) : null),
+    whole ? make('details', {}, make('summary', {}, 'Whole'), make('pre', { dir: 'auto' }, /^[{[]/.test(whole) ? layOut(whole) : reveal(whole))) : null,
+  );
+}
+
+function describeStep(event) {
+  const { usage } = event;
+  const tokens = usage ? (usage.total_input_tokens ?? usage.input_tokens ?? 0) + (usage.total_output_tokens ?? usage.output_tokens ?? 0) : 0;
+  return [tokens ? count(tokens, 'token') : '', tellMoney(event.cents), `${event.seconds.toFixed(1)} s`].filter(Boolean).join(' · ');
+}
+
+function describeError(error) {
+  if (!error) return 'cut off';
+  return error.message ?? error.detail ?? error.facts?.detail ?? error.word ?? '';
+}

@@ -1,0 +1,85 @@
+// Which page is shown: that which the address names behind its #.
+import { complain, make, say, show } from './elements.js';
+import { adoptKey, ask, askForKey, wait } from './service.js';
+import { showConversation, showConversations } from './conversations.js';
+import { showApprovals, showRun, showRuns } from './runs.js';
+import { count } from './words.js';
+
+const LOOK = 2000;
+const main = document.getElementById('main');
+const PAGES = [
+  [/^#\/runs$/, showRuns],
+  [/^#\/runs\/([^/]+)$/, showRun],
+  [/^#\/approvals$/, showApprovals],
+  [/^#\/conversations$/, showConversations],
+  [/^#\/conversations\/([^/]+)$/, showConversation],
+];
+let leaving = new AbortController();
+
+// A key behind the # reaches no server and no log; it does not stay in the address either.
+function takeKey() {
+  const given = /^#key=([^&]+)$/.exec(location.hash);
+  if (given) adoptKey(decodeURIComponent(given[1]));
+  if (given || !location.hash) history.replaceState(null, '', '#/runs');
+}
+
+async function go() {
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  takeKey();
+  complain(null);
+  const found = PAGES.map(([pattern, perform]) => [pattern.exec(location.hash), perform]).find(([match]) => match);
+  for (const link of document.querySelectorAll('nav a')) {
+    const is = location.hash.startsWith(link.getAttribute('href'));
+    if (is) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  show(main);
+  try {
+    if (found) await found[1](main, signal, ...found[0].slice(1).map(decodeURIComponent));
+    else show(main, make('h1', {}, 'There is no such page'));
+  } catch (error) {
+    if (!signal.aborted) complain(error);
+  }
+}
+
+// The badge, on every page.
+async function countWaiting() {
+  const place = document.getElementById('waiting');
+  for (;;) {
+    try {
+      const { data } = await ask('runs?state=waiting&limit=500');
+      const text = String(data.length);
+      if (data.length && (place.hidden || place.textContent !== text)) {
+        say(`${count(data.length, 'run')} waiting for an approval.`);
+      }
+      place.textContent = text;
+      place.setAttribute('aria-label', `${text} waiting`);
+      place.hidden = !data.length;
+    } catch {
+      place.hidden = true; // the page itself tells why
+    }
+    await wait(LOOK);
+  }
+}
+
+addEventListener('hashchange', async () => {
+  await go();
+});
+document.addEventListener('shown', () => {
+  const heading = main.querySelector('h1');
+  document.title = `${heading?.textContent ?? 'vibe'} · vibe`;
+  heading?.setAttribute('tabindex', '-1');
+  heading?.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+document.getElementById('show-key').addEventListener('click', async () => {
+  if (await askForKey('Another key')) await go();
+});
+document.getElementById('skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  main.focus();
+});
+go();
+countWaiting();

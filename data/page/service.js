@@ -1,0 +1,136 @@
+// Asks the daemon that has served this page. A key is kept for as long as this tab is open.
+import { ask as askPerson } from './elements.js';
+
+const PLACE = new URL('../', document.baseURI);
+const KEY = `vibe-key ${PLACE}`;
+const LONGEST_PAUSE = 5000;
+
+export class Refusal extends Error {
+  constructor(status, told) {
+    super(told?.message ?? `The daemon has answered with ${status}.`);
+    this.status = status;
+  }
+}
+
+export function adoptKey(key) {
+  if (key) sessionStorage.setItem(KEY, key);
+  else sessionStorage.removeItem(KEY);
+}
+
+let asking = null;
+
+export function askForKey(reason = 'Who asks? Give your key.') {
+  asking ??= askPerson(reason, [['key', 'Key', { type: 'password' }]], 'Use it')
+    .then((answer) => {
+      if (answer) adoptKey(answer.key.trim());
+      return answer !== null;
+    })
+    .finally(() => {
+      asking = null;
+    });
+  return asking;
+}
+
+async function fetchAt(path, { method = 'GET', body, headers = {}, signal } = {}) {
+  const key = sessionStorage.getItem(KEY);
+  let response;
+  try {
+    response = await fetch(new URL(path, PLACE), {
+      method,
+      signal,
+      cache: 'no-store',
+      credentials: 'omit',
+      headers: {
+        ...(key ? { authorization: `Bearer ${key}` } : {}),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Error('The daemon cannot be reached; it is tried again.');
+  }
+  if (response.ok) return response;
+  const told = await response.json().catch(() => null);
+  if (response.status === 401 && !asking && (await askForKey(told?.error?.message))) {
+    return fetchAt(path, { method, body, headers, signal });
+  }
+  throw new Refusal(response.status, told?.error);
+}
+
+export async function ask(path, options) {
+  return (await fetchAt(path, options)).json();
+}
+
+export function post(path, body = {}) {
+  return ask(path, { method: 'POST', body });
+}
+
+export async function fetchDocument(path) {
+  const response = await fetchAt(path);
+  const named = /filename="([^"]*)"/.exec(response.headers.get('content-disposition') ?? '');
+  return { name: named?.[1] ?? 'conversation.txt', blob: await response.blob() };
+}
+
+// Server-sent events over fetch, as EventSource cannot show a key. Goes on where it broke off.
+export async function* follow(path, after, signal, { ends = false } = {}) {
+  let pause = 250;
+  let last = after;
+  while (!signal.aborted) {
+    try {
+      const headers = last ? { 'last-event-id': String(last) } : {};
+      const query = ends ? '?follow=false' : '';
+      const response = await fetchAt(path + query, { headers, signal });
+      for await (const event of readFrames(response.body)) {
+        pause = 250;
+        if (event.id) last = Number(event.id);
+        yield event;
+        if (event.type === 'run.deleted') return;
+      }
+      if (ends) return;
+    } catch (error) {
+      if (signal.aborted || (error instanceof Refusal && error.status < 500 && error.status !== 429)) {
+        throw error;
+      }
+    }
+    await wait(pause, signal);
+    pause = Math.min(2 * pause, LONGEST_PAUSE);
+  }
+}
+
+async function* readFrames(body) {
+  const decoder = new TextDecoder();
+  const reader = body.getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const blocks = (rest + decoder.decode(value, { stream: true })).split('\n\n');
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const event = readFrame(block);
+        if (event) yield event;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+function readFrame(block) {
+  const fields = {};
+  for (const line of block.split('\n')) {
+    const at = line.indexOf(': ');
+    if (at > 0) fields[line.slice(0, at)] = line.slice(at + 2);
+  }
+  return fields.data ? { id: fields.id, type: fields.event, data: JSON.parse(fields.data) } : null;
+}
+
+export function wait(milliseconds, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}

@@ -1,0 +1,79 @@
+// How states, moments, money and arguments are put into words.
+import { make } from './elements.js';
+
+const MARKS = { queued: '…', working: '▶', waiting: '?', due: '…', stopped: '■', ended: '✓' };
+
+export function markState(summary) {
+  const failed = summary.state === 'ended' && !['answered', 'completed', 'done', ''].includes(summary.reason);
+  const words = failed ? summary.reason : summary.state;
+  const mark = failed ? '!' : MARKS[summary.state];
+  return make(
+    'span',
+    { class: `mark ${failed ? 'failed' : summary.state}` },
+    make('span', { 'aria-hidden': 'true' }, `${mark} `),
+    words,
+  );
+}
+
+export function titleOf(row) {
+  return row.name || row.first_words || row.id;
+}
+
+export function tellMoment(text) {
+  const moment = new Date(text);
+  const today = new Date().toDateString() === moment.toDateString();
+  const style = today ? { timeStyle: 'medium' } : { dateStyle: 'medium', timeStyle: 'short' };
+  return make('time', { datetime: text, title: moment.toLocaleString() }, moment.toLocaleString([], style));
+}
+
+export function tellMoney(cents) {
+  if (cents === null || cents === undefined) return 'price unknown';
+  return cents >= 100 ? `$${(cents / 100).toFixed(2)}` : `${Number(cents.toPrecision(3))} ¢`;
+}
+
+export function count(number, one, many = `${one}s`) {
+  return `${Number(number).toLocaleString()} ${number === 1 ? one : many}`;
+}
+
+export function tellUse(summary) {
+  const steps = summary.kind === 'flow' ? ['visit'] : ['step'];
+  return [
+    count(summary.steps, ...steps),
+    summary.invocations ? count(summary.invocations, 'invocation') : '',
+    count(summary.tokens, 'token'),
+    tellMoney(summary.cents),
+  ].filter(Boolean);
+}
+
+// JSON with its lines broken, and otherwise as it came: to parse it would round its numbers. What
+// cannot be seen, or turns the direction of what follows, is shown as JSON may write it, too.
+export function layOut(json) {
+  let depth = 0;
+  let text = '';
+  for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^"{}[\],:\s]+|"/gsu)) {
+    if (token === '{' || token === '[') text += token + breakLine(++depth);
+    else if (token === '}' || token === ']') text += breakLine(Math.max(0, --depth)) + token;
+    else if (token === ',') text += token + breakLine(depth);
+    else if (token === ':') text += ': ';
+    else text += token;
+  }
+  return reveal(text.replace(/([{[])\n\s*([}\]])/g, '$1$2'));
+}
+
+function breakLine(depth) {
+  return `\n${'  '.repeat(Math.max(0, depth))}`;
+}
+
+export function reveal(text) {
+  return text.replace(
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]|[\u{e0000}-\u{e0fff}]/gu,
+    (found) =>
+      Array.from({ length: found.length }, (_, at) => found.charCodeAt(at))
+        .map((code) => `\\u${code.toString(16).padStart(4, '0')}`)
+        .join(''),
+  );
+}
+
+export function compare(before, after) {
+  return JSON.stringify(before) === JSON.stringify(after);
+}

@@ -1,0 +1,99 @@
+"""The page: files that ship with the package, to look at runs and conversations with a browser.
+
+They are the same for everybody and hold nothing of anybody: whoever may not ask for runs sees an
+empty page that asks for a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Final
+
+from vibe_llms.daemons.arrivals import ensure_place
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.openapi import Operation
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.service import Route, write_plain_error
+from vibe_llms.plain import JsonObject
+from vibe_llms.resources import access_data
+from vibe_llms.values import frozen
+
+PLACE: Final = "/page/"
+FACE: Final = "page"
+
+_INDEX: Final = "index.html"
+_MEDIA_TYPES: Final[Mapping[str, str]] = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"  # nothing makes markup of words
+)
+_HEADERS: Final[Mapping[str, str]] = {
+    "cache-control": "no-cache",
+    "content-security-policy": _POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+@frozen(kw_only=True)
+class PageFile:
+    """One file of the page.
+
+    Attributes:
+        media_type: Of it.
+        data: All of it.
+        headers: What a browser is told besides.
+    """
+
+    media_type: str
+    data: bytes
+    headers: Mapping[str, str] = _HEADERS
+
+
+def read_files() -> dict[str, PageFile]:
+    """Reads the files of the page, by their paths. Does file work."""
+    found = {
+        PLACE + path.name: PageFile(media_type=_MEDIA_TYPES[path.suffix], data=path.read_bytes())
+        for path in sorted(access_data("page").iterdir())
+        if path.suffix in _MEDIA_TYPES
+    }
+    return {**found, PLACE: found.pop(PLACE + _INDEX)}
+
+
+def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
+    """Produces the routes of the page.
+
+    Args:
+        hosts: By which names the daemon is reached; ``None`` for any.
+    """
+    produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
+
+    async def lead(call: HttpCall, record: CallRecord) -> None:
+        record.face = FACE
+        ensure_place(call, hosts)
+        await call.answer(308, b"", {**_HEADERS, "location": "page/"})
+
+    def answer_with(path: str, file: PageFile) -> Route:
+        async def answer(call: HttpCall, record: CallRecord) -> None:
+            record.face = FACE
+            ensure_place(call, hosts)
+            await call.answer(200, file.data, file.headers, content_type=file.media_type)
+
+        return produce(pattern=path, handler=answer, operation=_describe(file.media_type))
+
+    pages = [answer_with(path, file) for path, file in read_files().items()]
+    return [produce(pattern="/page", handler=lead, operation=_describe("text/html")), *pages]
+
+
+def _describe(media_type: str) -> Operation:
+    answers: dict[str, JsonObject] = {media_type.partition(";")[0]: {"type": "string"}}
+    return Operation(summary="Shows runs to a browser.", tag=FACE, answers=answers)
