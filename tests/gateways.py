@@ -36,7 +36,13 @@ BASES = {
 
 
 def produce_application(
-    folder: Path, upstream: str, *, key: str = "", keeps_responses: bool = False, **tables: Any
+    folder: Path,
+    upstream: str,
+    *,
+    key: str = "",
+    keeps_responses: bool = False,
+    settings: str = "",
+    **tables: Any,
 ) -> Application:
     """Makes an application whose providers all lead to one address.
 
@@ -44,11 +50,13 @@ def produce_application(
         upstream: The address of a simulator, without a slash at its end.
         key: That all of them show; by default each has one of its own.
         keeps_responses: Whether the upstream keeps them itself, as OpenAI does.
+        settings: Further lines of each provider's table.
         tables: Further lines of the configuration, by the names of their tables.
     """
     lines = ["[limits]", "attempts = 1"]
     for name, base in BASES.items():
         lines += [f"[providers.{name}]", f'base_url = "{upstream}{base}"']
+        lines.append(settings)
         if name == "openai_responses" and keeps_responses:
             lines.append("keeps_responses = true")
         if name != "ollama":

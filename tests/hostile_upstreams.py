@@ -56,6 +56,12 @@ _CHAT: Final = (
     {**_CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
     {**_CHUNK, "choices": [], "usage": USAGE},
 )
+CHUNKS: Final = [f"data: {json.dumps(each)}\n\n".encode() for each in _CHAT]
+"""The events of a right answer of Chat Completions."""
+MESSAGE_FRAMES: Final = [
+    f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in _MESSAGE
+]
+"""The events of a right answer of Messages."""
 _WHOLE_CHAT: Final = {
     "id": "c",
     "object": "chat.completion",
@@ -90,12 +96,7 @@ class Wanted:
     @property
     def frames(self) -> list[bytes]:
         """The events of a right answer."""
-        if not self.is_message:
-            chunks = [f"data: {json.dumps(each)}\n\n".encode() for each in _CHAT]
-            return [*chunks, b"data: [DONE]\n\n"]
-        return [
-            f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in _MESSAGE
-        ]
+        return MESSAGE_FRAMES if self.is_message else [*CHUNKS, b"data: [DONE]\n\n"]
 
     @property
     def body(self) -> bytes:

@@ -83,6 +83,14 @@ STATUSES = {
 }
 """Of a whole answer, by fault, where it is carried and where it is translated; else 502. What is
 carried goes on as it came."""
+TOLD = {
+    "flood-events": "The limit response_bytes = 1000000 was reached.",
+    "flood-one-event": "The limit event_bytes = 200000 was reached.",
+    "flood-whole": "The limit response_bytes = 1000000 was reached.",
+    "stall-before-head": "the first-byte timeout of 0.5 seconds has passed",
+    "stall-between-chunks": "the between-chunks timeout of 0.5 seconds has passed",
+}
+"""What is told of a limit, by the fault that reaches it."""
 PASSED_FIRST = ("cut-before-end", "cut-within-chunk", "flood-", "say-too-much", "stall-between")
 """Faults of which a client of a carried stream has had the beginning."""
 
@@ -104,6 +112,9 @@ async def test_a_fault_is_told_or_looks_cut(
     else:
         expected = STATUSES.get(fault, (502, 502))[0 if carried else 1]
         assert (heard.status, heard.is_whole) == (expected, True)
+        # What is carried whole has no events.
+        reached = "flood-whole" if carried and fault == "flood-one-event" else fault
+        assert TOLD.get(reached, "").encode() in heard.body
     if fault == "flood-one-event":  # which event_bytes ends, long before response_bytes does
         assert len(heard.body) < 400_000
     if fault == "refuse":

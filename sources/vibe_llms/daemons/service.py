@@ -288,9 +288,10 @@ class Service:
             if not limit.expired():
                 raise
             raise LimitError(
-                detail=f"The request took longer than total_seconds = {seconds} allows.",
+                detail=f"The request took longer than total_seconds = {seconds:g} allows.",
                 remedy="Ask for less, or have total_seconds raised where this is served.",
                 limit="total_seconds",
+                value=seconds,
                 stage=Stage.EXECUTE,
             ) from error
 
