@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from vibe_llms.agents.conversations import LocalConversations
-from vibe_llms.agents.hosting import HostSettings, RunHost
+from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import OrderRules
 from vibe_llms.agents.performing import Performer
+from vibe_llms.agents.queues import Queue
+from vibe_llms.agents.runners import LOCAL, produce_runner
 from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -48,6 +50,8 @@ def produce_service(
     attached_seconds: float = ATTACHED_SECONDS,
     hosts: Collection[str] | None = None,
     conversation_index: Index | None = None,
+    runner: str = LOCAL,
+    queues: Sequence[Queue] = (Queue(),),
 ) -> Service:
     """Makes the daemon as an ASGI application, with a host for its runs.
 
@@ -64,8 +68,11 @@ def produce_service(
         attached_seconds: How long a run that was begun attached goes on while nobody watches it.
         hosts: By which names it is reached; ``None`` for any.
         conversation_index: Lists and searches conversations; by default one that reads the store.
+        runner: The URL of who performs the runs: this process, or workers over a database.
+        queues: From which this daemon takes runs itself, where there are some.
 
     Raises:
+        ConfigurationError: The URL names no runner.
         StoreError: The store keeps no logs of runs.
     """
     rules = rules or OrderRules(limits=application.configuration.limits)
@@ -78,7 +85,7 @@ def produce_service(
         produce_tools=produce_tools,
         listener=feeds.hear,
     )
-    host = RunHost(performer, hosting, index)
+    host = produce_runner(runner, performer, queues=queues, hosting=hosting, index=index)
     runs = LocalRuns(store, application, rules=rules, host=host)
     guard = Guard(authorizer=authorizer, hosts=hosts)
     desk = Desk(runs, feeds, guard, watchers=watchers)

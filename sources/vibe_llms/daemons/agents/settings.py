@@ -6,9 +6,11 @@ from pathlib import Path
 
 import attrs
 
+from vibe_llms.agents.queues import DEFAULT_QUEUE
+from vibe_llms.agents.runners import LOCAL
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.server.settings import ServerSettings
-from vibe_llms.tables.annotations import Count, Strings
+from vibe_llms.tables.annotations import Count, String, Strings
 from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.reading import require
 from vibe_llms.values import frozen
@@ -28,6 +30,10 @@ class AgentsSettings:
         hosts: Names by which clients reach it, besides those of this machine; pages of other places
             are refused.
         gateway: The address of the gateway that is asked for all models.
+        runner: The URL of the database in which runs wait for workers; by default the daemon
+            performs its own.
+        queues: From which it takes runs itself, where there are some, as a worker is told them; an
+            empty text leaves all to others.
     """
 
     server: ServerSettings = attrs.field(factory=ServerSettings)
@@ -38,6 +44,8 @@ class AgentsSettings:
     authorizer: str | None = None
     hosts: Strings = ()
     gateway: str | None = None
+    runner: str = LOCAL
+    queues: String = DEFAULT_QUEUE
 
     def __attrs_post_init__(self) -> None:
         require(self, "agents")

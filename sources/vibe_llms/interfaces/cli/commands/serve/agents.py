@@ -17,6 +17,7 @@ from vibe_llms.interfaces.cli.options import Command, yes_option
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
+    from vibe_llms.agents.queues import Queue
     from vibe_llms.application import Application
     from vibe_llms.daemons.agents.settings import AgentsSettings
     from vibe_llms.daemons.service import Service
@@ -29,6 +30,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--gateway",
     metavar="URL",
     help="The gateway that is asked for all models.",
+)
+@click.option(
+    "--runner",
+    metavar="URL",
+    help="The database in which runs wait for workers, of which this daemon is one: "
+    "sqlite:///FILE, or postgresql://…  [default: it performs its own]",
 )
 @click.option(
     "--config", "file", type=_FILE, help="A file that says all this, and the server's limits."
@@ -51,18 +58,22 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
 
     What is given here goes before what the file says.
     """
+    from vibe_llms.agents.queues import read_queues
+    from vibe_llms.agents.runners import check_url
     from vibe_llms.daemons.agents.refusing import refuse_foreign
     from vibe_llms.daemons.agents.settings import AgentsSettings, read_settings
     from vibe_llms.daemons.server import override, run
 
     settings = AgentsSettings() if file is None else read_settings(file)
-    named = {name: given.pop(name) for name in ("authorizer", "gateway")}
+    named = {name: given.pop(name) for name in ("authorizer", "gateway", "runner")}
     said = {name: value for name, value in named.items() if value}
     settings = attrs.evolve(settings, server=override(settings.server, given), **said)
     configuration = _load(settings, yes=yes).configuration
+    check_url(settings.runner)
+    queues = read_queues(settings.queues) if settings.queues else ()
     refuse_foreign(configuration)  # before anything listens
     tell_untrusted(configuration)
-    produce = functools.partial(_produce, settings, log, yes)
+    produce = functools.partial(_produce, settings, queues, log, yes)
     is_guarded = bool(settings.authorizer)
     with adding_up(settings.server.workers):
         run(produce, settings.server, is_guarded=is_guarded, on_ready=_tell)
@@ -76,9 +87,10 @@ def _load(settings: AgentsSettings, *, yes: bool) -> Application:
     return load_application(yes=yes, providers={PROVIDER: {"base_url": settings.gateway}})
 
 
-def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
+def _produce(settings: AgentsSettings, queues: Sequence[Queue], log: bool, yes: bool) -> Service:
     from vibe_llms.agents.hosting import HostSettings
     from vibe_llms.agents.orders import OrderRules
+    from vibe_llms.agents.runners import choose_store
     from vibe_llms.daemons.agents.making import produce_service
     from vibe_llms.daemons.agents.refusing import PROVIDER
     from vibe_llms.daemons.arrivals import find_hosts
@@ -92,9 +104,10 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
     if log:
         listeners.append(AccessLog())
         atexit.register(listeners[0].flush)
+    store = choose_store(settings.runner, application)
     return produce_service(
         application,
-        application.store,
+        store,
         rules=OrderRules(
             providers=frozenset({PROVIDER}),
             ensembles=frozenset(configuration.servers),
@@ -108,7 +121,9 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
         watchers=settings.watchers,
         attached_seconds=settings.attached_seconds,
         hosts=find_hosts(settings.server.host, settings.hosts),
-        conversation_index=open_index(application.store),
+        conversation_index=open_index(store),
+        runner=settings.runner,
+        queues=queues,
     )
 
 
