@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.testing.simulator.asking import Ask
+from vibe_llms.testing.simulator.batches import answer_messages
 from vibe_llms.testing.simulator.behaviour import respond
 from vibe_llms.testing.simulator.catalogue import answer_smaller, count_prompt
 from vibe_llms.testing.simulator.complaints import Complaint, require
@@ -25,9 +26,12 @@ from vibe_llms.testing.simulator.delivery import (
 )
 from vibe_llms.testing.simulator.faces import Face, Setting
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
+from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
+from vibe_llms.testing.simulator.openai_batches import answer_batches, answer_files
 from vibe_llms.testing.simulator.rendering import prepare_turn
 from vibe_llms.testing.simulator.routes import Route
+from vibe_llms.testing.simulator.scripts import ScriptedAnswer
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -69,10 +73,13 @@ async def answer(
     if "wrong_content_type" in conditions:
         return _respond_bytes(PAGE, 200, "text/html; charset=utf-8", {})
     try:
-        if received.data and not isinstance(received.body, Mapping):
+        is_form = route.purpose == "files"
+        if received.data and not is_form and not isinstance(received.body, Mapping):
             raise Complaint(400, "invalid", "We could not parse the JSON body of your request.")
         _refuse_first(setting, scope, state)
         route.face.check_credentials(setting)
+        if route.purpose.startswith(("batch", "file")):
+            return await _answer_batches(request, route, setting, state, received.data)
         if route.purpose != "answer":
             return await _answer_smaller(request, route, setting)
         return await _converse(request, route, setting, state)
@@ -148,10 +155,8 @@ def understand(face: Face, setting: Setting) -> Ask:
     return ask
 
 
-async def _converse(
-    request: web.Request, route: Route, setting: Setting, state: State
-) -> web.StreamResponse:
-    face = route.face
+def _turn(face: Face, setting: Setting, state: State) -> tuple[ScriptedAnswer, Ask]:
+    """Decides what is said to a request. Raises Complaint."""
     ask = understand(face, setting)
     silent = face is OLLAMA  # which truncates the prompt and says nothing
     if not silent and (
@@ -159,7 +164,35 @@ async def _converse(
     ):
         raise face.overflow(ask, state.context_tokens)
     turn = state.turns.popleft() if state.turns else respond(ask)
-    turn = prepare_turn(turn, setting.conditions)
+    return prepare_turn(turn, setting.conditions), ask
+
+
+async def _answer_batches(
+    request: web.Request, route: Route, setting: Setting, state: State, data: bytes
+) -> web.StreamResponse:
+    def answer_one(face: Face, own: Setting) -> dict[str, Any]:
+        turn, ask = _turn(face, own, state)
+        return face.render(turn, ask, own)
+
+    face, purpose = route.face, route.purpose
+    if purpose.startswith("file"):
+        said = answer_files(purpose, setting, data)
+    elif face is MESSAGES:
+        said = answer_messages(purpose, face, setting, answer_one)
+    else:
+        said = answer_batches(purpose, setting, answer_one)
+    if purpose == "batches" and "batch_unanswered" in setting.conditions:
+        cut_connection(request)
+        await asyncio.sleep(3600)  # that the socket is closed cancels this
+    body = said if isinstance(said, bytes) else encode_json(said, setting.conditions)
+    return await _send_whole(request, body, face.produce_headers(setting), setting)
+
+
+async def _converse(
+    request: web.Request, route: Route, setting: Setting, state: State
+) -> web.StreamResponse:
+    face = route.face
+    turn, ask = _turn(face, setting, state)
     headers = face.produce_headers(setting)
     if setting.conditions.values:
         headers["x-simulated"] = ",".join(setting.conditions.values)

@@ -61,6 +61,10 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "redirect": "=n: n redirections to the same place; without a number, for ever.",
         "huge_event": "=n: one event of n bytes (1,000,000) of text.",
         "deep_nesting": "=n: an unknown field that is nested n times (100,000).",
+        "batch_polls": "=n: a batch has ended when it is asked for the n-th time (1).",
+        "batch_expires": "=n: the last n requests of a batch (1) expire.",
+        "batch_errors": "=n: the first n requests of a batch (1) end in status 500.",
+        "batch_unanswered": "A batch is taken, and the socket is closed without an answer.",
         "many_events": "=n: n events (100,000) of one letter each.",
     }
 )

@@ -1,0 +1,246 @@
+"""OpenAI's batches: a file of requests goes in, and files of answers and of errors come out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.testing.simulator.batches import (
+    LINES_LIMIT,
+    Answering,
+    Batch,
+    find_batch,
+    join_lines,
+    list_batches,
+)
+from vibe_llms.testing.simulator.chat_completions import CHAT
+from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.faces import Face, Setting
+from vibe_llms.testing.simulator.responses import RESPONSES
+from vibe_llms.values import frozen
+
+_DAY_SECONDS: Final = 86_400
+_FACES: Final[Mapping[str, Face]] = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES}
+_EXPIRED: Final = {
+    "code": "batch_expired",
+    "message": "This request could not be executed before the completion window expired.",
+}
+
+
+@frozen(kw_only=True)
+class StoredFile:
+    """A file that the vendor keeps."""
+
+    id: str
+    created: int
+    name: str
+    purpose: str
+    data: bytes = attrs.field(repr=False)
+
+
+def read_form(data: bytes, content_type: str) -> dict[str, tuple[str, bytes]]:
+    """Reads a form of several parts: by its name, the file name and the bytes of each."""
+    found = re.search('boundary="?([^";]+)"?', content_type)
+    require(found, "The request is no form of several parts.")
+    assert found is not None
+    parts: dict[str, tuple[str, bytes]] = {}
+    for part in data.split(b"--" + found[1].encode())[1:-1]:
+        head, _, content = part.partition(b"\r\n\r\n")
+        name = re.search(rb'[; ]name="([^"]*)"', head)
+        file = re.search(rb'filename="([^"]*)"', head)
+        require(name, "A part of the form has no name.")
+        assert name is not None
+        parts[name[1].decode()] = (file[1].decode() if file else "", content.removesuffix(b"\r\n"))
+    return parts
+
+
+def _keep_file(setting: Setting, name: str, purpose: str, data: bytes) -> StoredFile:
+    file = StoredFile(
+        id=setting.mint("file-", 22), created=setting.now, name=name, purpose=purpose, data=data
+    )
+    setting.stored[file.id] = file
+    return file
+
+
+def _tell_file(file: StoredFile) -> dict[str, Any]:
+    return {
+        "id": file.id,
+        "object": "file",
+        "bytes": len(file.data),
+        "created_at": file.created,
+        "filename": file.name,
+        "purpose": file.purpose,
+        "status": "processed",
+    }
+
+
+def answer_files(purpose: str, setting: Setting, data: bytes) -> Mapping[str, Any] | bytes:
+    """Answers what is asked about files. Raises Complaint."""
+    if purpose == "files":
+        form = read_form(data, setting.headers.get("content-type", ""))
+        require("file" in form and "purpose" in form, "A file and its purpose are needed.")
+        name, content = form["file"]
+        return _tell_file(_keep_file(setting, name, form["purpose"][1].decode(), content))
+    file = setting.stored.get(setting.names.get("file", ""))
+    if not isinstance(file, StoredFile):
+        raise Complaint(404, "missing", "There is no such file.")
+    if purpose == "file_content":
+        return file.data
+    if purpose == "file_forgotten":
+        del setting.stored[file.id]
+        return {"id": file.id, "object": "file", "deleted": True}
+    return _tell_file(file)
+
+
+def _create(setting: Setting) -> Batch:
+    body = setting.body
+    endpoint, file = body.get("endpoint"), setting.stored.get(str(body.get("input_file_id")))
+    require(endpoint in _FACES, f"Invalid value: {endpoint!r}", param="endpoint")
+    require(body.get("completion_window") == "24h", "Invalid value", param="completion_window")
+    require(isinstance(file, StoredFile), "There is no such file.", param="input_file_id")
+    assert isinstance(file, StoredFile)
+    require(file.purpose == "batch", "The file has another purpose.", param="input_file_id")
+    requests, errors = _read_lines(file.data, str(endpoint))
+    batch = Batch(
+        id=setting.mint("batch_", 24),
+        created=setting.now,
+        requests={} if errors else requests,
+        polls=setting.conditions.count("batch_polls", 1),
+        status="ended" if errors else "open",
+        ended=setting.now if errors else None,
+        fields={
+            "kind": "openai",
+            "endpoint": endpoint,
+            "input": file.id,
+            "metadata": body.get("metadata"),
+            "errors": errors,
+        },
+    )
+    setting.stored[batch.id] = batch
+    return batch
+
+
+def _read_lines(
+    data: bytes, endpoint: str
+) -> tuple[dict[str, Mapping[str, Any]], list[dict[str, Any]]]:
+    """Reads the requests of a file, and what is wrong with it, which fails the whole batch."""
+    requests: dict[str, Mapping[str, Any]] = {}
+    errors: list[dict[str, Any]] = []
+    models: set[object] = set()
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            each = json.loads(line)
+            name, body = each["custom_id"], each["body"]
+            models.add(body.get("model"))
+            code = _find_mistake(each, endpoint, requests, models)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            code, name, body = "invalid_json_line", "", {}
+        if code:
+            errors.append({"code": code, "line": number, "message": code, "param": None})
+        requests[name] = body
+    if len(requests) > LINES_LIMIT or not requests:
+        code = "too_many_tasks" if requests else "empty_file"
+        errors.append({"code": code, "line": None, "message": code, "param": None})
+    return requests, errors
+
+
+def _find_mistake(
+    line: Mapping[str, Any],
+    endpoint: str,
+    former: Mapping[str, Mapping[str, Any]],
+    models: set[object],
+) -> str:
+    if line["custom_id"] in former:
+        return "duplicate_custom_id"
+    if line.get("method") != "POST":
+        return "invalid_method"
+    if line.get("url") != endpoint:
+        return "mismatched_endpoint"
+    return "mismatched_model" if len(models) > 1 else ""
+
+
+def _finish(batch: Batch, setting: Setting) -> None:
+    """Writes the files of a batch that has just ended."""
+    if batch.status != "ended" or "written" in batch.fields:
+        return
+    lines = list(_write_results(batch, setting))
+    for field, is_right in (("output", True), ("error", False)):
+        chosen = [line for fits, line in lines if fits is is_right]
+        if chosen:
+            name = f"{batch.id}_{field}.jsonl"
+            file = _keep_file(setting, name, "batch_output", join_lines(chosen))
+            batch.fields[field] = file.id
+    batch.fields["written"] = True
+
+
+def _write_results(batch: Batch, setting: Setting) -> Iterator[tuple[bool, dict[str, Any]]]:
+    for name, (kind, said) in batch.results.items():
+        line = {"id": setting.mint("batch_req_", 20), "custom_id": name}
+        if kind == "succeeded":
+            answer = {"status_code": 200, "request_id": setting.mint("req_", 24), "body": said}
+            yield True, {**line, "response": answer, "error": None}
+        elif kind == "errored":
+            status, body, identity = said
+            answer = {"status_code": status, "request_id": identity, "body": body}
+            yield False, {**line, "response": answer, "error": None}
+        elif kind == "expired":
+            yield False, {**line, "response": None, "error": _EXPIRED}
+        # Of what was cancelled before it was asked nothing is said.
+
+
+def _tell_status(batch: Batch) -> str:
+    if batch.fields["errors"]:
+        return "failed"
+    if batch.status != "ended":
+        return {"open": "in_progress", "canceling": "cancelling"}[batch.status]
+    if "canceled" in batch.fields:
+        return "cancelled"
+    return "expired" if batch.count("expired") else "completed"
+
+
+def _tell(batch: Batch) -> dict[str, Any]:
+    status, fields, errors = _tell_status(batch), batch.fields, batch.fields["errors"]
+    return {
+        "id": batch.id,
+        "object": "batch",
+        "endpoint": fields["endpoint"],
+        "errors": {"object": "list", "data": errors} if errors else None,
+        "input_file_id": fields["input"],
+        "completion_window": "24h",
+        "status": status,
+        "output_file_id": fields.get("output"),
+        "error_file_id": fields.get("error"),
+        "created_at": batch.created,
+        "expires_at": batch.created + _DAY_SECONDS,
+        "cancelling_at": fields.get("canceled"),
+        **({f"{status}_at": batch.ended} if batch.ended is not None else {}),
+        "request_counts": {
+            "total": len(batch.requests),
+            "completed": batch.count("succeeded"),
+            "failed": batch.count("errored") + batch.count("expired"),
+        },
+        "metadata": fields["metadata"],
+    }
+
+
+def answer_batches(purpose: str, setting: Setting, answering: Answering) -> Mapping[str, Any]:
+    """Answers what is asked about batches. Raises Complaint."""
+    if purpose == "batches":
+        return _tell(_create(setting))
+    if purpose == "batch_list":
+        page, has_more = list_batches(setting, "openai")
+        ends = {"first_id": page[0].id, "last_id": page[-1].id} if page else {}
+        told = list(map(_tell, page))
+        none = {"first_id": None, "last_id": None}
+        return {"object": "list", "data": told, "has_more": has_more, **none, **ends}
+    batch = find_batch(setting, "openai")
+    if purpose != "batch_cancel":
+        batch.advance(_FACES[batch.fields["endpoint"]], setting, answering)
+        _finish(batch, setting)
+    elif batch.status == "open":
+        batch.status, batch.fields["canceled"] = "canceling", setting.now
+    return _tell(batch)
