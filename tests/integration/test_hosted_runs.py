@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from acting import invoke, say
 from flow_tasks import compose_task
 from hosted import Premises, produce_application
+from vibe_llms.agents import hosting
 from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
@@ -131,6 +134,51 @@ async def test_what_has_just_ended_can_be_deleted(tmp_path: Path) -> None:
         await deleting
 
 
+async def test_a_host_that_has_left_has_no_log_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where it has just begun to look at one, in a thread that cannot be stopped."""
+    looking = threading.Event()
+
+    def deliver_slowly(store: DirectoryStore, run_id: str, **_: Any) -> None:
+        log = produce_log(store, run_id)
+        log.claim()
+        looking.set()
+        time.sleep(0.2)
+        log.close()
+
+    monkeypatch.setattr(hosting, "deliver", deliver_slowly)
+    premises = Premises(tmp_path)
+    run_id = await premises.start(premises.order(DONE))
+    await asyncio.to_thread(looking.wait, 10)
+    await premises.host.close()
+    produce_log(premises.store, run_id).claim()
+
+
+async def test_a_fork_of_what_was_answered_is_over_until_something_is_said(tmp_path: Path) -> None:
+    """Nobody takes it up, so that nothing has to be reached for it, and it can be deleted."""
+    async with Premises(tmp_path) as premises:
+        run_id = await premises.start(premises.order(DONE, [say("More.")]))
+        await premises.wait(run_id, "ended")
+        fork = await premises.runs.fork(run_id)
+        assert (fork.state, fork.reason) == ("ended", "answered")
+        assert premises.host.working == ()
+        await premises.runs.send(fork.id, UserCanister("And?"))
+        await premises.wait(fork.id, "ended", after=fork.sequence + 1)
+        assert text_of(premises.store.read(fork.id).canisters[-1]) == "More."
+        deleted = await premises.runs.fork(run_id)
+        await premises.runs.delete(deleted.id)
+    assert {*premises.store.survey()} == {run_id, fork.id}
+
+
+async def test_a_fork_of_what_was_stopped_goes_on(tmp_path: Path) -> None:
+    async with Premises(tmp_path, [PAY]) as premises:
+        run_id = await premises.start(premises.order([invoke("pay")], DONE))
+        await premises.wait(run_id, "waiting")
+        fork = await premises.runs.fork(run_id)
+        assert (await premises.wait(fork.id, "waiting")).waiting == 1
+
+
 async def test_a_message_lets_it_go_on(tmp_path: Path) -> None:
     async with Premises(tmp_path) as premises:
         run_id = await premises.start(premises.order([say("One.")], [say("Two.")]))
@@ -202,9 +250,7 @@ async def test_what_kills_its_host_is_given_up(tmp_path: Path) -> None:
 
     premises = Premises(tmp_path)
     run_id = await premises.start(premises.order(DONE))
-    for task in [*premises.host._tasks.values()]:
-        task.cancel()
-    await asyncio.sleep(0)
+    await premises.host.close()
     begun = RunStartedEvent(run_id="r", conversation_id=run_id, length=1)
     for _ in range(5):
         write_event(premises.store, run_id, begun)

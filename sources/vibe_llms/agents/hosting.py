@@ -18,7 +18,7 @@ from vibe_llms.events.runs import RunRetriedEvent
 from vibe_llms.exceptions import ConverseError, CorruptionError, Stage, StoreError
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.log import LoggedEvent, claim_soon
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.values import frozen
@@ -135,7 +135,7 @@ class RunHost:
     async def _look(self) -> None:
         while True:
             try:
-                for run_id in await asyncio.to_thread(self.survey_open):
+                for run_id in await finish(asyncio.to_thread(self.survey_open)):
                     self.wake(run_id)
             except StoreError as error:
                 _LOGGER.warning("the store cannot be looked through: %s", error)
@@ -162,7 +162,8 @@ class RunHost:
         """Performs a run until it has come to rest, and nothing was said since."""
         while True:
             async with self._room:
-                log = await asyncio.to_thread(self._take_up, run_id)
+                # A thread cannot be stopped: whoever is told to go waits until it lets go of the log.
+                log = await finish(asyncio.to_thread(self._take_up, run_id))
                 if log is None:
                     return
                 pause = await self._perform(run_id, log)
@@ -238,7 +239,7 @@ class RunHost:
         await self._write(run_id, event)
 
     async def _write(self, run_id: str, event: LogEvent) -> None:
-        await asyncio.to_thread(write_event, self.store, run_id, event)
+        await finish(asyncio.to_thread(write_event, self.store, run_id, event))
 
 
 def is_free(store: ConversationStore, run_id: str) -> bool:
@@ -262,10 +263,10 @@ def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
     """Adds an event to a log that nobody writes to, and waits for the disk.
 
     Raises:
-        StoreError: Somebody has it, or it cannot be written.
+        StoreError: Somebody has it and keeps it, or it cannot be written.
     """
     log = produce_log(store, run_id)
-    log.claim()
+    claim_soon(log)  # whoever says something to the run has it for a moment
     try:
         log.append(run_id, event)
         log.synchronize()

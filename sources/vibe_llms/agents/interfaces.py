@@ -134,6 +134,8 @@ class Runs(Protocol):
     ) -> RunSummary:
         """Begins a run with what was said in another, and the same order; its owner is who forks.
 
+        That of a conversation in which all was answered has ended, too, until something is said.
+
         Args:
             node: Of a flow, the node from which on it is run anew; of all else empty.
             visit: Which of the node's visits is the first that is made anew, from 1.

@@ -13,8 +13,11 @@ from vibe_llms.agents.orders import Order, OrderRules, derive_identity
 from vibe_llms.agents.runners import Runner
 from vibe_llms.agents.watching import ensure_reached, watch_log
 from vibe_llms.application import Application
+from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.tails import read_tail
+from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import NodeStartedEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
@@ -234,7 +237,7 @@ class LocalRuns:
                     self.store, run_id, node, wanted, visit=visit, variables=variables
                 )
             identity = self.store.fork(run_id)
-            self._request(identity, None, wanted)
+            self._request(identity, None, wanted, self._find_ending(identity))
             return identity
 
         return await self._tell(await asyncio.to_thread(write))
@@ -262,8 +265,19 @@ class LocalRuns:
             raise UnknownConversationError(identity=run_id)
         return summary
 
+    def _find_ending(self, identity: str) -> tuple[RunEndedEvent, ...]:
+        """Returns the end of a run where nothing is left to be done, so that nobody takes it up."""
+        canisters = Conversation.restore(self.store, identity).canisters
+        if not (canisters and read_tail(canisters).is_answered):
+            return ()
+        return (RunEndedEvent(run_id=identity, reason="answered"),)
+
     def _request(
-        self, identity: str, metadata: ConversationMetadata | None, wanted: RunRequestedEvent
+        self,
+        identity: str,
+        metadata: ConversationMetadata | None,
+        wanted: RunRequestedEvent,
+        ending: Sequence[RunEndedEvent] = (),
     ) -> None:
         """Writes an order into its log, unless it is there: whoever was killed asks again."""
         if metadata is not None:
@@ -276,7 +290,8 @@ class LocalRuns:
         while claim_soon(log, unless=lambda: self._is_requested(identity, wanted)):
             try:
                 if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
-                    log.append(identity, wanted)
+                    for event in (wanted, *ending):
+                        log.append(identity, event)
                     log.synchronize()
             finally:
                 log.close()
@@ -336,8 +351,11 @@ class LocalRuns:
         self._wake(run_id)
 
     async def _tell(self, identity: str) -> RunSummary:
-        self._wake(identity)
-        return await asyncio.to_thread(self.index.read_summary, identity)
+        self.index.touch(identity)
+        summary = await asyncio.to_thread(self.index.read_summary, identity)
+        if summary.state not in RESTS:
+            self._wake(identity)
+        return summary
 
     def _wake(self, run_id: str) -> None:
         self.index.touch(run_id)

@@ -83,7 +83,7 @@ TABLE: tuple[Row, ...] = (
         "the last turn ends in words of the assistant, and was not paused",
         State.TERMINATE,
         "answered, refused, or cut at a limit of the model",
-        lambda situation: situation.tail.ends_in_words and not situation.tail.is_paused,
+        lambda situation: situation.tail.is_answered,
     ),
     Row(
         "anything else: input, results, a pause, what the vendor has executed",

@@ -55,6 +55,11 @@ class Tail:
         """Whether the last is the assistant's, so that nothing is left to be answered."""
         return isinstance(self.last, AssistantCanister)
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the assistant has had the last word, and all of it has come."""
+        return self.ends_in_words and not (self.is_paused or self.is_broken_off)
+
 
 def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
     """Reads the last turn; however long the conversation is, no more than that is looked at.
