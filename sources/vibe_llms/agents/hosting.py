@@ -162,7 +162,7 @@ class RunHost:
         """Performs a run until it has come to rest, and nothing was said since."""
         while True:
             async with self._room:
-                # A thread cannot be stopped: whoever is told to go waits until it lets go of the log.
+                # A thread cannot be stopped: we wait until it has let go of the log.
                 log = await finish(asyncio.to_thread(self._take_up, run_id))
                 if log is None:
                     return
