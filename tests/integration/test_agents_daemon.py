@@ -100,7 +100,8 @@ async def test_a_run_outlives_its_daemon_and_waits_for_its_gateway(tmp_path: Pat
 )
 def test_it_refuses_what_must_not_be_there(tmp_path: Path, text: str, named: str) -> None:
     path = tmp_path / "vibe.toml"
-    path.write_text('[providers.remote]\nbase_url = "http://gateway"\n')
+    allowed = '[providers.remote]\nbase_url = "http://gateway"\n[mcp.near]\ncommand = ["serve"]\n'
+    path.write_text(allowed)
     environment = {"HOME": str(tmp_path), "VIBE_LLMS_CONFIG": str(path)}
     refuse_foreign(load_configuration(environment=environment, working_directory=tmp_path))
     path.write_text(text)

@@ -15,7 +15,9 @@ from flow_tasks import compose_task
 from hosted import Premises, produce_application
 from vibe_llms.agents import hosting
 from vibe_llms.agents.orders import Order, OrderRules
+from vibe_llms.agents.spending import count_begun
 from vibe_llms.conversations import DirectoryStore
+from vibe_llms.events.engine import GenerationFinishedEvent
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -28,7 +30,7 @@ from vibe_llms.flows.adapter import UniversalAdapter
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
-from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.log import claim_soon
@@ -258,6 +260,26 @@ async def test_what_kills_its_host_is_given_up(tmp_path: Path) -> None:
         summary = await premises.wait(run_id, "ended")
     assert summary.reason == "failed"
     assert "5 times" in summary.detail
+
+
+async def test_what_comes_further_each_time_is_not_given_up(tmp_path: Path) -> None:
+    """However often its host is killed: what it does is not what kills it."""
+    from vibe_llms.events.engine import RunStartedEvent
+
+    premises = Premises(tmp_path)
+    host, premises.runs.host = premises.host, None
+    run_id = await premises.start(premises.order(DONE))
+    begun = RunStartedEvent(run_id="r", conversation_id=run_id, length=1)
+    answered = GenerationFinishedEvent(
+        key="k", turn=1, model="m", provider="p", canisters=1, stop_reason=StopReason.ANSWERED
+    )
+    for _ in range(4):
+        for event in (begun, begun, answered):
+            hosting.write_event(premises.store, run_id, event)
+    assert count_begun(produce_log(premises.store, run_id).read()) == 0
+    premises.runs.host = host
+    async with premises:
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
 
 
 async def test_wrong_settings_end_it(tmp_path: Path) -> None:

@@ -161,4 +161,5 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path, body: Any) -> None
         status, told = await daemon.ask("POST", "/runs", body)
         assert status == 400, told
         assert told["error"]["message"]
+        assert told["error"]["type"] != "server", told
         assert [*daemon.premises.store.survey()] == []

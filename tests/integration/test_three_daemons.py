@@ -86,3 +86,4 @@ async def test_all_leave_when_they_are_asked_to(
             assert each[-1][2]["event"]["reason"] == "answered", each[-1]
         for daemon in trio.daemons.values():
             assert "Traceback" not in "".join(daemon.printed)
+            assert "without a whole answer" not in "".join(daemon.printed)

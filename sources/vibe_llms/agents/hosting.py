@@ -38,7 +38,7 @@ class HostSettings:
     Attributes:
         runs: How many runs work at once; others wait for their turn.
         look_seconds: How often the store is looked through for what other processes have asked for.
-        begun: How often a run may be begun without coming to rest, as one that kills its host does.
+        begun: How often a run may be begun without coming any further, as one that kills its host.
         attempts: How often, one after the other, what a run needs may be out of reach.
         retry_seconds: How long is waited after the first of these; each time twice as long.
         longest_retry_seconds: And at most.
@@ -181,7 +181,7 @@ class RunHost:
         """Performs a run once; returns how long to wait before it is looked at again."""
         begun = count_begun(log)
         if begun >= self.settings.begun:
-            detail = f"It was begun {begun} times, and never came to rest."
+            detail = f"It was begun {begun} times, and never came any further."
             await self._end(run_id, ConverseError(detail=detail, stage=Stage.EXECUTE))
             return 0
         work = asyncio.create_task(self.performer.perform(run_id, log))

@@ -18,7 +18,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import RunEndedEvent
-from vibe_llms.events.flow import NodeStartedEvent
+from vibe_llms.events.flow import LogEvent, NodeStartedEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
     RunDetachedEvent,
@@ -277,7 +277,7 @@ class LocalRuns:
         identity: str,
         metadata: ConversationMetadata | None,
         wanted: RunRequestedEvent,
-        ending: Sequence[RunEndedEvent] = (),
+        ending: Sequence[LogEvent] = (),
     ) -> None:
         """Writes an order into its log, unless it is there: whoever was killed asks again."""
         if metadata is not None:
@@ -290,7 +290,8 @@ class LocalRuns:
         while claim_soon(log, unless=lambda: self._is_requested(identity, wanted)):
             try:
                 if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
-                    for event in (wanted, *ending):
+                    events: tuple[LogEvent, ...] = (wanted, *ending)
+                    for event in events:
                         log.append(identity, event)
                     log.synchronize()
             finally:

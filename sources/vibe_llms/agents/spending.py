@@ -60,12 +60,16 @@ def _count(spent: Readings, logged: LoggedEvent) -> None:
 
 
 def count_begun(log: Sequence[LoggedEvent]) -> int:
-    """Counts how often it was begun since it last came to rest, or could not reach something."""
+    """Counts how often it was begun, one after the other, without having come any further.
+
+    One that was killed in the middle a dozen times, and each time behind the last, is none that
+    kills its host.
+    """
     count = 0
     for logged in log:
         if isinstance(logged.event, _BEGINS):
             count += 1
-        elif isinstance(logged.event, (*_RESTS, *_ANEW, RunRetriedEvent)):
+        elif isinstance(logged.event, (*_RESTS, *_PROGRESS, RunRetriedEvent)):
             count = 0
     return count
 

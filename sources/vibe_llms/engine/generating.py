@@ -223,6 +223,7 @@ class Generator:
             stop_reason=origin.stop_reason,
             usage=origin.usage,
             cents=cents,
+            attempts=response.metadata.attempts,
             seconds=await self._context.now() - started,
         )
         await self._context.emit(finished)

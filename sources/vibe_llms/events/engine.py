@@ -89,6 +89,7 @@ class GenerationFinishedEvent:
         canisters: How many it brought.
         cents: What it cost, in US cents; ``None`` where no price is known.
         seconds: From sending to the end.
+        attempts: How often it was sent; those before the last may have been billed, too.
     """
 
     type: Literal["generation.finished"] = attrs.field(default="generation.finished", init=False)
@@ -101,6 +102,7 @@ class GenerationFinishedEvent:
     usage: Usage | None = None
     cents: float | None = None
     seconds: float = 0.0
+    attempts: int = 1
 
 
 @frozen(kw_only=True, slots=False)

@@ -15,6 +15,7 @@ from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
     LimitError,
+    ProviderFault,
     RequestError,
     Stage,
     UnknownConversationError,
@@ -124,7 +125,7 @@ def write_error(error: ConverseError) -> ErrorAnswer:
         case LimitError(limit="watchers"):
             status = 429
         case ConfigurationError():
-            status = 400
+            fault, status = ProviderFault.INVALID_REQUEST, 400
         case UnknownNameError(kind="waiting call"):
             status = 409
         case RequestError() if error.path in CONFLICTS:

@@ -14,7 +14,8 @@ PROVIDER: Final = "remote"
 def refuse_foreign(configuration: Configuration) -> None:
     """Sees to it that nobody has configured another provider, or tools of this process.
 
-    What ships does not count: orders may not name it.
+    What ships does not count: orders may not name it. MCP servers may be, also those that are
+    programs which this daemon starts: what they do, they do in processes of their own.
 
     Raises:
         ConfigurationError: Somebody has; it names each, with its file and line.

@@ -132,7 +132,8 @@ class Exchange:
         service = self._connection.service
         try:
             await service.application(scope, self.receive, self.send)
-            if not (self.is_complete or self.is_gone):
+            # A server that ends has asked for what would go on for ever to be cut.
+            if not (self.is_complete or self.is_gone or service.is_ending):
                 _logger.error("The application returned without a whole answer")
         except BrokenAnswer as error:
             _logger.warning("An answer was cut: %s", error)
