@@ -7,7 +7,7 @@ another there, or that other edges leave, is the first that differs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import attrs
@@ -59,8 +59,15 @@ class _Version:
         asked = (str(self.task.resource_llm), self.task.ensembles, self.task.mcp)
         return node.kind, str(prompt), surroundings, asked, ways, rules
 
+    def compare(self, other: _Version, name: str) -> str:
+        """Says what of a node is another in another version; empty where nothing is."""
+        old, new = self.describe(name), other.describe(name)
+        if new is None:
+            return f"there is no {name} any more"
+        return "" if old == new else f"{name} is another"
 
-async def replay_flow(
+
+async def replay_flow_run(
     store: ConversationStore, identity: str, task: TaskReading | None = None
 ) -> Replay:
     """Replays the run of a flow, and what its visits have asked. Does file work.
@@ -74,8 +81,15 @@ async def replay_flow(
         ConfigurationError: There are mistakes in the task.
     """
     record = read_record(store, identity)
+    own = _Version(record.reading.task, record.flow)
     other = None if task is None else _Version.read(task)
-    walk = _Walk(record, other)
+    usual = AdapterConfig().max_iterations
+    bound = record.settings.get("max_iterations", usual)
+    walk = FlowWalk(
+        record.flow,
+        bound if isinstance(bound, int) else usual,
+        lambda name: "" if other is None else own.compare(other, name),
+    )
     steps: list[ReplayStep] = []
     for logged in record.log:
         for step in walk.check(logged):
@@ -106,16 +120,24 @@ async def _replay_visit(store: ConversationStore, identity: str) -> Sequence[Rep
     return [attrs.evolve(step, run_id=identity) for step in replayed.steps]
 
 
-class _Walk:
-    """Goes through the events of a run."""
+class FlowWalk:
+    """Goes through the events of a run.
 
-    def __init__(self, record: FlowRecord, other: _Version | None) -> None:
-        self._own = _Version(record.reading.task, record.flow)
-        self._other = other
-        self.state = FlowState.begin(record.flow)
-        usual = AdapterConfig().max_iterations
-        bound = record.settings.get("max_iterations", usual)
-        self._bound = bound if isinstance(bound, int) else usual
+    Attributes:
+        state: Where the run stands by what it has gone through.
+
+    Args:
+        flow: Of the task.
+        max_iterations: How many visits the run might have.
+        compare: Returns what of a node is another in another version of the task; empty if nothing.
+    """
+
+    def __init__(
+        self, flow: Flow, max_iterations: int, compare: Callable[[str], str] = lambda name: ""
+    ) -> None:
+        self.state = FlowState.begin(flow)
+        self._bound = max_iterations
+        self._compare = compare
 
     def check(self, logged: LoggedEvent) -> Iterator[ReplayStep]:
         """Yields what is to be told of an event, before the state goes on by it."""
@@ -173,11 +195,3 @@ class _Walk:
             case Visit() | Pass():
                 return ""
         return "the machine would stop"
-
-    def _compare(self, name: str) -> str:
-        if self._other is None:
-            return ""
-        old, new = self._own.describe(name), self._other.describe(name)
-        if new is None:
-            return f"there is no {name} any more"
-        return "" if old == new else f"{name} is another"

@@ -43,9 +43,9 @@ async def replay_kept(
 
     if read_summary(store, identity).kind == "flow":
         from vibe_llms.flows.reading import examine_task
-        from vibe_llms.flows.replaying import replay_flow
+        from vibe_llms.flows.replaying import replay_flow_run
 
-        return await replay_flow(store, identity, None if task is None else examine_task(task))
+        return await replay_flow_run(store, identity, None if task is None else examine_task(task))
     return await replay_run(store, identity, await _read_variant(engine))
 
 

@@ -14,7 +14,9 @@ from properties import examples
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
 from vibe_llms.flows.checking import TaskCheck
 from vibe_llms.flows.records import replay_flow
+from vibe_llms.flows.replaying import FlowWalk
 from vibe_llms.flows.state import FlowState
+from vibe_llms.runs.memory_log import MemoryLog
 
 SEEDS = st.integers(0, 1_000_000)
 
@@ -49,7 +51,33 @@ def summarize(played: Played) -> object:
 def test_where_a_run_stands_is_what_it_has_written(seed: int) -> None:
     """Also where it fails, and where branches run at once."""
     check = draw_nested(random.Random(seed))
-    examine(check, asyncio.run(play(check, Player(seed))))
+    log = MemoryLog()
+    examine(check, asyncio.run(play(check, Player(seed), log=log)))
+    walk = FlowWalk(check.access_flow(), 200)
+    for logged in log.read():
+        assert not [step for step in walk.check(logged) if step.difference]
+        walk.state.apply(logged.event)
+
+
+@given(SEEDS)
+@examples(60)
+def test_a_run_that_went_elsewhere_does_not_replay(seed: int) -> None:
+    """A visit that is missing in the log is a difference at the next, or at the end."""
+    check = draw_nested(random.Random(seed))
+    log = MemoryLog()
+    asyncio.run(play(check, Player(seed, failing=0), log=log))
+    whole = log.read()
+    visits = [each for each in whole if isinstance(each.event, NodeFinishedEvent)]
+    missing = random.Random(seed).choice(visits)
+    walk = FlowWalk(check.access_flow(), 200)
+    differences = []
+    for logged in whole:
+        if logged is not missing:
+            differences += [step for step in walk.check(logged) if step.difference]
+            if differences:
+                break
+            walk.state.apply(logged.event)
+    assert differences
 
 
 @given(SEEDS)

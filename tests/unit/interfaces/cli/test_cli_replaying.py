@@ -54,6 +54,10 @@ def test_a_run_replays_and_a_change_is_named(vibe: Vibe, identity: str, tmp_path
     model = vibe("runs", "replay", identity, "--model", "scripted:other", "--json")
     prompt = vibe("runs", "replay", identity, "--prompt", f"@{tmp_path}/told.txt")
 
+    tools = vibe("runs", "replay", identity, "--tools", "fetch")
+
+    assert tools.code == 1
+    assert "the tools are others" in tools.err
     assert same.code == 0, same
     assert "All 2 steps are as they were; it is ended." in same.err
     assert model.code == prompt.code == 1

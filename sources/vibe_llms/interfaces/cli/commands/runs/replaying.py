@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.options import ENSEMBLES, command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
 from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
 
@@ -39,16 +40,29 @@ def test_run_{name}() -> None:
 @click.option("--model", metavar="MODEL", help="Name the first step that another model would see.")
 @click.option("--prompt", metavar="TEXT", help="The same, with other instructions; @FILE reads.")
 @click.option(
+    "--tools",
+    "-t",
+    multiple=True,
+    type=ENSEMBLES,
+    metavar="NAME,...",
+    help="The same, with these ensembles, which are connected for it.",
+)
+@click.option(
     "--task", metavar="FILE", help="The same of a flow, with another version of its task."
 )
 @json_option
 def replay(
-    word: str, model: str | None, prompt: str | None, task: str | None, as_json: bool
+    word: str,
+    model: str | None,
+    prompt: str | None,
+    tools: tuple[str, ...],
+    task: str | None,
+    as_json: bool,
 ) -> int:
     """Walk through RUN as it was, without a model or tools, and say whether each step follows.
 
-    With --model, --prompt or --task the first step is named at which something else would be sent;
-    nothing is sent. The exit code is 1 where a step differs.
+    With --model, --prompt, --tools or --task the first step is named at which something else would
+    be sent; nothing is sent. The exit code is 1 where a step differs.
 
     \b
         vibe runs replay abcd
@@ -59,11 +73,15 @@ def replay(
     from vibe_llms.runs.replaying import Variant
 
     store, summary = open_run(word)
-    if summary.kind == "flow" and (model or prompt is not None):
+    if summary.kind == "flow" and (model or tools or prompt is not None):
         raise click.UsageError("A flow is replayed with another --task.")
     if summary.kind != "flow" and task:
         raise click.UsageError(f"{summary.id} is a conversation: it has no --task.")
-    variant = Variant(model=model or None, instructions=read_text(prompt))
+    variant = Variant(
+        model=model or None,
+        instructions=read_text(prompt),
+        pattern=run(_digest_tools(tools)) if tools else None,
+    )
     replayed = run(perform_replay(store, summary, variant, task))
     if as_json:
         import attrs
@@ -75,6 +93,19 @@ def replay(
     else:
         _show(replayed)
     return ExitCode.SUCCESS if replayed.difference is None else ExitCode.INCOMPLETE
+
+
+async def _digest_tools(given: Sequence[str]) -> dict[str, str]:
+    """Connects ensembles, and returns the digest of what they have."""
+    from vibe_llms.engine.patterns import digest_pattern
+    from vibe_llms.interfaces.cli.access import load_application
+    from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
+    from vibe_llms.invocables.registry import Registry
+
+    names = split_names(given)
+    application = load_application()
+    async with Registry(await produce_ensembles(application, names, names)) as registry:
+        return {"tools": digest_pattern({}, registry.describe())["tools"]}
 
 
 def read_text(given: str | None) -> str | None:
@@ -96,10 +127,10 @@ async def perform_replay(
     if summary.kind != "flow":
         return await replay_run(store, summary.id, variant)
     from vibe_llms.flows.reading import examine_task
-    from vibe_llms.flows.replaying import replay_flow
+    from vibe_llms.flows.replaying import replay_flow_run
 
     other = examine_task(Path(task), strict=False) if task else None
-    return await replay_flow(store, summary.id, other)
+    return await replay_flow_run(store, summary.id, other)
 
 
 def _show(replayed: Replay) -> None:
