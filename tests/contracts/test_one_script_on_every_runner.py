@@ -1,0 +1,53 @@
+"""The script of the guide, unchanged, gives the same answers whoever performs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import textwrap
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from acting import say
+from postgresql_server import produce_url
+from scripting import write_script
+
+LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
+GUIDE = Path(__file__).parents[2] / "documentation" / "guides" / "workers.rst"
+WANTED = "ended answered ['What is a queue?', 'A line that is served in order.']\n"
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "local",
+        pytest.param("sqlite", marks=LACKING),
+        pytest.param("postgresql", marks=[LACKING, pytest.mark.postgresql]),
+    ],
+)
+async def test_the_script_of_the_guide_says_the_same(tmp_path: Path, base: str) -> None:
+    found = re.search(r":caption: question.py\n\n((?:   .*\n|\n)+)", GUIDE.read_text("utf-8"))
+    assert found is not None
+    (tmp_path / "question.py").write_text(textwrap.dedent(found[1]))
+    path = write_script(tmp_path, {"contents": [say("A line that is served in order.")]})
+    (tmp_path / "config.toml").write_text(f'model = "scripted:{path}"\n')
+    url = {"local": lambda: "local:", "sqlite": lambda: f"sqlite:///{tmp_path}/runs.db"}
+    named = produce_url(tmp_path) if base == "postgresql" else url[base]()
+    homes = {name: str(tmp_path) for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
+    environment = {**os.environ, **homes, "VIBE_LLMS_CONFIG": str(tmp_path / "config.toml")}
+    for _ in range(2):  # asked again under its key, it is the same run
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            tmp_path / "question.py",
+            named,
+            cwd=tmp_path,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(15):
+            said, _ = await process.communicate()
+        assert said.decode() == WANTED
