@@ -109,6 +109,15 @@ def test_no_remedy_names_a_package_that_no_index_has(
     assert "pip install vibe" not in outcome.stdout + outcome.stderr
 
 
+def test_the_screen_of_runs_tells_what_it_lacks(bare: Bare) -> None:
+    """In one line, with the command that brings it."""
+    outcome = bare("top")
+
+    assert outcome.returncode == 3
+    assert "The screen of runs needs textual, which is not installed" in outcome.stderr
+    assert len(outcome.stderr.splitlines()) == 1
+
+
 def test_no_text_of_ours_recommends_our_package_from_an_index() -> None:
     """Neither in the sources nor in the pages."""
     root = Path(__file__).parents[2]

@@ -83,6 +83,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Runs": {
         "runs": ("runs.group:runs", "Watch what runs, answer what waits, and stop it."),
+        "top": ("top:top", "Watch runs on a screen."),
         "worker": ("worker:worker", "Perform runs that others have asked for."),
     },
     "Serve": {

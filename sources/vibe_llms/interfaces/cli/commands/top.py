@@ -1,0 +1,33 @@
+"""``vibe top``."""
+
+from __future__ import annotations
+
+import click
+
+from vibe_llms.interfaces.cli.keyboard import can_ask
+from vibe_llms.interfaces.cli.options import command
+from vibe_llms.interfaces.cli.runs.naming import address_option, open_runs
+
+
+@command("top")
+@address_option
+def top(address: str) -> None:
+    """Watch runs on a screen: how they stand, and what happens in the one that is chosen.
+
+    It needs Textual, which the extra `top` brings. `vibe runs` speaks to them.
+    """
+    from vibe_llms.installing import needing
+    from vibe_llms.interfaces.cli.interrupts import run
+
+    with needing("top", "textual", "The screen of runs"):
+        import textual  # noqa: F401
+    if not can_ask():  # it draws on standard error
+        raise click.UsageError("It draws on a terminal, and there is none: use `vibe runs list`.")
+    run(_show(address))
+
+
+async def _show(address: str) -> None:
+    from vibe_llms.interfaces.cli.top.screen import TopApp
+
+    async with open_runs(address) as runs:
+        await TopApp(runs, address).run_async()

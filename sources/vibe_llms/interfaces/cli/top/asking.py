@@ -1,0 +1,41 @@
+"""Questions in front of the screen."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+
+class LineScreen(ModalScreen[str | None]):
+    """Asks for a line; ``None`` where somebody leaves with Escape.
+
+    Args:
+        question: What is asked.
+        text: What stands there at first.
+    """
+
+    CSS = """
+    LineScreen { align: center middle; }
+    #question { width: 90%; max-width: 100; height: auto; padding: 1 2; }
+    #question { background: $surface; border: round $primary; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Leave")]
+
+    def __init__(self, question: str, text: str = "") -> None:
+        super().__init__()
+        self._question = question
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="question"):
+            yield Static(self._question, markup=False)
+            yield Input(self._text)
+            yield Static("Enter: so it is. Escape: leave all as it was.", classes="hint")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value)

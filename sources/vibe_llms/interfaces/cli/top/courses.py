@@ -1,0 +1,145 @@
+"""What happens in the run that is looked at, folded of its events; as much as a screen needs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.events.engine import (
+    GenerationDoubtedEvent,
+    GenerationFailedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent, VisitEvent
+from vibe_llms.events.stream import ContentDeltaEvent, ResponseStartedEvent
+from vibe_llms.interfaces.cli.runs.words import describe_event
+from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.values import frozen
+
+LINES: Final = 200
+"""How many lines are kept of a run: of those before, `vibe runs watch` tells."""
+
+SAID: Final = 2_000
+"""How many letters are kept of what a model is writing."""
+
+_CALLS: Final = 20
+_ASKED: Final = (GenerationStartedEvent,)
+_ANSWERED: Final = (GenerationFinishedEvent, GenerationFailedEvent, GenerationDoubtedEvent)
+_TOOLS: Final = (InvocationStartedEvent, InvocationFinishedEvent)
+_TURNING: Final = (
+    RunStartedEvent,
+    RunEndedEvent,
+    RunSuspendedEvent,
+    FlowStartedEvent,
+    FlowEndedEvent,
+)
+
+
+@frozen(kw_only=True)
+class Line:
+    """One thing that has happened.
+
+    Attributes:
+        number: Of the event; 0 for what happens within a visit, which is numbered elsewhere.
+        moment: When; ``None`` where that was not told.
+        words: What, in one line.
+        is_tool: It is about a call.
+    """
+
+    number: int
+    moment: datetime | None
+    words: str
+    is_tool: bool = False
+
+
+@frozen(kw_only=True)
+class Course:
+    """What has happened in a run, and what is happening.
+
+    Attributes:
+        after: The number of the event behind which it begins.
+        sequence: The number of the last event that it has.
+        lines: What has happened, oldest first.
+        asked: The address of the model that is being asked; empty where none is.
+        calls: What is being called, by the keys of the calls, in the order of their beginning.
+        said: What a model is writing just now, its end.
+    """
+
+    after: int = 0
+    sequence: int = 0
+    lines: tuple[Line, ...] = ()
+    asked: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
+    said: str = ""
+
+
+def begin_course(after: int = 0) -> Course:
+    """Returns the course of a run of which nothing is known, from an event on."""
+    return Course(after=after, sequence=after)
+
+
+def tell(course: Course, event: ToldEvent) -> Course:
+    """Returns the course with one more event; what it has already is not taken twice."""
+    if not isinstance(event, LoggedEvent):
+        return _pass(course, event)
+    if event.sequence <= course.sequence:
+        return course
+    course = attrs.evolve(course, sequence=event.sequence)
+    return _write(_go_on(course, event.event), event.event, event.sequence, event.timestamp)
+
+
+def _pass(course: Course, event: object) -> Course:
+    """Takes what stands in no log, or in that of a visit."""
+    place = ""
+    while isinstance(event, VisitEvent):
+        place, event = f"{place}{event.node}: ", event.event
+    match event:
+        case ResponseStartedEvent():
+            return attrs.evolve(course, said="")
+        case ContentDeltaEvent(text=text, channel="text" | "summary"):
+            return attrs.evolve(course, said=(course.said + text)[-SAID:])
+        case LoggedEvent():
+            return course
+    if not place:
+        return course
+    return _write(_go_on(course, event), event, 0, None, place)
+
+
+def _go_on(course: Course, event: object) -> Course:
+    """Takes over what is under way."""
+    match event:
+        case GenerationStartedEvent(model=model):
+            return attrs.evolve(course, asked=model, said="")
+        case InvocationStartedEvent(key=key, name=name):
+            calls = (*(each for each in course.calls if each[0] != key), (key, name))
+            return attrs.evolve(course, calls=calls[-_CALLS:])
+        case InvocationFinishedEvent(key=key):
+            return attrs.evolve(
+                course, calls=tuple(each for each in course.calls if each[0] != key)
+            )
+    if isinstance(event, _ANSWERED):
+        return attrs.evolve(course, asked="", said="")
+    if isinstance(event, _TURNING):
+        return attrs.evolve(course, asked="", said="", calls=())
+    return course
+
+
+def _write(
+    course: Course, event: object, number: int, moment: datetime | None, place: str = ""
+) -> Course:
+    words = describe_event(event) if isinstance(event, LogEvent) else ""
+    if not words:
+        return course
+    line = Line(
+        number=number, moment=moment, words=place + words, is_tool=isinstance(event, _TOOLS)
+    )
+    return attrs.evolve(course, lines=(*course.lines, line)[-LINES:])

@@ -1,0 +1,193 @@
+"""Reads how runs stand and what happens in one of them, again and again, and tells it.
+
+Nothing that fails there ends it: it is said, and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.agents.interfaces import Runs
+from vibe_llms.exceptions import ConverseError, RequestError, UnknownConversationError
+from vibe_llms.interfaces.cli.top.courses import LINES
+from vibe_llms.interfaces.cli.top.views import (
+    PAGE,
+    CourseBegun,
+    CourseFailed,
+    EventTold,
+    PagesLost,
+    RowsFailed,
+    RowsRead,
+    Update,
+    View,
+    WaitingRead,
+    fold,
+)
+from vibe_llms.values import define
+
+_LOOK_SECONDS: Final = 1.0
+_SLOW_SECONDS: Final = 2.0
+_LONGEST_SECONDS: Final = 8.0
+_FAILURES: Final = 3
+"""After so many one after the other, pauses do not grow any more."""
+
+_REST_SECONDS: Final = 0.2
+"""Who goes through a list does not want to follow each run that is passed."""
+
+_SHARE: Final = 5
+"""How many times as long as a look takes nothing is looked at."""
+
+
+@define(eq=False)
+class Board:
+    """Has the view, and tells who waits for a change.
+
+    Attributes:
+        view: As it is by now.
+    """
+
+    view: View = attrs.field(factory=View)
+    _changed: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def tell(self, update: Update) -> None:
+        """Folds an update into the view."""
+        view = fold(self.view, update)
+        if view is not self.view:
+            self.view = view
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    async def wait(self, is_so: Callable[[View], bool]) -> None:
+        """Waits until something is so."""
+        while not is_so(self.view):
+            await self._changed.wait()
+
+
+@define(eq=False)
+class Feed:
+    """Reads runs for a board, as long as it runs.
+
+    Attributes:
+        runs: That are read.
+        board: What is read is told there.
+    """
+
+    runs: Runs
+    board: Board
+    _wanted: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Reads until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._survey())
+            group.create_task(self._follow_selected())
+
+    def hurry(self) -> None:
+        """Has it looked at once how the runs stand."""
+        self._wanted.set()
+
+    # --- the list --------------------------------------------------------------------------------
+
+    async def _survey(self) -> None:
+        failures = 0
+        while True:
+            query, begun = self.board.view.query, time.monotonic()
+            self._wanted.clear()
+            try:
+                await self._tell_slow(self._read_rows())
+                await self._read_waiting()
+                failures = 0
+            except (ConverseError, OSError) as error:
+                failures = min(failures + 1, _FAILURES)
+                if isinstance(error, RequestError) and query.after:
+                    self.board.tell(PagesLost(query))
+                else:
+                    self.board.tell(RowsFailed(query, str(error)))
+            pause = max(_LOOK_SECONDS, _SHARE * (time.monotonic() - begun) * (not failures))
+            await self._pause(min(pause * 2**failures, _LONGEST_SECONDS))
+
+    async def _read_rows(self) -> None:
+        query = self.board.view.query
+        rows = await self.runs.survey(states=query.states, after=query.after, limit=PAGE + 1)
+        self.board.tell(RowsRead(query, tuple(rows[:PAGE]), len(rows) > PAGE))
+
+    async def _read_waiting(self) -> None:
+        view = self.board.view
+        summary = view.summary
+        if summary is not None and (summary.waiting or view.waiting):
+            with suppress(UnknownConversationError):
+                found = await self.runs.survey_approvals(summary.id)
+                self.board.tell(WaitingRead(summary.id, tuple(found)))
+
+    async def _tell_slow(self, work: Coroutine[Any, Any, None]) -> None:
+        """Performs work, and says so where it takes long."""
+        query, task = self.board.view.query, asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task}, timeout=_SLOW_SECONDS)
+            if not task.done():
+                self.board.tell(RowsFailed(query, "There is no answer yet."))
+            await task
+        finally:
+            task.cancel()
+
+    async def _pause(self, seconds: float) -> None:
+        """Waits, unless it is to hurry or something else is wanted."""
+        query, selected = self.board.view.query, self.board.view.selected
+        other = self.board.wait(lambda view: (view.query, view.selected) != (query, selected))
+        waits = {asyncio.ensure_future(each) for each in (self._wanted.wait(), other)}
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+
+    # --- one run ---------------------------------------------------------------------------------
+
+    async def _follow_selected(self) -> None:
+        while True:
+            run_id = self.board.view.selected
+            task = asyncio.ensure_future(self._follow(run_id))
+            try:
+                await self._wait_for_other(run_id)
+            finally:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _wait_for_other(self, run_id: str) -> None:
+        await self.board.wait(lambda view: view.selected != run_id)
+
+    async def _follow(self, run_id: str) -> None:
+        """Tells what happens in a run, however often that breaks off; of a long one its end."""
+        await asyncio.sleep(_REST_SECONDS)
+        summary, failures = self.board.view.summary, 0
+        if summary is None:
+            return
+        self.board.tell(CourseBegun(run_id, max(0, summary.sequence - LINES)))
+        while True:
+            known = self.board.view.course.sequence
+            try:
+                await self._listen(run_id)
+            except UnknownConversationError:
+                self.board.tell(CourseFailed(run_id, "This run is no more."))
+                return
+            except RequestError:  # its log is shorter than what is known of it: it is another
+                self.board.tell(CourseBegun(run_id, 0))
+            except (ConverseError, OSError) as error:
+                self.board.tell(CourseFailed(run_id, str(error)))
+            has_heard = self.board.view.course.sequence > known
+            failures = 0 if has_heard else min(failures + 1, _FAILURES)
+            await asyncio.sleep(min(_LOOK_SECONDS * 2**failures, _LONGEST_SECONDS))
+
+    async def _listen(self, run_id: str) -> None:
+        after = self.board.view.course.sequence
+        async with aclosing(self.runs.watch(run_id, after=after)) as told:
+            async for event in told:
+                self.board.tell(EventTold(run_id, event))
+                await asyncio.sleep(0)  # many may come at once, and the screen is drawn meanwhile

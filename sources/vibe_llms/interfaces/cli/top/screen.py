@@ -1,0 +1,238 @@
+"""Draws the view with Textual, and takes what is typed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Footer, OptionList, Static
+from textual.widgets.option_list import Option
+
+from vibe_llms.agents.interfaces import Runs
+from vibe_llms.interfaces.cli.output import sanitize
+from vibe_llms.interfaces.cli.runs.words import count
+from vibe_llms.interfaces.cli.top import words
+from vibe_llms.interfaces.cli.top.asking import LineScreen
+from vibe_llms.interfaces.cli.top.feeding import Board, Feed
+from vibe_llms.interfaces.cli.top.views import (
+    FILTERS,
+    FilterChosen,
+    PageTurned,
+    RunSelected,
+    View,
+    WordsChosen,
+)
+from vibe_llms.runs.summaries import RunSummary
+
+_DRAW_SECONDS: Final = 0.1
+_AGE_SECONDS: Final = 1.0
+_WIDE_COLUMNS: Final = 120
+_STYLES: Final = {
+    "waiting": "bold $warning",
+    "working": "$success",
+    "due": "$warning",
+    "stopped": "$text-muted",
+    "ended": "$text-muted",
+}
+
+
+class TopApp(App[None]):
+    """The screen.
+
+    Args:
+        runs: That are shown.
+        place: Where they are, to be told above them.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE_COLUMNS, "-wide")]  # noqa: RUF012
+    CSS = """
+    #page, #trouble, #notice, #header, #title, #stands { height: 1; }
+    .line { text-wrap: nowrap; text-overflow: ellipsis; padding: 0 1; }
+    #page { background: $primary; color: $text; text-style: bold; }
+    #trouble { background: $error; color: $text; display: none; }
+    #header { color: $text-muted; }
+    #title { text-style: bold; }
+    #waiting { height: auto; max-height: 4; background: $warning-muted; display: none; }
+    #rows { height: 1fr; border: none; padding: 0; background: $background; }
+    #rows > .option-list--option { padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    #rows:focus { border: none; }
+    #empty { padding: 0 1; display: none; color: $text-muted; }
+    #course { height: 1fr; scrollbar-size-vertical: 1; }
+    #said { height: auto; max-height: 6; padding: 0 1; color: $text-accent; display: none; }
+    #body { height: 1fr; }
+    .-narrow #body { layout: vertical; }
+    .-narrow #list { height: 2fr; }
+    .-narrow #run { height: 3fr; border-top: solid $primary; }
+    .-wide #body { layout: horizontal; }
+    .-wide #list { width: 1fr; }
+    .-wide #run { width: 1fr; border-left: solid $primary; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "turn_filter(1)", "State"),
+        Binding("T", "turn_filter(-1)", "State back", show=False),
+        Binding("slash", "find", "Find", key_display="/"),
+        Binding("n", "turn_page(True)", "Next"),
+        Binding("p", "turn_page(False)", "Previous"),
+        Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
+    ]
+
+    def __init__(self, runs: Runs, place: str = "") -> None:
+        super().__init__()
+        self.board = Board()
+        self.runs = runs
+        self.feed = Feed(runs, self.board)
+        self._place = place
+        self._drawn: tuple[View, int, int] | None = None
+        self._rows: list[tuple[str, str]] = []
+        self._texts: dict[str, str | Content] = {}
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="page", classes="line", markup=False)
+        yield Static(id="trouble", classes="line", markup=False)
+        with Container(id="body"):
+            with Vertical(id="list"):
+                yield Static(id="header", classes="line", markup=False)
+                yield Static(id="empty", markup=False)
+                yield OptionList(id="rows", markup=False)
+            with Vertical(id="run"):
+                yield Static(id="title", classes="line", markup=False)
+                yield Static(id="stands", classes="line", markup=False)
+                yield Static(id="waiting", classes="line", markup=False)
+                with VerticalScroll(id="course", can_focus=True):
+                    yield Static(id="lines", classes="line", markup=False)
+                yield Static(id="said", markup=False)
+        yield Static(id="notice", classes="line", markup=False)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#course").anchor()
+        self.query_one("#rows").focus()
+        self.run_worker(self.feed.run())
+        self.set_interval(_DRAW_SECONDS, self.draw)
+
+    # --- what is drawn ---------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        """Draws what has changed, ages included."""
+        self._take_selection()
+        view, now = self.board.view, datetime.now(UTC)
+        list_width = self._find("#rows").scrollable_content_region.width - 2
+        state = (view, list_width, int(now.timestamp() / _AGE_SECONDS))
+        if self._drawn == state or list_width < 1:
+            return
+        before = self._drawn[0] if self._drawn else None
+        self._drawn = state
+        self._write("#page", words.describe_page(view, self._place))
+        self._write("#trouble", words.describe_trouble(view), hides=True)
+        self._write("#notice", words.flatten(view.notice))
+        self._draw_rows(view, list_width, now)
+        self._draw_run(view, before)
+        self.refresh_bindings()
+
+    def _find(self, selector: str) -> Any:
+        return self.screen_stack[0].query_one(selector)
+
+    def _write(self, selector: str, text: str | Content, *, hides: bool = False) -> None:
+        if self._texts.get(selector) != text:
+            self._texts[selector] = text
+            widget = self._find(selector)
+            widget.update(text)
+            if hides:
+                widget.display = bool(text)
+
+    def _draw_rows(self, view: View, columns: int, now: datetime) -> None:
+        self._write("#header", words.compose_header(columns))
+        self._write("#empty", words.describe_nothing(view), hides=True)
+        rows = [(each.id, words.compose_row(each, columns, now)) for each in view.shown]
+        options: OptionList = self._find("#rows")
+        looks = [_colour(each, row) for each, (_, row) in zip(view.shown, rows, strict=True)]
+        if [identity for identity, _ in rows] == [identity for identity, _ in self._rows]:
+            for index, (old, new) in enumerate(zip(self._rows, rows, strict=True)):
+                if old != new:
+                    options.replace_option_prompt_at_index(index, looks[index])
+        else:
+            at = options.scroll_offset.y
+            names = [identity for identity, _ in rows]
+            options.set_options(
+                Option(look, id=name) for name, look in zip(names, looks, strict=True)
+            )
+            options.scroll_to(y=at, animate=False)
+            options.highlighted = names.index(view.selected) if view.selected else None
+        self._rows = rows
+
+    def _draw_run(self, view: View, before: View | None) -> None:
+        summary = view.summary
+        title, stands = words.describe_head(summary) if summary else ("", "")
+        self._write("#title", title)
+        self._write(
+            "#stands", " · ".join(each for each in (words.describe_now(view), stands) if each)
+        )
+        self._write("#waiting", words.describe_waiting(view), hides=True)
+        if before is None or before.course.lines != view.course.lines:
+            self._write("#lines", _compose_course(view))
+        self._write("#said", sanitize(view.course.said.strip()), hides=True)
+        if before is None or before.selected != view.selected:
+            self._find("#course").anchor()
+
+    # --- what is typed ---------------------------------------------------------------------------
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        self._take_selection()
+
+    def _take_selection(self) -> None:
+        """Takes over which row is lit: before the rows are drawn anew, so that no key is lost."""
+        option = self._find("#rows").highlighted_option
+        selected = self._drawn[0].selected if self._drawn else ""
+        if option is not None and option.id not in (selected, self.board.view.selected):
+            self.board.tell(RunSelected(option.id))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if len(self.screen_stack) > 1:
+            return action == "quit"
+        view = self.board.view
+        match action, parameters:
+            case "turn_page", (True,):
+                return view.has_more
+            case "turn_page", (False,):
+                return bool(view.query.passed)
+        return True
+
+    def action_turn_filter(self, step: int) -> None:
+        """Shows runs in the next state, or the one before."""
+        index = FILTERS.index(self.board.view.query.state)
+        self.board.tell(FilterChosen(FILTERS[(index + step) % len(FILTERS)]))
+
+    def action_turn_page(self, forward: bool) -> None:
+        """Shows the next page, or the one before."""
+        self.board.tell(PageTurned(forward))
+
+    def action_find(self) -> None:
+        """Asks for words that runs shall have."""
+        question = "Only runs of this page with these words; none for all"
+        known = self.board.view.words
+
+        def take(text: str | None) -> None:
+            if text is not None:
+                self.board.tell(WordsChosen(text))
+
+        self.push_screen(LineScreen(question, known), take)
+
+
+def _colour(summary: RunSummary, row: str) -> Content:
+    """Lights the state of a run, which is the first word of its row."""
+    return Content(row).stylize(_STYLES.get(summary.state, ""), 0, len(summary.state))
+
+
+def _compose_course(view: View) -> Content:
+    """Writes what has happened in a run."""
+    course = view.course
+    lines = [Content(words.describe_line(each)) for each in course.lines]
+    if course.after:
+        lines.insert(0, Content(f"   …  {count(course.after, 'event')} before"))
+    return Content("\n").join(lines)

@@ -1,0 +1,169 @@
+"""The words of the screen: rows of the list, and what is said above it and of one run.
+
+Whatever comes out of here is text in which nothing is that could command a terminal, one line each.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from vibe_llms.flows.words import describe_cost, describe_tokens
+from vibe_llms.interfaces.cli.output import measure_text, reveal, sanitize, shorten
+from vibe_llms.interfaces.cli.runs.words import count, describe_spending, describe_state
+from vibe_llms.interfaces.cli.top.courses import Line
+from vibe_llms.interfaces.cli.top.views import View
+from vibe_llms.runs.summaries import RunSummary
+
+_COLUMNS: Final = (("state", 9), ("last", 4), ("run", 8), ("tokens", 6), ("cost", 8))
+_MODEL_SHARE: Final = 3
+_GAP: Final = "  "
+
+
+def flatten(text: str) -> str:
+    """Returns a text as one line that commands nothing."""
+    return sanitize(" ".join(text.split()))
+
+
+def compose_header(columns: int) -> str:
+    """Returns what stands above the columns of the list."""
+    return _compose([name for name, _ in _COLUMNS], "model", "name", columns)
+
+
+def compose_row(summary: RunSummary, columns: int, now: datetime) -> str:
+    """Returns a run as a line of so many columns at most."""
+    cells = [
+        f"{summary.state} {summary.waiting or ''}",
+        describe_age((now - summary.updated).total_seconds()),
+        summary.id,
+        describe_tokens(summary.tokens).split(" ")[0] if summary.tokens else "",
+        describe_cost(summary.cents),
+    ]
+    subject = f"{summary.subject}: " if summary.subject else ""
+    return _compose(cells, summary.model, subject + describe_name(summary), columns)
+
+
+def describe_name(summary: RunSummary) -> str:
+    """Returns what a run is called, or else what it is."""
+    name = flatten(summary.name)
+    return name or ("a flow" if summary.kind == "flow" else "")
+
+
+def _compose(cells: list[str], model: str, name: str, columns: int) -> str:
+    widths = [width for _, width in _COLUMNS]
+    fixed = _GAP.join(_fit(cell, width) for cell, width in zip(cells, widths, strict=True))
+    rest = columns - measure_text(fixed) - 2 * len(_GAP)
+    share = max(12, rest // _MODEL_SHARE)
+    line = _GAP.join((fixed, _fit(model, share), shorten(flatten(name), max(0, rest - share))))
+    return shorten_end(line.rstrip(), columns)
+
+
+def _fit(text: str, columns: int) -> str:
+    # An id is known by its beginning: an ellipsis would take the place of a letter that tells it.
+    flat = flatten(text)
+    cut = flat[:columns] if flat.isascii() and flat.isalnum() else shorten(flat, columns)
+    return cut + " " * max(0, columns - measure_text(cut))
+
+
+def shorten_end(text: str, columns: int) -> str:
+    """Cuts a line, and leaves its blanks as they are."""
+    return text if measure_text(text) <= columns else text[: max(0, columns)]
+
+
+def describe_age(seconds: float) -> str:
+    """Returns how long ago something was, in four letters at most."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{min(int(seconds // size), 999)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def describe_page(view: View, place: str) -> str:
+    """Returns what stands at the top: where it is, which runs these are, and what they used."""
+    rows = view.shown
+    known = [each.cents for each in rows if each.cents is not None]
+    parts = [
+        f"vibe top {flatten(place)}".rstrip(),
+        view.query.state or "",
+        f"/{flatten(view.words)}" if view.words else "",
+        _describe_count(view),
+        f"page {len(view.query.passed) + 1}" if view.has_more or view.query.passed else "",
+        _describe_waiting(rows),
+        describe_tokens(sum(each.tokens for each in rows) or None),
+        describe_cost(sum(known)) if known else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _describe_count(view: View) -> str:
+    if view.rows is None:
+        return "reading …"
+    shown = len(view.shown)
+    if shown == len(view.rows):
+        return count(shown, "run")
+    return f"{shown} of {count(len(view.rows), 'run')}"
+
+
+def _describe_waiting(rows: tuple[RunSummary, ...]) -> str:
+    waiting = sum(each.waiting for each in rows)
+    return f"{count(waiting, 'approval')} wanted" if waiting else ""
+
+
+def describe_nothing(view: View) -> str:
+    """Returns what is said in the place of an empty list."""
+    if view.rows is None or view.shown:
+        return ""
+    if view.rows:
+        return "No run of this page has these words."
+    if view.query.state or view.query.passed:
+        return "There is no such run."
+    return "There is no run yet."
+
+
+def describe_trouble(view: View) -> str:
+    """Returns why what is seen may be old; empty where it is not."""
+    if view.fault:
+        return f"Not reached, trying again: {flatten(view.fault)}"
+    return f"This run cannot be followed: {flatten(view.course_fault)}" if view.course_fault else ""
+
+
+def describe_head(summary: RunSummary) -> tuple[str, str]:
+    """Returns two lines about a run: what it is called, and where it stands."""
+    title = f"{summary.id}  {describe_name(summary)}".rstrip()
+    detail = summary.detail if summary.state != "waiting" else ""
+    parts = (
+        describe_state(summary),
+        summary.model,
+        describe_spending(summary),
+        f"for {summary.subject}" if summary.subject else "",
+        f"fork of {summary.origin[:8]}" if summary.origin else "",
+        "ends with its watchers" if summary.is_attached else "",
+        detail,
+    )
+    return flatten(title), flatten(" · ".join(part for part in parts if part))
+
+
+def describe_now(view: View) -> str:
+    """Returns what a run is doing at the moment."""
+    course = view.course
+    if course.calls:
+        return flatten(f"calls {', '.join(name for _, name in course.calls)} …")
+    return flatten(f"asks {course.asked} …") if course.asked else ""
+
+
+def describe_waiting(view: View) -> str:
+    """Returns what of a run waits for an approval."""
+    if not view.waiting:
+        return ""
+    asked = [
+        flatten(f"{each.request.name} {reveal(each.request.arguments)}") for each in view.waiting
+    ]
+    head = f"{count(len(asked), 'call')} to be answered: vibe runs approve {view.selected[:8]}"
+    return "\n".join((head, *asked))
+
+
+def describe_line(line: Line) -> str:
+    """Returns a line of what has happened in a run."""
+    number = f"{line.number:>4}" if line.number else "   ·"
+    moment = line.moment.astimezone().strftime("%H:%M:%S") if line.moment else " " * 8
+    return f"{number}  {moment}  {'  ' * line.is_tool}{flatten(line.words)}"
