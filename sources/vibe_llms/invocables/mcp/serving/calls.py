@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections import deque
 from typing import Final
 
 import anyio
 import attrs
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Invoker
@@ -18,13 +20,23 @@ from vibe_llms.invocables.performing import perform
 from vibe_llms.plain import JsonObject, escape_halves
 from vibe_llms.values import define
 
+LOG_LEVEL: Final = "info"
+"""As what a word on the way is told to a client that reads a log."""
+
 _MOST_WAITING: Final = 100
 """So many words on the way wait for a client that reads slowly; then the oldest are left out."""
 
 
-async def perform_call(invoker: Invoker, arguments: JsonObject, context: Context) -> Outcome:
-    """Executes a call, tells the client how far it is, and ends it when it is cancelled."""
-    teller = _Teller(context)
+async def perform_call(
+    invoker: Invoker, arguments: JsonObject, context: Context, *, wants_log: bool = False
+) -> Outcome:
+    """Executes a call, tells the client how far it is, and ends it when it is cancelled.
+
+    Args:
+        wants_log: The client's session reads a log; how far the call is, is told there where
+            this call asks for no progress.
+    """
+    teller = _Teller(context, wants_log)
     invocation = InvocationContext(
         invocation_id=str(context.request_id),
         idempotency_key=_read_key(context),
@@ -57,6 +69,7 @@ class _Teller:
     """Takes what a call says, from where nobody may wait, and sends it in order."""
 
     _context: Context
+    _wants_log: bool
     _count: int = attrs.field(default=0, init=False)
     _waiting: deque[tuple[int, str]] = attrs.field(
         factory=lambda: deque(maxlen=_MOST_WAITING), init=False
@@ -76,12 +89,23 @@ class _Teller:
         self._news.set()
 
     async def tell(self) -> None:
-        """Sends what was heard, until the end; nothing where the client has not asked for it."""
+        """Sends what was heard, until the end."""
         while True:
             while self._waiting:
                 number, text = self._waiting.popleft()
-                await self._context.session.report_progress(number, None, text)
+                await self._send(number, text)
             if self._is_over:
                 return
             self._news.clear()
             await self._news.wait()
+
+    async def _send(self, number: int, text: str) -> None:
+        """Sends a word in the one way that the client has asked for; else not at all."""
+        session = self._context.session
+        if "progress_token" in (self._context.meta or {}):
+            await session.report_progress(number, None, text)
+        elif self._wants_log:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", MCPDeprecationWarning)  # such clients are there
+                sent = session.send_log_message(LOG_LEVEL, text, None, self._context.request_id)
+            await sent

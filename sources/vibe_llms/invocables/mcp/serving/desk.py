@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import warnings
 from collections.abc import Sequence
 from typing import Any, Final
 from weakref import WeakSet
@@ -15,25 +16,28 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    EmptyResult,
     InputRequiredResult,
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
+    SetLevelRequestParams,
     Tool,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.invocables.approvals import produce_approval_request, settle
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
-from vibe_llms.invocables.mcp.serving.calls import perform_call
+from vibe_llms.invocables.mcp.serving.calls import LOG_LEVEL, perform_call
 from vibe_llms.invocables.mcp.serving.describing import describe_tool
 from vibe_llms.invocables.mcp.serving.results import compose_result
 from vibe_llms.invocables.outcomes import Outcome, fail
@@ -64,17 +68,21 @@ class ToolServer(Server[Any]):
     ) -> None:
         self._bus = InMemorySubscriptionBus()
         self.listening = ListenHandler(self._bus)
-        super().__init__(
-            NAME,
-            version=__version__,
-            on_list_tools=self._list,
-            on_call_tool=self._call,
-            on_subscriptions_listen=self.listening,
-            get_tool_input_schema=self._find_schema,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MCPDeprecationWarning)  # the older era has levels
+            super().__init__(
+                NAME,
+                version=__version__,
+                on_list_tools=self._list,
+                on_call_tool=self._call,
+                on_set_logging_level=self._set_level,
+                on_subscriptions_listen=self.listening,
+                get_tool_input_schema=self._find_schema,
+            )
         self._registry = registry
         self._doorkeeper = doorkeeper
         self._connections: WeakSet[Connection] = WeakSet()
+        self._reading_log: WeakSet[Connection] = WeakSet()
         self._told: tuple[Tool, ...] = ()
         self._announcing: set[asyncio.Task[None]] = set()
         security = RequestStateSecurity(
@@ -125,7 +133,7 @@ class ToolServer(Server[Any]):
                 return settled
             case Outcome():
                 return compose_result(settled)
-        outcome = await perform_call(invoker, settled, context)
+        outcome = await perform_call(invoker, settled, context, wants_log=self._reads_log(context))
         return compose_result(_mark_edit(outcome, arguments, settled))
 
     async def _settle(
@@ -154,6 +162,20 @@ class ToolServer(Server[Any]):
             return settled
         reason = f" {approval.reason}" if approval.reason else ""
         return fail(f"{invoker.name} was not executed: it needs an approval.{reason}")
+
+    async def _set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
+        """Takes note of whether a session wants to read how far its calls are."""
+        connection = context.session._connection
+        if params.level in ("debug", LOG_LEVEL):
+            self._reading_log.add(connection)
+        else:
+            self._reading_log.discard(connection)
+        return EmptyResult()
+
+    def _reads_log(self, context: Context) -> bool:
+        # In the era without sessions each call says so itself, and the package heeds it.
+        is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return is_modern or context.session._connection in self._reading_log
 
     def _describe(self) -> tuple[Tool, ...]:
         return tuple(map(describe_tool, self._registry.survey()))
