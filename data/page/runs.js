@@ -1,6 +1,6 @@
 // The runs, what waits of them, and one of them as it goes.
 import { complain, make, press, quote, say, show } from './elements.js';
-import { ask, follow, post, wait } from './service.js';
+import { ask, follow, offers, post, wait } from './service.js';
 import { composeEvent } from './events.js';
 import { composeMessages } from './messages.js';
 import { composeFlow } from './flows.js';
@@ -123,7 +123,8 @@ export async function showRun(main, signal, id) {
   const writing = make('div', { class: 'writing', hidden: true, dir: 'auto', 'aria-label': 'Being written' });
   const log = make('ol', { class: 'log', 'aria-label': 'Events', tabindex: '0' });
   const heading = make('h1', {}, quote(titleOf(run)));
-  const verbs = composeVerbs(path, () => run, look);
+  const performs = await offers('/runs/{id}/fork');
+  const verbs = composeVerbs(path, () => run, look, performs);
   const saying = composeSaying(path, look);
   show(
     main,
@@ -211,7 +212,7 @@ function composeSummary(run) {
   return make('dl', {}, facts.filter(Boolean).map(([term, told]) => make('div', {}, make('dt', {}, term), make('dd', {}, told))));
 }
 
-function composeVerbs(path, read, look) {
+function composeVerbs(path, read, look, performs) {
   async function perform(word, done) {
     try {
       const told = await post(`${path}/${word}`);
@@ -233,8 +234,8 @@ function composeVerbs(path, read, look) {
       const run = read();
       stop.hidden = !OPEN.has(run.state);
       detach.hidden = !run.is_attached || !OPEN.has(run.state);
-      resume.hidden = OPEN.has(run.state);
-      fork.hidden = run.kind === 'flow'; // it is forked at a node
+      resume.hidden = !performs || OPEN.has(run.state);
+      fork.hidden = !performs || run.kind === 'flow'; // it is forked at a node
       link.href = `#/conversations/${encodeURIComponent(run.id)}`;
     },
   };

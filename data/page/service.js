@@ -67,6 +67,16 @@ export function post(path, body = {}) {
   return ask(path, { method: 'POST', body });
 }
 
+let offered = null;
+
+// Whether there is a path to say something to: who performs no runs begins none.
+export async function offers(path) {
+  offered ??= ask('openapi.json').catch(() => null);
+  const told = await offered;
+  if (!told) offered = null;
+  return Boolean(told?.paths?.[path]?.post);
+}
+
 export async function fetchDocument(path) {
   const response = await fetchAt(path);
   const named = /filename="([^"]*)"/.exec(response.headers.get('content-disposition') ?? '');

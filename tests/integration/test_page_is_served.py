@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import aiohttp
+
+from acting import invoke, say
+from hosted import Premises
 from run_daemons import serving
+from vibe_llms.daemons.agents.viewing import produce_view
+from vibe_llms.daemons.arrivals import find_hosts
+from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.invocables import produce_invoker
 from vibe_llms.resources import access_data
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -46,3 +54,42 @@ def test_no_script_makes_markup_of_words() -> None:
     assert len(sources) > 5
     for source in sources:
         assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b", source)
+
+
+def pay() -> str:
+    """Pays."""
+    return "paid"
+
+
+async def test_a_view_shows_all_to_its_key_alone_and_reaches_who_runs(tmp_path: Path) -> None:
+    tool = produce_invoker(pay, effect="once", needs_approval=True)
+    async with Premises(tmp_path, (tool,)) as premises:
+        order = premises.order([invoke("pay")], [say("Done.")])
+        run_id = await premises.start(order, subject="ann")  # of a daemon that knows its clients
+        await premises.wait(run_id, "waiting", subject="ann")
+        hosts = find_hosts("127.0.0.1", ()) or ()
+        view = produce_view(premises.runs.application, premises.store, key="k", hosts=hosts)
+        server = Server(view, ServerSettings(port=0))
+        async with server, aiohttp.ClientSession(server.urls[0]) as session:
+            for key, host, status in (
+                ("", "", 401),
+                ("other", "", 401),
+                ("k", "evil.example", 403),
+            ):
+                headers = {"Authorization": f"Bearer {key}", **({"Host": host} if host else {})}
+                for path in ("/runs", "/conversations", f"/runs/{run_id}/events"):
+                    async with session.get(path, headers=headers) as answer:
+                        assert answer.status == status
+            own = {"Authorization": "Bearer k"}
+            for path in ("/runs", f"/runs/{run_id}/resume", f"/runs/{run_id}/fork"):
+                async with session.post(path, json={}, headers=own) as answer:
+                    assert answer.status in (404, 405), path
+            async with session.get(f"/conversations/{run_id}", headers=own) as answer:
+                assert (await answer.json())["count"] == 2
+            path = f"/runs/{run_id}/approvals"
+            async with session.get(path, headers=own) as answer:
+                (waiting,) = (await answer.json())["data"]
+            said = {"digest": waiting["request"]["digest"], "decision": "allow"}
+            async with session.post(path, json=said, headers=own) as answer:
+                assert answer.status == 200
+            await premises.wait(run_id, "ended", subject="ann")

@@ -231,9 +231,13 @@ class LocalConversations:
 
     def _is_of(self, identity: str, subject: str) -> bool:
         try:
-            return read_owner(self.store, identity) == subject
+            return self._is_free(subject) or read_owner(self.store, identity) == subject
         except StoreError:  # deleted meanwhile, or damaged
             return False
+
+    def _is_free(self, subject: str) -> bool:
+        """Tells whether somebody may see the conversations of all."""
+        return self.runs.is_owner and not subject
 
     def _ensure(self, identity: str, subject: str) -> ConversationMetadata:
         """Returns the metadata, where it is theirs who ask."""
@@ -245,7 +249,7 @@ class LocalConversations:
                 raise
             # what cannot be an id is none, and whose a damaged one is cannot be told
             raise UnknownConversationError(identity=identity) from error
-        if owner != subject:  # the same as for what is not there
+        if owner != subject and not self._is_free(subject):  # the same as for what is not there
             raise UnknownConversationError(identity=identity)
         return metadata
 

@@ -84,6 +84,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Runs": {
         "runs": ("runs.group:runs", "Watch what runs, answer what waits, and stop it."),
         "top": ("top:top", "Watch runs on a screen."),
+        "view": ("view:view", "Look at runs and conversations with a browser."),
         "worker": ("worker:worker", "Perform runs that others have asked for."),
     },
     "Serve": {

@@ -1,0 +1,97 @@
+"""The page over this machine's own store: it shows and says, and performs nothing itself."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+from typing import Final
+
+from vibe_llms.agents.conversations import LocalConversations
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.application import Application
+from vibe_llms.conversations.index.interfaces import Index
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.daemons.agents.conversations import ConversationDesk
+from vibe_llms.daemons.agents.feeds import Feeds
+from vibe_llms.daemons.agents.guarding import Guard
+from vibe_llms.daemons.agents.page import produce_page_routes
+from vibe_llms.daemons.agents.routes import Desk
+from vibe_llms.daemons.health import add_health
+from vibe_llms.daemons.service import Service
+from vibe_llms.exceptions import AccessError, ProviderFault
+from vibe_llms.plugins.specification.daemons import Arrival, Demand, Reservation
+
+WATCHERS: Final = 100
+_PERFORMED: Final = frozenset({"/runs", "/runs/{id}/resume", "/runs/{id}/fork"})
+"""What would ask for a run that nobody here performs."""
+
+
+class KeyHolder:
+    """Lets in whoever has the one key, as the owner of all that there is.
+
+    Args:
+        key: It; a text of ASCII.
+    """
+
+    subject = ""
+
+    def __init__(self, key: str) -> None:
+        self._key = key.encode()
+
+    async def authorize(self, arrival: Arrival) -> KeyHolder:
+        """Lets in who has the key. Raises AccessError."""
+        if not secrets.compare_digest(arrival.credential.encode("utf-8", "replace"), self._key):
+            raise AccessError(
+                detail="This page was opened without its key.",
+                remedy="Open the address that vibe view has told, all of it.",
+                fault=ProviderFault.AUTHENTICATION,
+            )
+        return self
+
+    def admits(self, model: str) -> bool:
+        """Tells that no model is asked here."""
+        return False
+
+    async def reserve(self, demand: Demand) -> Reservation:
+        """Sets nothing aside, as nothing is asked here. Raises AccessError."""
+        raise AccessError(detail="No model is asked here.", fault=ProviderFault.PERMISSION)
+
+    async def close(self) -> None:
+        """Frees nothing."""
+
+
+def produce_view(
+    application: Application,
+    store: ConversationStore,
+    *,
+    key: str,
+    hosts: Collection[str],
+    conversation_index: Index | None = None,
+) -> Service:
+    """Makes the page as an ASGI application, without a host for runs.
+
+    Args:
+        application: Has the forms of exports.
+        store: Keeps the runs, which other processes perform.
+        key: Lets in whoever has it.
+        hosts: By which names it is reached.
+        conversation_index: Lists and searches conversations; by default one that reads the store.
+
+    Raises:
+        StoreError: The store keeps no logs of runs.
+    """
+    runs = LocalRuns(store, application, is_owner=True)
+    guard = Guard(authorizer=KeyHolder(key), hosts=hosts)
+    desk = Desk(runs, Feeds(runs.index), guard, watchers=WATCHERS)
+    conversations = ConversationDesk(LocalConversations(runs, conversation_index), guard)
+    routes = [
+        route
+        for route in desk.produce_routes()
+        if not (route.method == "POST" and route.pattern in _PERFORMED)
+    ]
+    service = Service(
+        [*routes, *conversations.produce_routes(), *produce_page_routes(hosts)],
+        on_drain=desk.drain,
+    )
+    add_health(service)
+    return service

@@ -1,0 +1,44 @@
+"""``vibe view``."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import click
+
+from vibe_llms.interfaces.cli.access import load_application, open_index
+from vibe_llms.interfaces.cli.options import command
+from vibe_llms.interfaces.cli.output import note
+
+_HOST = "127.0.0.1"
+
+
+@command("view")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="By default any free one.")
+def view(port: int) -> None:
+    """Look at what runs on this machine, and was said, with a browser, until Ctrl-C.
+
+    Only programs of this machine reach the page, and only with the key in the address that is
+    told; the next time it is another. It runs nothing itself: what is approved, said or stopped
+    there reaches runs in other processes, as with vibe runs.
+    """
+    from vibe_llms.daemons.agents.viewing import produce_view
+    from vibe_llms.daemons.arrivals import find_hosts
+    from vibe_llms.daemons.server import ServerSettings, run
+    from vibe_llms.daemons.service import Service
+
+    key = secrets.token_urlsafe(32)
+    hosts = find_hosts(_HOST, ()) or ()
+
+    def produce() -> Service:
+        application = load_application()
+        store = application.store
+        index = open_index(store)
+        return produce_view(application, store, key=key, hosts=hosts, conversation_index=index)
+
+    def tell(urls: Sequence[str]) -> None:
+        for url in urls:
+            note(f"Open {url}/page/#key={key}. Ctrl-C ends it.")
+
+    run(produce, ServerSettings(host=_HOST, port=port), is_guarded=True, on_ready=tell)
