@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from command_line import produce_environment
 from gateways import find_port
 from hosted import produce_application
 from vibe_llms.configuration.sources import load_configuration
@@ -27,11 +27,7 @@ from vibe_llms.exceptions import ConfigurationError
 async def running(folder: Path, *options: str) -> AsyncIterator[str]:
     """Runs the daemon; kills it in the end."""
     (folder / "agents.toml").touch()
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("VIBE_")},
-        "HOME": str(folder),
-        "VIBE_LLMS_CONFIG": str(folder / "agents.toml"),
-    }
+    environment = produce_environment(folder, VIBE_LLMS_CONFIG=str(folder / "agents.toml"))
     port = find_port()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "vibe_llms", "serve", "agents", "--port", str(port), *options),

@@ -122,6 +122,15 @@ async def test_a_stop_is_heard_in_the_middle_and_taken_back(tmp_path: Path) -> N
             await premises.runs.find(run_id)
 
 
+async def test_an_order_that_says_nothing_is_one(tmp_path: Path) -> None:
+    """It comes to its end, here as nobody may fetch the embedded model, and does not wait."""
+    async with Premises(tmp_path, []) as premises:
+        run_id = await premises.start(Order())
+        summary = await premises.wait(run_id, "ended")
+        assert summary.reason == "failed"
+        assert "The weights of smollm2 are missing" in summary.detail
+
+
 async def test_what_has_just_ended_can_be_deleted(tmp_path: Path) -> None:
     """Its end is in the log a moment before whoever performed it lets go of the log."""
     async with Premises(tmp_path, []) as premises:

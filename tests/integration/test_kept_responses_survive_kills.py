@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
+from command_line import produce_environment
 from gateways import produce_application
 from vibe_llms.testing.simulator import Say, Simulator
 
@@ -28,12 +28,9 @@ async def gateway(folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Proces
 
     It is killed in the end; what it has said is printed, and so is told where the test fails.
     """
-    environment = {
-        **os.environ,
-        "HOME": str(folder),
-        "VIBE_LLMS_CONFIG": str(folder / "vibe.toml"),
-        "PYTHONUNBUFFERED": "1",
-    }
+    environment = produce_environment(
+        folder, VIBE_LLMS_CONFIG=str(folder / "vibe.toml"), PYTHONUNBUFFERED="1"
+    )
     said = folder / "said.txt"  # a file, as a pipe that nobody reads would stop the gateway
     with said.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(

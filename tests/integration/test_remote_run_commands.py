@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from acting import invoke, say
+from command_line import produce_environment
 from hosted import FAST, Premises
 from vibe_llms.agents.remote import connect
 from vibe_llms.daemons.agents.making import produce_service
@@ -69,7 +69,7 @@ Vibe = Callable[..., "subprocess.CompletedProcess[str]"]
 def vibe(tmp_path: Path) -> Vibe:
     home = tmp_path / "home"
     home.mkdir()
-    environment = {**os.environ, "HOME": str(home), "VIBE_LLMS_CONFIG": str(home / "none.toml")}
+    environment = produce_environment(home, VIBE_LLMS_CONFIG=str(home / "none.toml"))
     (home / "none.toml").touch()
 
     def perform(*words: str) -> subprocess.CompletedProcess[str]:

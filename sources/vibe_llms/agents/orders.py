@@ -70,7 +70,8 @@ class Order:
             "queue": "" if self.queue == DEFAULT_QUEUE else self.queue,
             "priority": self.priority,
         }
-        return {name: value for name, value in plain.items() if value}
+        chosen: dict[str, JsonValue] = {name: value for name, value in plain.items() if value}
+        return chosen or {"ensembles": []}  # an empty table says that nobody has asked for a run
 
     def bound(self, limits: Limits) -> Limits:
         """Returns the limits of the run, where these hold for all."""
