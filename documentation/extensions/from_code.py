@@ -151,9 +151,13 @@ def write_field_meanings(name: str) -> Iterator[str]:
 
 def write_faults() -> Iterator[str]:
     """Writes the tables of the simulator's faults and quirks."""
-    from vibe_llms.testing.simulator import FAULTS, QUIRKS
+    from vibe_llms.testing.simulator import BATCH_FAULTS, FAULTS, QUIRKS
 
-    for heading, table in (("fault", FAULTS), ("quirk", QUIRKS)):
+    for heading, table in (
+        ("fault", FAULTS),
+        ("fault of batches", BATCH_FAULTS),
+        ("quirk", QUIRKS),
+    ):
         rows = [(f"``{name}``", meaning) for name, meaning in table.items()]
         yield from write_table(heading, "what it does", rows=rows)
 

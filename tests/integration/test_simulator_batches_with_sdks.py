@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from anthropic import Anthropic, APIConnectionError, BadRequestError, NotFoundError
 from openai import OpenAI
 
-from vibe_llms.testing.simulator import SynchronousSimulator
+from vibe_llms.testing.simulator import BATCH_FAULTS, SynchronousSimulator
 
 _opened: list[Anthropic | OpenAI] = []
 
@@ -206,3 +207,11 @@ def test_batches_over_files_are_listed_newest_first(simulator: SynchronousSimula
     made = [submit(client, "Hello.").id for _ in range(3)]
 
     assert [each.id for each in client.batches.list(limit=2)] == made[::-1]
+
+
+def test_every_fault_of_batches_is_tried() -> None:
+    """A fault that no test above asks for by name is missing one."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    asked = " ".join(line for line in lines if "open_" in line)
+    assert all(name in asked for name in BATCH_FAULTS)
+    assert all(line.endswith(".") for line in BATCH_FAULTS.values())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from vibe_llms.laziness import produce_attribute_access
 
 if TYPE_CHECKING:
+    from vibe_llms.testing.simulator.faults import BATCH_FAULTS as BATCH_FAULTS
     from vibe_llms.testing.simulator.faults import FAULTS as FAULTS
     from vibe_llms.testing.simulator.faults import QUIRKS as QUIRKS
     from vibe_llms.testing.simulator.scripts import Cite as Cite
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
+        "BATCH_FAULTS": "faults",
         "Cite": "scripts",
         "Draw": "scripts",
         "FAULTS": "faults",

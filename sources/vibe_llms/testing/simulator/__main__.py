@@ -6,13 +6,14 @@ import argparse
 import asyncio
 import contextlib
 
-from vibe_llms.testing.simulator.faults import FAULTS, QUIRKS
+from vibe_llms.testing.simulator.faults import BATCH_FAULTS, FAULTS, QUIRKS
 from vibe_llms.testing.simulator.server import Simulator
 
 
 def main() -> None:
     """Runs a simulator until it is interrupted; its first line of output is its URL."""
-    names = "\n".join(f"  {name}: {line}" for name, line in {**FAULTS, **QUIRKS}.items())
+    known = {**FAULTS, **BATCH_FAULTS, **QUIRKS}
+    names = "\n".join(f"  {name}: {line}" for name, line in known.items())
     parser = argparse.ArgumentParser(
         prog="python -m vibe_llms.testing.simulator",
         description="Vendors of language models, simulated on loopback.",

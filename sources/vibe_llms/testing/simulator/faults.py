@@ -61,14 +61,20 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "redirect": "=n: n redirections to the same place; without a number, for ever.",
         "huge_event": "=n: one event of n bytes (1,000,000) of text.",
         "deep_nesting": "=n: an unknown field that is nested n times (100,000).",
-        "batch_polls": "=n: a batch has ended when it is asked for the n-th time (1).",
-        "batch_expires": "=n: the last n requests of a batch (1) expire.",
-        "batch_errors": "=n: the first n requests of a batch (1) end in status 500.",
-        "batch_unanswered": "A batch is taken, and the socket is closed without an answer.",
         "many_events": "=n: n events (100,000) of one letter each.",
     }
 )
 """From the name of each fault to what it does, in a line; numbers in brackets are defaults."""
+
+BATCH_FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "batch_polls": "=n: a batch has ended when it is asked for the n-th time (1).",
+        "batch_expires": "=n: the last n requests of a batch (1) expire.",
+        "batch_errors": "=n: the first n requests of a batch (1) end in status 500.",
+        "batch_unanswered": "A batch is taken, and the socket is closed without an answer.",
+    }
+)
+"""The same of what befalls the vendors' batches alone, and no answer that is asked for directly."""
 
 QUIRKS: Mapping[str, str] = MappingProxyType(
     {
@@ -136,8 +142,10 @@ def read_conditions(text: str) -> Conditions:
     for item in filter(None, (item.strip() for item in text.split(","))):
         name, equals, number = item.partition("=")
         name = name.strip()
-        if name not in FAULTS and name not in QUIRKS:
-            raise ValueError(f"There is no fault or quirk {name!r}; see FAULTS and QUIRKS.")
+        if not any(name in names for names in (FAULTS, BATCH_FAULTS, QUIRKS)):
+            raise ValueError(
+                f"There is no fault or quirk {name!r}; see FAULTS, BATCH_FAULTS and QUIRKS."
+            )
         for implied in _DIALECTS.get(name, ()):
             values.setdefault(implied, None)
         values[name] = int(number) if equals else None
