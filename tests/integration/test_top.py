@@ -33,6 +33,8 @@ class Flaky:
     def __init__(self, runs: Any) -> None:
         self.runs = runs
         self.is_broken = False
+        self.is_open = asyncio.Event()
+        self.is_open.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.runs, name)
@@ -43,6 +45,7 @@ class Flaky:
 
     async def survey(self, **asked: Any) -> Sequence[RunSummary]:
         self._check()
+        await self.is_open.wait()
         found: Sequence[RunSummary] = await self.runs.survey(**asked)
         return found
 
@@ -96,7 +99,10 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
         runs.is_broken = False
         await wait_for(app, lambda text: "Not reached" not in text)
 
+        runs.is_open.clear()
         await pilot.press("t")
+        await wait_for(app, lambda text: "· waiting" in text and "2 runs" not in text)
+        runs.is_open.set()
         await wait_for(app, lambda text: "· waiting · 2 runs" in text)
         await pilot.press("T", "slash", *"nowhere", "enter")
         await wait_for(app, lambda text: "0 of 2 runs" in text)

@@ -163,7 +163,9 @@ class TopApp(App[None]):
                 Option(look, id=name) for name, look in zip(names, looks, strict=True)
             )
             options.scroll_to(y=at, animate=False)
-            options.highlighted = names.index(view.selected) if view.selected else None
+            # A page that is yet to be read has no rows; the run is looked at nevertheless.
+            lit = view.selected in names
+            options.highlighted = names.index(view.selected) if lit else None
         self._rows = rows
 
     def _draw_run(self, view: View, before: View | None) -> None:
