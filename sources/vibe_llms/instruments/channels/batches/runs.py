@@ -32,6 +32,7 @@ from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
 from vibe_llms.instruments.channels.batches.work import ModelWork
 from vibe_llms.messages.field_types import renew
+from vibe_llms.values import frozen
 
 T = TypeVar("T")
 
@@ -42,6 +43,25 @@ _HOPELESS_FAULTS = frozenset({ProviderFault.AUTHENTICATION, ProviderFault.QUOTA}
 _SURVIVING_SECONDS = 1.0
 """How old a line may be that the loss of power takes with it; the death of the process takes
 none."""
+
+
+@frozen(kw_only=True)
+class Due:
+    """An input that is to be done.
+
+    Attributes:
+        index: Its place, from 0.
+        id: Its name, where it has one.
+        value: What is asked.
+        digest: Of the input; empty without a journal.
+        has_line: Whether the journal has a line of it, which says that it failed.
+    """
+
+    index: int
+    id: str | None = None
+    value: Any = None
+    digest: str = ""
+    has_line: bool = False
 
 
 class BatchRun(Generic[T]):
@@ -104,19 +124,35 @@ class BatchRun(Generic[T]):
 
     async def perform(self, place: int, given: Any) -> BatchItem[T] | None:
         """Does one input, unless it was done before; writes its line."""
+        due = await self.admit(place, given)
+        if isinstance(due, Entry):
+            return await self.restore(due)
+        return self.deliver(due, await self._attempt(due))
+
+    async def admit(self, place: int, given: Any) -> Due | Entry:
+        """Takes an input in; returns what the journal has of it where it need not be done again.
+
+        Raises:
+            RequestError: Another input has its name, or the journal has its place for another.
+        """
         name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
         self._ensure_new(place, name)
-        input_digest = ""
+        if self._journal is None:
+            return Due(index=place, id=name, value=value)
+        input_digest = digest(await self._identify(value))
+        entry = self._journal.find(place if name is None else name, input_digest)
+        if entry is not None and not (entry.has_failed and self._retries_failed):
+            return entry
+        return Due(
+            index=place, id=name, value=value, digest=input_digest, has_line=entry is not None
+        )
+
+    def deliver(self, due: Due, item: BatchItem[T]) -> BatchItem[T]:
+        """Writes the line of an item, then counts it and tells of it. Raises StoreError."""
         if self._journal is not None:
-            input_digest = digest(await self._identify(value))
-            entry = self._journal.find(place if name is None else name, input_digest)
-            if entry is not None:
-                if not (entry.has_failed and self._retries_failed):
-                    return await self._restore(self._journal, entry)
+            if due.has_line:
                 self._journal.supersede()
-        item = await self._attempt(place, name, value)
-        if self._journal is not None:
-            item = self._write(self._journal, item, input_digest)
+            item = self._write(self._journal, item, due.digest)
         self._tally.count(item)
         if self._progress is not None:
             self._progress(self._tally)
@@ -133,19 +169,19 @@ class BatchRun(Generic[T]):
             )
         self._names.add(name)
 
-    async def _attempt(self, place: int, name: str | None, value: Any) -> BatchItem[T]:
+    async def _attempt(self, due: Due) -> BatchItem[T]:
         started = time.perf_counter()
         try:
-            item = await self._work(value)
+            item = await self._work(due.value)
         except Exception as error:
             ours = _make_ours(error)
             if _is_hopeless(ours):
                 # From its own cause, since ours may be the very error that is being handled.
                 raise ours from error.__cause__
             seconds = time.perf_counter() - started
-            return BatchItem(index=place, id=name, error=ours, seconds=seconds)
+            return BatchItem(index=due.index, id=due.id, error=ours, seconds=seconds)
         seconds = time.perf_counter() - started
-        return renew(item, index=place, id=name, seconds=seconds)
+        return renew(item, index=due.index, id=due.id, seconds=seconds)
 
     def _write(self, journal: ItemJournal, item: BatchItem[T], input_digest: str) -> BatchItem[T]:
         try:
@@ -157,12 +193,14 @@ class BatchRun(Generic[T]):
         journal.append(line)
         return item
 
-    async def _restore(self, journal: ItemJournal, entry: Entry) -> BatchItem[T] | None:
+    async def restore(self, entry: Entry) -> BatchItem[T] | None:
+        """Counts an item of the journal; returns it where it is wanted."""
         self._tally.stored += 1
         self._tally.stored_failed += entry.has_failed
         if not self._yields_stored:
             return None
-        item = decode_item(journal.read(entry))
+        assert self._journal is not None
+        item = decode_item(self._journal.read(entry))
         if self._asking is not None and item.error is None:
             return await self._asking.restore(item)
         return item
