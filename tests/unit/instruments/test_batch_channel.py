@@ -27,7 +27,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally
-from vibe_llms.instruments.channels.batches.journals import ItemJournal
+from vibe_llms.instruments.channels.batches.line_journals import LineJournal
 from vibe_llms.instruments.channels.batches.synchrony import SyncBatchChannel
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model
@@ -529,15 +529,15 @@ async def test_cancelled_at_the_very_end_a_batch_lets_its_file_go_in_order(
     """The thread that puts the lines in order is waited for before the file is closed."""
     journal = tmp_path / "answers.jsonl"
     begun, seen = threading.Event(), []
-    settle = ItemJournal.settle
+    settle = LineJournal.settle
 
-    def settle_slowly(self: ItemJournal) -> None:
+    def settle_slowly(self: LineJournal) -> None:
         begun.set()
         time.sleep(0.05)
         settle(self)
         seen.append(journal.read_bytes())
 
-    monkeypatch.setattr(ItemJournal, "settle", settle_slowly)
+    monkeypatch.setattr(LineJournal, "settle", settle_slowly)
     worker = Worker(pace=lambda number: 0.01 * (3 - number))
     channel = BatchChannel(worker.double, journal=journal)
     task = asyncio.ensure_future(gather(channel.run(range(3))))

@@ -29,6 +29,7 @@ from vibe_llms.instruments.channels.batches.items import (
     BatchTally,
 )
 from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
+from vibe_llms.instruments.channels.batches.line_journals import LineJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
 from vibe_llms.instruments.channels.batches.work import ModelWork
 from vibe_llms.messages.field_types import renew
@@ -127,7 +128,7 @@ class BatchRun(Generic[T]):
         due = await self.admit(place, given)
         if isinstance(due, Entry):
             return await self.restore(due)
-        return self.deliver(due, await self._attempt(due))
+        return await self.deliver(due, await attempt(self._work, due))
 
     async def admit(self, place: int, given: Any) -> Due | Entry:
         """Takes an input in; returns what the journal has of it where it need not be done again.
@@ -147,12 +148,12 @@ class BatchRun(Generic[T]):
             index=place, id=name, value=value, digest=input_digest, has_line=entry is not None
         )
 
-    def deliver(self, due: Due, item: BatchItem[T]) -> BatchItem[T]:
+    async def deliver(self, due: Due, item: BatchItem[T]) -> BatchItem[T]:
         """Writes the line of an item, then counts it and tells of it. Raises StoreError."""
         if self._journal is not None:
             if due.has_line:
                 self._journal.supersede()
-            item = self._write(self._journal, item, due.digest)
+            item = await write(self._journal, item, self._batch, due.digest)
         self._tally.count(item)
         if self._progress is not None:
             self._progress(self._tally)
@@ -168,30 +169,6 @@ class BatchRun(Generic[T]):
                 remedy="Give each an id of its own, or none.",
             )
         self._names.add(name)
-
-    async def _attempt(self, due: Due) -> BatchItem[T]:
-        started = time.perf_counter()
-        try:
-            item = await self._work(due.value)
-        except Exception as error:
-            ours = _make_ours(error)
-            if _is_hopeless(ours):
-                # From its own cause, since ours may be the very error that is being handled.
-                raise ours from error.__cause__
-            seconds = time.perf_counter() - started
-            return BatchItem(index=due.index, id=due.id, error=ours, seconds=seconds)
-        seconds = time.perf_counter() - started
-        return renew(item, index=due.index, id=due.id, seconds=seconds)
-
-    def _write(self, journal: ItemJournal, item: BatchItem[T], input_digest: str) -> BatchItem[T]:
-        try:
-            line = encode_item(item, batch=self._batch, input_digest=input_digest)
-        except ConverseError as error:
-            # Kept as a failure: without a line it would be paid for again in every run.
-            item = BatchItem(index=item.index, id=item.id, error=error, origin=item.origin)
-            line = encode_item(item, batch=self._batch, input_digest=input_digest)
-        journal.append(line)
-        return item
 
     async def restore(self, entry: Entry) -> BatchItem[T] | None:
         """Counts an item of the journal; returns it where it is wanted."""
@@ -228,11 +205,45 @@ class BatchRun(Generic[T]):
             await finish(asyncio.to_thread(journal.synchronize))
 
 
-async def _open_aside(path: Path, batch: str) -> ItemJournal:
-    """Opens a journal, which may be long, in a thread; who is cancelled has opened none."""
-    opened: list[ItemJournal] = []
+async def attempt(work: Callable[[Any], Awaitable[BatchItem[Any]]], due: Due) -> BatchItem[Any]:
+    """Does the work on one input; an error of its own is what comes of it.
+
+    Raises:
+        ConverseError: Every other input would meet it as well.
+    """
+    started = time.perf_counter()
     try:
-        await finish(asyncio.to_thread(lambda: opened.append(ItemJournal(path, batch))))
+        item = await work(due.value)
+    except Exception as error:
+        ours = _make_ours(error)
+        if _is_hopeless(ours):
+            # From its own cause, since ours may be the very error that is being handled.
+            raise ours from error.__cause__
+        seconds = time.perf_counter() - started
+        return BatchItem(index=due.index, id=due.id, error=ours, seconds=seconds)
+    seconds = time.perf_counter() - started
+    return renew(item, index=due.index, id=due.id, seconds=seconds)
+
+
+async def write(
+    journal: ItemJournal, item: BatchItem[Any], batch: str, input_digest: str
+) -> BatchItem[Any]:
+    """Writes what came of an input; returns what was written."""
+    try:
+        line = encode_item(item, batch=batch, input_digest=input_digest)
+    except ConverseError as error:
+        # Kept as a failure: without a line it would be paid for again in every run.
+        item = BatchItem(index=item.index, id=item.id, error=error, origin=item.origin)
+        line = encode_item(item, batch=batch, input_digest=input_digest)
+    await journal.append(item, line, input_digest)
+    return item
+
+
+async def _open_aside(path: Path, batch: str) -> LineJournal:
+    """Opens a journal, which may be long, in a thread; who is cancelled has opened none."""
+    opened: list[LineJournal] = []
+    try:
+        await finish(asyncio.to_thread(lambda: opened.append(LineJournal(path, batch))))
     except asyncio.CancelledError:
         for journal in opened:
             journal.close()

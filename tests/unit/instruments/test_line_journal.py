@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,13 @@ from hypothesis import strategies as st
 from properties import examples
 from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, StoreError
 from vibe_llms.instruments.channels.batches.items import BatchItem
-from vibe_llms.instruments.channels.batches.journals import ItemJournal
-from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
+from vibe_llms.instruments.channels.batches.line_journals import LineJournal
+from vibe_llms.instruments.channels.batches.lines import (
+    decode_head,
+    decode_item,
+    digest,
+    encode_item,
+)
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 
@@ -37,10 +43,14 @@ def compose_line(
     return encode_item(item, batch=BATCH, input_digest=digest(index))
 
 
+def add(journal: LineJournal, line: bytes) -> None:
+    asyncio.run(journal.append(decode_item(line), line, decode_head(line).input))
+
+
 def write(path: Path, *lines: bytes) -> None:
-    with ItemJournal(path, BATCH) as journal:
+    with LineJournal(path, BATCH) as journal:
         for line in lines:
-            journal.append(line)
+            add(journal, line)
 
 
 @pytest.fixture
@@ -52,7 +62,7 @@ def test_what_was_written_is_found_by_place_or_by_name(path: Path) -> None:
     """With whether it failed; what was not written is not found."""
     write(path, compose_line(0), compose_line(1, name="b", failed=True))
 
-    with ItemJournal(path, BATCH) as journal:
+    with LineJournal(path, BATCH) as journal:
         first, second = journal.find(0, digest(0)), journal.find("b", digest(1))
 
         assert first is not None
@@ -68,11 +78,11 @@ def test_a_line_longer_than_a_block_is_read_whole(path: Path) -> None:
     long = compose_line(1, text="long " * 500_000)
     write(path, compose_line(0), long, compose_line(2))
 
-    with ItemJournal(path, BATCH) as journal:
+    with LineJournal(path, BATCH) as journal:
         entry = journal.find(1, digest(1))
         assert entry is not None
         assert journal.read(entry) + b"\n" == long
-        journal.append(compose_line(3))
+        add(journal, compose_line(3))
 
     assert path.read_bytes().endswith(compose_line(2) + compose_line(3))
 
@@ -83,11 +93,11 @@ def test_a_torn_line_is_set_aside_wherever_it_was_torn(path: Path, kept: int) ->
     torn = compose_line(1)[:kept]
     path.write_bytes(compose_line(0) + torn)
 
-    with ItemJournal(path, BATCH) as journal:
+    with LineJournal(path, BATCH) as journal:
         assert journal.find(0, digest(0)) is not None
         assert journal.find(1, digest(1)) is None
         assert "torn by a crash" in str(journal.findings[0])
-        journal.append(compose_line(1))
+        add(journal, compose_line(1))
 
     assert path.read_bytes() == compose_line(0) + compose_line(1)
     assert path.with_name("answers.torn-1").read_bytes() == torn
@@ -99,7 +109,7 @@ def test_a_file_of_somebody_else_is_left_as_it_is(path: Path, found: bytes) -> N
     path.write_bytes(found)
 
     with pytest.raises(StoreError, match="something else than the results of a batch"):
-        ItemJournal(path, BATCH)
+        LineJournal(path, BATCH)
 
     assert path.read_bytes() == found
     assert list(path.parent.iterdir()) == [path]
@@ -110,7 +120,7 @@ def test_a_line_that_does_not_read_is_named(path: Path) -> None:
     path.write_bytes(compose_line(0) + b'{"batch":"x"}\n')
 
     with pytest.raises(StoreError, match=r"answers.jsonl:2: .*asked again"):
-        ItemJournal(path, BATCH)
+        LineJournal(path, BATCH)
 
 
 def test_a_journal_of_other_settings_is_refused(path: Path) -> None:
@@ -119,15 +129,15 @@ def test_a_journal_of_other_settings_is_refused(path: Path) -> None:
     kept = path.read_bytes()
 
     with pytest.raises(RequestError, match="other settings"):
-        ItemJournal(path, digest("another batch"))
+        LineJournal(path, digest("another batch"))
 
     assert path.read_bytes() == kept
 
 
 def test_two_do_not_write_to_one_journal(path: Path) -> None:
     """The second is told at once."""
-    with ItemJournal(path, BATCH), pytest.raises(StoreError, match="Another batch is writing"):
-        ItemJournal(path, BATCH)
+    with LineJournal(path, BATCH), pytest.raises(StoreError, match="Another batch is writing"):
+        LineJournal(path, BATCH)
 
     write(path, compose_line(0))
 
@@ -135,13 +145,13 @@ def test_two_do_not_write_to_one_journal(path: Path) -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     """With the remedy."""
     with pytest.raises(StoreError, match=r"cannot be opened: No such file.*folder that is there"):
-        ItemJournal(tmp_path / "none" / "answers.jsonl", BATCH)
+        LineJournal(tmp_path / "none" / "answers.jsonl", BATCH)
 
 
 def test_a_journal_is_a_file(tmp_path: Path) -> None:
     """What is none cannot be gone on with."""
     with pytest.raises(StoreError, match="is no file"):
-        ItemJournal(tmp_path, BATCH)
+        LineJournal(tmp_path, BATCH)
 
 
 def test_a_full_disk_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,12 +162,12 @@ def test_a_full_disk_leaves_whole_lines(path: Path, monkeypatch: pytest.MonkeyPa
         os.write(descriptor, data[:20])
         raise OSError(28, "No space left on device")
 
-    with ItemJournal(path, BATCH) as journal:
+    with LineJournal(path, BATCH) as journal:
         with monkeypatch.context() as patch:
             patch.setattr(Disk, "write", write_half)
             with pytest.raises(StoreError, match=r"No space left.*go on with the same command"):
-                journal.append(compose_line(1))
-        journal.append(compose_line(2))
+                add(journal, compose_line(1))
+        add(journal, compose_line(2))
 
     assert path.read_bytes() == compose_line(0) + compose_line(2)
 
@@ -172,13 +182,13 @@ def test_an_interrupt_after_a_line_was_written_leaves_no_item_twice(
         write_whole(self, descriptor, data)
         raise KeyboardInterrupt
 
-    with ItemJournal(path, BATCH) as journal:
+    with LineJournal(path, BATCH) as journal:
         with monkeypatch.context() as patch:
             patch.setattr(Disk, "write", write_and_stop)
             with pytest.raises(KeyboardInterrupt):
-                journal.append(compose_line(1, text="long " * 20))
-        journal.append(compose_line(0))
-        journal.append(compose_line(1))
+                add(journal, compose_line(1, text="long " * 20))
+        add(journal, compose_line(0))
+        add(journal, compose_line(1))
         journal.settle()
 
     assert path.read_bytes() == compose_line(0) + compose_line(1)
@@ -195,7 +205,7 @@ def test_an_interrupt_while_settling_leaves_all_as_it_was(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Disk, "rename", stop)
-    with ItemJournal(path, BATCH) as journal, pytest.raises(KeyboardInterrupt):
+    with LineJournal(path, BATCH) as journal, pytest.raises(KeyboardInterrupt):
         journal.settle()
 
     assert path.read_bytes() == before
@@ -206,7 +216,7 @@ def test_the_last_line_of_an_item_counts_and_stays(path: Path) -> None:
     """Settling leaves one line an item, in the order of the inputs."""
     write(path, compose_line(0, failed=True), compose_line(1), compose_line(0))
 
-    with ItemJournal(path, BATCH) as journal:
+    with LineJournal(path, BATCH) as journal:
         entry = journal.find(0, digest(0))
         assert entry is not None
         assert not entry.has_failed
@@ -219,7 +229,7 @@ def test_settling_in_order_sorts_by_the_places_of_the_inputs(path: Path) -> None
     """Through one replacement of the file."""
     write(path, *(compose_line(index) for index in (3, 0, 2, 1)))
 
-    with ItemJournal(path, BATCH) as journal:
+    with LineJournal(path, BATCH) as journal:
         journal.settle()
 
     assert path.read_bytes() == b"".join(compose_line(index) for index in range(4))
@@ -231,7 +241,7 @@ def test_settling_leaves_alone_what_is_right(path: Path) -> None:
     write(path, *(compose_line(index) for index in range(3)))
     before = path.stat()
 
-    with ItemJournal(path, BATCH) as journal:
+    with LineJournal(path, BATCH) as journal:
         journal.settle()
 
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -248,7 +258,7 @@ def test_a_disk_that_fails_while_settling_leaves_all_as_it_was(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(Disk, "rename", refuse)
-    with ItemJournal(path, BATCH) as journal, pytest.raises(StoreError, match="Input/output"):
+    with LineJournal(path, BATCH) as journal, pytest.raises(StoreError, match="Input/output"):
         journal.settle()
 
     assert path.read_bytes() == before

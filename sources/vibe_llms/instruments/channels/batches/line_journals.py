@@ -1,0 +1,236 @@
+"""The journal of a batch as a file of one line an item, which is also where the results are read.
+
+A line is written, whole, before anybody is told of the item, and never changed. So what a
+killed process had told of is there, and only what was under way is asked again. The last line of
+an item counts: one that failed and was tried again has two until the batch is done.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from pathlib import Path
+from typing import Any, Self
+
+from vibe_llms.exceptions import Finding, RequestError, StoreError
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.journals import Entry, refuse_input
+from vibe_llms.instruments.channels.batches.lines import decode_head
+from vibe_llms.logs import locks
+from vibe_llms.logs.disk import Disk, write_new_file
+from vibe_llms.logs.lines import read_at
+from vibe_llms.logs.log import Log
+
+_BEGINNING = b'{"batch":"'
+"""What every line begins with: a file that begins otherwise is none of ours."""
+
+
+class LineJournal:
+    """The lines of one batch, in one file, written by one process at a time.
+
+    Takes about 150 bytes of memory for each item that was done before, and none for new ones.
+
+    Args:
+        path: The file. It is made, unless it is there.
+        batch: The digest of the settings of this batch.
+
+    Raises:
+        StoreError: Another process writes to the file; or it is none of a batch, or cannot be
+            written.
+        RequestError: It is the journal of a batch with other settings.
+    """
+
+    def __init__(self, path: Path, batch: str) -> None:
+        self.path = path
+        self._batch = batch
+        self._disk = Disk()
+        self._entries: dict[str | int, Entry] = {}
+        self._superseded = 0
+        lock = _open(path)
+        try:
+            self._refuse_strangers(lock)
+            # Read first, and only then opened to be mended: lines of another batch stay untouched.
+            self._remember(Log(str(path), self._disk, reading=True, descriptor=lock))
+            self._log = Log(str(path), self._disk, lock=lock, descriptor=lock)
+        except BaseException:
+            locks.release(lock)
+            raise
+        self._synchronized = self._log.end
+        self._is_closed = False
+
+    def find(self, key: str | int, input_digest: str) -> Entry | None:
+        """Returns what is known of an item; ``None`` where it was not done.
+
+        Raises:
+            RequestError: It was done, but for another input.
+        """
+        entry = self._entries.get(key)
+        if entry is not None and entry.input_digest != input_digest:
+            raise refuse_input(str(self.path), key, "or name another file")
+        return entry
+
+    async def append(self, item: BatchItem[Any], line: bytes, input_digest: str) -> None:
+        """Writes a line. When this returns, the death of this process does not lose it.
+
+        Raises:
+            StoreError: It could not be written; the file is as it was, as after an interrupt.
+        """
+        try:
+            self._log.append(line)
+        except OSError as error:
+            raise self._explain(error) from error
+
+    def read(self, entry: Entry) -> bytes:
+        """Returns the line of an item."""
+        return self._log.read_line(entry.offset)
+
+    def supersede(self) -> None:
+        """Notes that an item which has a line is about to have another."""
+        self._superseded += 1
+
+    def synchronize(self) -> None:
+        """Lets what was written so far survive the loss of power, too."""
+        end = self._log.end
+        if end != self._synchronized:
+            self._log.synchronize()
+            self._synchronized = end
+
+    def settle(self) -> None:
+        """Leaves one line an item, in the order of the inputs.
+
+        Where that is not so already, the file is replaced by another at once: a crash leaves the
+        one or the other.
+        """
+        places = self._choose()
+        if places is None:
+            return
+        temporary = self.path.with_name(f".{self.path.name}.{os.urandom(4).hex()}")
+        try:
+            write_new_file(self._disk, str(temporary), b"")
+            self._copy(places, temporary)
+            self._disk.rename(str(temporary), str(self.path))
+            self._disk.synchronize_folder(str(self.path.parent))
+        except BaseException as error:
+            temporary.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise self._explain(error) from error
+            raise
+
+    def close(self) -> None:
+        """Writes all to the disk, and gives the file free. May be called again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self.synchronize()
+        finally:
+            self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found torn, and was set aside: its item is asked again."""
+        return self._log.notices
+
+    def _refuse_strangers(self, descriptor: int) -> None:
+        beginning = read_at(descriptor, 0, len(_BEGINNING))
+        if not _BEGINNING.startswith(beginning):
+            raise StoreError(
+                path=str(self.path),
+                detail=f"{self.path} holds something else than the results of a batch.",
+                remedy="Name another file; nothing was changed in this one.",
+            )
+
+    def _remember(self, log: Log) -> None:
+        for number, (offset, line) in enumerate(log.walk(), 1):
+            self._remember_line(number, offset, line)
+
+    def _remember_line(self, number: int, offset: int, line: bytes) -> None:
+        try:
+            head = decode_head(line)
+        except StoreError as error:
+            raise StoreError(
+                path=f"{self.path}:{number}",
+                detail=f"{self.path}:{number}: {error.detail}",
+                remedy="Take the line out, and the item is asked again; or name another file.",
+            ) from error
+        if head.batch != self._batch:
+            raise RequestError(
+                path=f"{self.path}:{number}",
+                detail=f"{self.path} has the results of a batch with other settings "
+                "(model, controls, instructions, prompt, schema or function).",
+                remedy="Give the same settings to go on with it, or name another file.",
+            )
+        if head.key in self._entries:
+            self._superseded += 1
+        self._entries[head.key] = Entry(offset, head.input, head.has_failed)
+
+    def _choose(self) -> list[int] | None:
+        """Returns where the lines begin that stay, as they shall stand; None if all do as is."""
+        last: dict[str | int, int] = {}
+        # Arrays take eight bytes for a number, and a batch may have millions of lines.
+        indices, offsets = array("q"), array("q")
+        for number, (offset, line) in enumerate(self._log.walk()):
+            head = decode_head(line)
+            indices.append(head.index)
+            offsets.append(offset)
+            if self._superseded:  # else there is one line of each
+                last[head.key] = number
+        staying = sorted(last.values()) if last else list(range(len(offsets)))
+        staying.sort(key=indices.__getitem__)
+        if staying == list(range(len(offsets))):
+            return None
+        return [offsets[number] for number in staying]
+
+    def _copy(self, places: list[int], target: Path) -> None:
+        with target.open("r+b") as file:
+            for place in places:
+                file.write(self.read(Entry(place, "", False)) + b"\n")
+            file.flush()
+            self._disk.synchronize(file.fileno())
+
+    def _explain(self, error: OSError) -> StoreError:
+        return StoreError(
+            path=str(self.path),
+            detail=f"{self.path} cannot be written: {error.strerror or error}.",
+            remedy="What is in it is whole; make room, and go on with the same command.",
+        )
+
+
+def _open(path: Path) -> int:
+    """Opens and locks the file, and makes it where it is missing. Raises StoreError."""
+    try:
+        if not path.exists():
+            # Not exclusively: whoever makes it at the same moment is told apart by the lock.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        elif not path.is_file():
+            raise StoreError(
+                path=str(path),
+                detail=f"{path} is no file, so it cannot be gone on with.",
+                remedy="Name a file.",
+            )
+        return _lock(path)
+    except StoreError:  # is an OSError, too
+        raise
+    except OSError as error:
+        raise StoreError(
+            path=str(path),
+            detail=f"{path} cannot be opened: {error.strerror or error}.",
+            remedy="Name a file in a folder that is there and can be written to.",
+        ) from error
+
+
+def _lock(path: Path) -> int:
+    try:
+        return locks.acquire(str(path), wait_seconds=0)
+    except StoreError as error:
+        raise StoreError(
+            path=str(path),
+            detail=f"Another batch is writing to {path}.",
+            remedy="Wait until it is done, or name another file.",
+        ) from error
