@@ -50,9 +50,6 @@ class ItemJournal(Protocol):
     def read(self, entry: Entry) -> bytes:
         """Returns the line of an item."""
 
-    def supersede(self) -> None:
-        """Notes that an item which was done is about to be done anew."""
-
     def synchronize(self) -> None:
         """Lets what was written so far survive the loss of power, too."""
 

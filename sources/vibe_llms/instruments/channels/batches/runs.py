@@ -55,14 +55,12 @@ class Due:
         id: Its name, where it has one.
         value: What is asked.
         digest: Of the input; empty without a journal.
-        has_line: Whether the journal has a line of it, which says that it failed.
     """
 
     index: int
     id: str | None = None
     value: Any = None
     digest: str = ""
-    has_line: bool = False
 
 
 class BatchRun(Generic[T]):
@@ -144,15 +142,11 @@ class BatchRun(Generic[T]):
         entry = self._journal.find(place if name is None else name, input_digest)
         if entry is not None and not (entry.has_failed and self._retries_failed):
             return entry
-        return Due(
-            index=place, id=name, value=value, digest=input_digest, has_line=entry is not None
-        )
+        return Due(index=place, id=name, value=value, digest=input_digest)
 
     async def deliver(self, due: Due, item: BatchItem[T]) -> BatchItem[T]:
         """Writes the line of an item, then counts it and tells of it. Raises StoreError."""
         if self._journal is not None:
-            if due.has_line:
-                self._journal.supersede()
             item = await write(self._journal, item, self._batch, due.digest)
         self._tally.count(item)
         if self._progress is not None:
