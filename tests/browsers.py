@@ -38,6 +38,11 @@ class Tab:
         """The addresses of all that was asked for, and not refused by the page's policy."""
         return list(self._requests.values())
 
+    def forget(self) -> None:
+        """Forgets what was asked for and complained about before."""
+        self._requests.clear()
+        self.complaints.clear()
+
     async def call(self, method: str, **parameters: Any) -> Any:
         """Says something to the browser; returns what it answers."""
         number = next(self._numbers)
@@ -65,7 +70,7 @@ class Tab:
         if method == "Network.requestWillBeSent":
             self._requests[parameters["requestId"]] = parameters["request"]["url"]
         elif method == "Network.loadingFailed" and parameters.get("blockedReason") == "csp":
-            del self._requests[parameters["requestId"]]
+            self._requests.pop(parameters["requestId"], None)
         elif method == "Runtime.exceptionThrown":
             details = parameters["exceptionDetails"]
             self.complaints.append(str(details.get("exception", details)))

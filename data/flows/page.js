@@ -1,4 +1,4 @@
-// Draws the diagram of a flow and shows what was said at the node that is chosen.
+// Has the diagram of a flow drawn and shows what was said at the node that is chosen.
 // All words are in the page already, as escaped HTML; nothing is made of them here, or fetched.
 'use strict';
 (() => {
@@ -6,7 +6,7 @@
   const data = JSON.parse(find('data').textContent);
   const drawing = find('drawing');
   const panel = find('details');
-  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const { dark } = drawer;
   document.documentElement.classList.add('scripted');
 
   // What is remembered while a page that is not finished reloads itself: files have no storage.
@@ -45,54 +45,10 @@
     if (top > innerHeight - 80 || bottom < 80) chosen.scrollIntoView({ block: 'start' });
   }
 
-  async function load() {
-    if (window.mermaid) return;
-    const bytes = Uint8Array.from(atob(find('packed').textContent), (each) => each.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
-    const script = document.createElement('script');
-    script.textContent = await new Response(stream).text();
-    document.head.append(script); // the policy lets it run because it names its digest
-  }
-
-  function compose() {
-    const style = getComputedStyle(document.documentElement);
-    const read = (name) => style.getPropertyValue(name).trim();
-    return {
-      startOnLoad: false,
-      securityLevel: 'strict',
-      maxEdges: 1e6, // what was run is drawn, however long that takes
-      maxTextSize: 1e8,
-      theme: 'base',
-      fontFamily: getComputedStyle(document.body).fontFamily,
-      flowchart: { wrappingWidth: 340, useMaxWidth: true },
-      // a label may have HTML; what loads something would only be refused by the policy
-      dompurifyConfig: {
-        FORBID_TAGS: ['audio', 'embed', 'form', 'iframe', 'image', 'img', 'object', 'video'],
-      },
-      themeVariables: {
-        darkMode: dark.matches,
-        background: read('--paper'),
-        primaryColor: read('--raised'),
-        primaryTextColor: read('--ink'),
-        primaryBorderColor: read('--unreached'),
-        lineColor: read('--edge'),
-        textColor: read('--ink'),
-        edgeLabelBackground: read('--paper'),
-        clusterBkg: read('--raised'),
-        clusterBorder: read('--line'),
-        titleColor: read('--soft'),
-      },
-    };
-  }
-
   async function draw() {
     try {
-      await load();
-      window.mermaid.initialize(compose());
-      const { svg } = await window.mermaid.render('flow-drawing', data.diagram);
-      place(svg);
+      place(await drawer.draw(data.diagram));
     } catch (error) {
-      find('flow-drawing')?.remove();
       const said = document.createElement('p');
       said.className = 'trouble';
       said.textContent = `This browser cannot draw the diagram: ${error?.message ?? error}`;
@@ -102,43 +58,16 @@
   }
 
   function place(svg) {
-    const { scrollLeft, scrollTop } = drawing;
-    drawing.innerHTML = svg;
-    const picture = drawing.querySelector('svg');
-    // what a diagram wants opened by a click is not opened: here a click chooses the node
-    for (const link of survey(picture, 'a')) link.replaceWith(...link.childNodes);
-    const natural = picture.viewBox.baseVal.width;
-    // so small that it fits, but never too small to be read
-    const fitting = drawing.clientWidth - 32;
-    picture.style.width = `${Math.max(Math.min(natural, fitting), natural * 0.75)}px`;
-    for (const node of survey(picture, '.node')) {
-      const id = /^flow-drawing-flowchart-(.*)-\d+$/.exec(node.id)?.[1];
+    for (const [id, node] of drawer.place(drawing, svg)) {
       const anchor = data.nodes[id];
       if (!anchor) continue;
       node.dataset.anchor = anchor;
-      node.setAttribute('role', 'button');
-      node.setAttribute('tabindex', '0');
-      node.setAttribute('aria-label', find(anchor).getAttribute('aria-label'));
+      drawer.makeButton(node, find(anchor).getAttribute('aria-label'));
     }
-    drawing.scrollTo(scrollLeft, scrollTop);
     show(location.hash.slice(1)) ?? show(data.first);
   }
 
-  function findNode(event) {
-    const node = event.target.closest?.('.node[data-anchor]');
-    return node && drawing.contains(node) ? node : null;
-  }
-
-  drawing.addEventListener('click', (event) => {
-    const node = findNode(event);
-    if (node) choose(node.dataset.anchor);
-  });
-  drawing.addEventListener('keydown', (event) => {
-    const node = findNode(event);
-    if (!node || (event.key !== 'Enter' && event.key !== ' ')) return;
-    event.preventDefault();
-    choose(node.dataset.anchor);
-  });
+  drawer.hear(drawing, (node) => choose(node.dataset.anchor));
   document.addEventListener('click', (event) => {
     const link = event.target.closest?.('a[href^="#"]');
     if (!link) return;

@@ -1,7 +1,7 @@
 // Conversations: found, read, named, forked, written out.
-import { ask as askPerson, complain, make, press, quote, say, show } from './elements.js';
+import { ask as askPerson, complain, make, press, quote, save, say, show } from './elements.js';
 import { ask, fetchDocument, Refusal } from './service.js';
-import { composeMessages } from './messages.js';
+import { composeMessages, readFirstWords } from './messages.js';
 import { tellShown } from './runs.js';
 import { count, tellMoment, titleOf } from './words.js';
 
@@ -102,7 +102,7 @@ export async function showConversation(main, signal, id) {
   }
   function entitle(metadata) {
     name = metadata.name ?? '';
-    show(heading, quote(name || id));
+    show(heading, quote(name || readFirstWords(messages) || id));
   }
   const rename = () =>
     attempt(async () => {
@@ -118,12 +118,10 @@ export async function showConversation(main, signal, id) {
       say('Forked.');
       location.hash = `#/conversations/${encodeURIComponent(told.id)}`;
     });
-  const save = () =>
+  const write = () =>
     attempt(async () => {
       const written = await fetchDocument(`${path}/export?format=${form.value}`);
-      const url = URL.createObjectURL(written.blob);
-      make('a', { href: url, download: written.name }).click();
-      setTimeout(() => URL.revokeObjectURL(url), 60_000);
+      save(written.blob, written.name);
       say(`Written to ${written.name}.`);
     });
 
@@ -132,7 +130,7 @@ export async function showConversation(main, signal, id) {
     { class: 'actions' },
     press('Rename', rename, { id: 'rename' }),
     press('Fork', () => fork(), { id: 'fork' }),
-    make('span', { class: 'joined' }, press('Export as', save, { id: 'export' }), form),
+    make('span', { class: 'joined' }, press('Export as', write, { id: 'export' }), form),
     link,
   );
   show(main, make('div', { class: 'head' }, heading, actions), facts, messages);

@@ -35,6 +35,13 @@ export function say(text) {
   document.getElementById('said').textContent = text;
 }
 
+// Lets the browser keep what was read.
+export function save(blob, name) {
+  const url = URL.createObjectURL(blob);
+  make('a', { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
 export function complain(error) {
   const place = document.getElementById('trouble');
   place.textContent = error ? error.message : '';

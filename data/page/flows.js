@@ -1,39 +1,62 @@
-// Where a flow stands: its nodes with their visits.
+// Where a flow stands: its diagram, drawn in a frame that reaches nothing of this page, and its nodes.
 import { make, quote, show } from './elements.js';
+import { ask } from './service.js';
 
-export function composeFlow() {
-  const nodes = new Map();
+const LOWEST = 120;
+const HIGHEST = 640;
+const MARKS = { done: 'ended', running: 'working', waiting: 'waiting', failed: 'failed' };
+
+export function composeFlow(path, signal) {
+  // Without a place of its own it has no key, and no page to change.
+  const frame = make('iframe', { src: 'diagram.html', sandbox: 'allow-scripts', title: 'Diagram of the flow', class: 'diagram' });
   const list = make('ul', { class: 'nodes', 'aria-label': 'Nodes of the flow' });
-  const element = make('section', { class: 'flow', 'aria-labelledby': 'flow-title' }, make('h2', { id: 'flow-title' }, 'The flow'), list);
+  const element = make('section', { class: 'flow', 'aria-labelledby': 'flow-title' }, make('h2', { id: 'flow-title' }, 'The flow'), frame, list);
+  let outline = null;
+  let isReady = false;
 
-  function tell() {
-    show(
-      list,
-      Array.from(nodes, ([name, { state, visits, conversation }]) =>
-        make(
-          'li',
-          {},
-          make('span', { class: `mark ${state === 'done' ? 'ended' : 'working'}` }, state),
-          conversation
-            ? make('a', { href: `#/conversations/${encodeURIComponent(conversation)}` }, quote(name))
-            : quote(name),
-          visits > 1 ? make('span', { class: 'facts' }, ` ${visits} visits`) : null,
-        ),
-      ),
-    );
+  function draw() {
+    if (!isReady || !outline) return;
+    const nodes = Object.fromEntries(outline.nodes.map((node) => [node.id, `${node.title}: ${describe(node)}`]));
+    frame.contentWindow.postMessage({ diagram: outline.diagram, nodes }, '*'); // to whom it was given
   }
 
-  function hear(event) {
-    if (event.type === 'node.started') {
-      const before = nodes.get(event.node);
-      const conversation = event.purpose ? before?.conversation : event.conversation_id;
-      nodes.set(event.node, { state: 'working', visits: event.visit, conversation });
-      tell();
-    } else if (event.type === 'node.finished') {
-      const before = nodes.get(event.node) ?? { visits: event.visit };
-      nodes.set(event.node, { ...before, state: 'done' });
-      tell();
-    }
+  addEventListener(
+    'message',
+    ({ source, data }) => {
+      if (source !== frame.contentWindow) return;
+      if (data.isReady) isReady = true;
+      if (data.isReady) draw();
+      if (Number.isFinite(data.height)) frame.style.height = `${Math.min(HIGHEST, Math.max(LOWEST, data.height + 2))}px`;
+      const chosen = outline?.nodes.find((node) => node.id === data.node);
+      if (chosen?.conversation_id) location.hash = linkTo(chosen);
+    },
+    { signal },
+  );
+
+  async function look() {
+    const read = await ask(`${path}/flow`, { signal });
+    if (outline && JSON.stringify(outline) === JSON.stringify(read)) return;
+    outline = read;
+    show(list, outline.nodes.map(composeNode));
+    draw();
   }
-  return { element, hear };
+  return { element, look };
+}
+
+function describe(node) {
+  return node.state === 'unreached' ? 'not reached' : node.state;
+}
+
+function linkTo(node) {
+  return `#/conversations/${encodeURIComponent(node.conversation_id)}`;
+}
+
+function composeNode(node) {
+  return make(
+    'li',
+    {},
+    make('span', { class: `mark ${MARKS[node.state] ?? ''}` }, describe(node)),
+    node.conversation_id ? make('a', { href: linkTo(node), id: `node-${node.id}` }, quote(node.title)) : quote(node.title),
+    node.visits > 1 ? make('span', { class: 'facts' }, `${node.visits} visits`) : null,
+  );
 }

@@ -1,9 +1,10 @@
 // What was said, canister by canister.
-import { make, press, quote } from './elements.js';
-import { ask } from './service.js';
+import { complain, make, press, quote, save } from './elements.js';
+import { ask, fetchDocument } from './service.js';
 import { layOut, reveal, tellMoment } from './words.js';
 
 const PAGE = 200;
+const PICTURES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 const WORDS = {
   user: 'User',
   supervisor: 'Supervisor',
@@ -19,12 +20,17 @@ export async function composeMessages(place, id, signal, { onFork } = {}) {
     const after = place.querySelectorAll(':scope > article').length;
     const page = await ask(`conversations/${encodeURIComponent(id)}?limit=${PAGE}&after=${after}`, { signal });
     if (place.querySelectorAll(':scope > article').length !== after) continue; // another was faster
-    place.append(...page.data.map((each, index) => composeMessage(each, after + index, onFork)));
+    place.append(...page.data.map((each, index) => composeMessage(each, after + index, { id, signal, onFork })));
     if (!page.has_more) return page;
   }
 }
 
-function composeMessage(canister, index, onFork) {
+// What a conversation without a name is known by.
+export function readFirstWords(place) {
+  return place.querySelector('.message.user .text')?.textContent.trim().slice(0, 120) ?? '';
+}
+
+function composeMessage(canister, index, { id, signal, onFork }) {
   const role = WORDS[canister.role] ?? canister.role;
   const named = canister.name ?? canister.title;
   const call = canister.role === 'invocation' ? canister.arguments ?? '' : null;
@@ -40,18 +46,46 @@ function composeMessage(canister, index, onFork) {
       onFork ? press('Fork here', () => onFork(index + 1), { class: 'quiet', 'aria-label': `Fork behind message ${index + 1}` }) : null,
     ),
     call === null ? null : make('pre', { dir: 'ltr' }, canister.form === 'text' ? reveal(call) : layOut(call)),
-    (canister.content ?? []).map(composeContent),
+    (canister.content ?? []).map((each) => composeContent(each, id, signal)),
   );
 }
 
-function composeContent(content) {
-  if (content.type === 'text' || content.type === 'refusal') {
-    return make('div', { class: 'text', dir: 'auto' }, content.text ?? '');
+function composeContent(content, id, signal) {
+  if (content.type === 'text') return composeText(content.text ?? '');
+  if (content.type === 'refusal') {
+    return make('div', {}, make('span', { class: 'mark failed' }, 'refused'), composeText(content.text ?? ''));
   }
   if (content.type === 'reasoning') {
-    const told = content.text || content.summary || '(kept by the vendor)';
-    return make('details', {}, make('summary', {}, 'Reasoning'), make('div', { class: 'text', dir: 'auto' }, told));
+    const told = content.text || (content.summary ?? []).join('\n\n') || '(kept by the vendor)';
+    return make('details', {}, make('summary', {}, 'Reasoning'), composeText(told));
   }
-  const about = [content.mime_type, content.name, content.url].filter(Boolean).join(' · ');
-  return make('p', { class: 'facts' }, `[${content.type}] `, quote(about));
+  return composeMedia(content, id, signal);
+}
+
+function composeText(text) {
+  return make('div', { class: 'text', dir: 'auto' }, text);
+}
+
+// What is kept here is shown or saved; where else it is, is only told, as nothing is asked of others.
+function composeMedia(content, id, signal) {
+  const about = [content.mime_type, content.name ?? content.title, content.url].filter(Boolean).join(' · ');
+  const told = make('p', { class: 'facts' }, `[${content.type}] `, quote(about));
+  const words = content.transcript || (content.type === 'native' ? content.text : '');
+  const place = make('div', { class: 'media' }, told, words ? composeText(words) : null);
+  if (!content.content_id) return place;
+  const read = () => fetchDocument(`conversations/${encodeURIComponent(id)}/contents/${encodeURIComponent(content.content_id)}`, { signal });
+  if (PICTURES.has(content.mime_type)) {
+    const picture = make('img', { alt: content.name ? `Picture ${content.name}` : 'Picture', loading: 'lazy' });
+    place.prepend(picture);
+    read()
+      .then(({ blob }) => {
+        picture.addEventListener('load', () => URL.revokeObjectURL(picture.src), { once: true });
+        picture.src = URL.createObjectURL(blob.slice(0, blob.size, content.mime_type));
+      })
+      .catch(() => picture.remove()); // what it is, is told all the same
+  } else {
+    const name = content.name || content.type;
+    told.append(' ', press('Save', () => read().then(({ blob }) => save(blob, name)).catch(complain), { class: 'quiet', 'aria-label': `Save ${name}` }));
+  }
+  return place;
 }

@@ -2,13 +2,14 @@
 import { complain, make, press, quote, say, show } from './elements.js';
 import { ask, follow, offers, post, wait } from './service.js';
 import { composeEvent } from './events.js';
-import { composeMessages } from './messages.js';
+import { composeMessages, readFirstWords } from './messages.js';
 import { composeFlow } from './flows.js';
 import { composeApproval, identify, placeApprovals } from './approvals.js';
 import { compare, count, markState, tellMoment, tellUse, titleOf } from './words.js';
 
 const LOOK = 1500;
 const PAGE = 50;
+const MOST = 500;
 const KEPT = 500; // how many events are shown
 const STATES = ['working', 'waiting', 'queued', 'due', 'stopped', 'ended'];
 const OPEN = new Set(['queued', 'working', 'waiting', 'due']);
@@ -36,7 +37,8 @@ export async function showRuns(main, signal) {
     STATES.map((each) => make('option', { value: each }, each)),
   );
   const list = make('ul', { class: 'rows', 'aria-label': 'Runs' });
-  const more = press('Show more', () => ((limit = Math.min(500, limit + PAGE)), look()), { hidden: true });
+  const more = press('Show more', () => ((limit = Math.min(MOST, limit + PAGE)), look()), { hidden: true });
+  const rest = make('p', { class: 'none', hidden: true }, `These are the latest ${MOST}. Choose a state, or ask “vibe runs list” for others.`);
   const none = make('p', { class: 'none', hidden: true }, 'There is no such run.');
   show(
     main,
@@ -44,6 +46,7 @@ export async function showRuns(main, signal) {
     list,
     none,
     more,
+    rest,
   );
   tellShown();
   async function look() {
@@ -55,7 +58,8 @@ export async function showRuns(main, signal) {
     shown = page;
     show(list, page.data.map((run) => composeRow({ ...run, first_words: words.get(run.id) })));
     none.hidden = page.data.length > 0;
-    more.hidden = !page.has_more || limit === 500;
+    more.hidden = !page.has_more || limit === MOST;
+    rest.hidden = !page.has_more || limit < MOST;
   }
   await keep(look, signal);
 }
@@ -118,7 +122,7 @@ export async function showRun(main, signal, id) {
   let run = await ask(path, { signal });
   const head = make('div', { class: 'summary' });
   const approvals = make('div', { class: 'approvals' });
-  const flow = run.kind === 'flow' ? composeFlow(run) : null;
+  const flow = run.kind === 'flow' ? composeFlow(path, signal) : null;
   const messages = make('div', { class: 'messages' });
   const writing = make('div', { class: 'writing', hidden: true, dir: 'auto', 'aria-label': 'Being written' });
   const log = make('ol', { class: 'log', 'aria-label': 'Events', tabindex: '0' });
@@ -126,6 +130,7 @@ export async function showRun(main, signal, id) {
   const performs = await offers('/runs/{id}/fork');
   const verbs = composeVerbs(path, () => run, look, performs);
   const saying = composeSaying(path, look);
+  const said = make('section', { 'aria-labelledby': 'said-title' }, make('h2', { id: 'said-title' }, 'What was said'), messages, writing, saying);
   show(
     main,
     make('div', { class: 'head' }, heading, verbs.element),
@@ -135,7 +140,7 @@ export async function showRun(main, signal, id) {
     make(
       'div',
       { class: 'columns' },
-      make('section', { 'aria-labelledby': 'said-title' }, make('h2', { id: 'said-title' }, 'What was said'), messages, writing, saying),
+      said,
       make('section', { 'aria-labelledby': 'log-title' }, make('h2', { id: 'log-title' }, 'What happened'), log),
     ),
   );
@@ -145,11 +150,12 @@ export async function showRun(main, signal, id) {
     const before = run.state;
     run = await ask(path, { signal });
     if (run.state !== before) say(`The run is ${run.state}.`);
-    if (!flow) await composeMessages(messages, id, signal);
-    const first = messages.querySelector('.message.user .text')?.textContent.slice(0, 120);
-    show(heading, quote(titleOf({ ...run, first_words: first })));
+    if (flow) await flow.look();
+    else await composeMessages(messages, id, signal);
+    show(heading, quote(titleOf({ ...run, first_words: readFirstWords(messages) })));
     show(head, composeSummary(run));
     verbs.update();
+    said.hidden = Boolean(flow) && !OPEN.has(run.state); // its visits have what was said, and none could hear
     const { data } = await ask(`${path}/approvals`, { signal });
     const fresh = placeApprovals(approvals, id, data);
     if (fresh) say(`${count(data.length, 'call')} waiting for an approval.`);
@@ -170,7 +176,6 @@ export async function showRun(main, signal, id) {
       log.append(composeEvent(event));
       if (log.children.length > KEPT) log.firstChild.remove();
       if (/^step\.(completed|failed|started)$/.test(event.type)) show(writing);
-      flow?.hear(event.data.event);
     } else if (event.type === 'content.delta') {
       writing.append(event.data.event.text);
     }
@@ -229,7 +234,7 @@ function composeVerbs(path, read, look, performs) {
   const fork = press('Fork', () => perform('fork', 'Forked.'), { id: 'fork' });
   const link = make('a', { class: 'button' }, 'Conversation');
   return {
-    element: make('div', { class: 'actions' }, stop, detach, resume, fork, link),
+    element: make('div', { class: 'actions verbs' }, stop, detach, resume, fork, link),
     update() {
       const run = read();
       stop.hidden = !OPEN.has(run.state);

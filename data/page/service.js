@@ -77,8 +77,8 @@ export async function offers(path) {
   return Boolean(told?.paths?.[path]?.post);
 }
 
-export async function fetchDocument(path) {
-  const response = await fetchAt(path);
+export async function fetchDocument(path, options) {
+  const response = await fetchAt(path, options);
   const named = /filename="([^"]*)"/.exec(response.headers.get('content-disposition') ?? '');
   return { name: named?.[1] ?? 'conversation.txt', blob: await response.blob() };
 }

@@ -4,7 +4,7 @@ import { make } from './elements.js';
 const MARKS = { queued: '…', working: '▶', waiting: '?', due: '…', stopped: '■', ended: '✓' };
 
 export function markState(summary) {
-  const failed = summary.state === 'ended' && !['answered', 'completed', 'done', ''].includes(summary.reason);
+  const failed = summary.state === 'ended' && !['answered', 'ended', ''].includes(summary.reason);
   const words = failed ? summary.reason : summary.state;
   const mark = failed ? '!' : MARKS[summary.state];
   return make(

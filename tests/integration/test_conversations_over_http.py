@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
+from vibe_llms.messages.contents import FileContent
 
 DONE = [say("Done.")]
 ANN, BOB = {"Authorization": "Bearer ann"}, {"Authorization": "Bearer bob"}
@@ -117,6 +119,27 @@ async def test_they_are_written_out(tmp_path: Path, form: str, kind: str, words:
             assert words in await answer.text()
 
 
+async def test_what_is_no_text_is_told_where_it_was_said_and_nowhere_else(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        kinds = ("image/png", "text/html", "x\r\nset-cookie: a=b")
+        said = Conversation()
+        for kind in kinds:
+            said.add_user_message(FileContent(data=kind.encode(), mime_type=kind, name="a"))
+        said.save(daemon.premises.store)
+        other = keep(daemon, "Nothing.")
+        for kind, told in zip(kinds, (*kinds[:2], "application/octet-stream"), strict=True):
+            content = sha256(kind.encode()).hexdigest()
+            path = f"/conversations/{said.id}/contents/{content}"
+            async with daemon.session.get(daemon.url + path) as answer:
+                assert (answer.status, answer.content_type) == (200, told)
+                assert await answer.read() == kind.encode()
+                assert answer.headers["content-disposition"] == "attachment"
+                assert answer.headers["content-security-policy"].startswith("sandbox")
+                assert "set-cookie" not in answer.headers
+            path = f"/conversations/{other}/contents/{content}"
+            assert (await daemon.ask("GET", path))[0] == 404
+
+
 async def test_what_is_removed_is_gone_and_what_works_stays(tmp_path: Path) -> None:
     async with serving(tmp_path) as daemon:
         one, run_id = keep(daemon, "a"), await daemon.start(DONE)
@@ -152,6 +175,7 @@ async def test_others_are_told_that_there_is_none(tmp_path: Path) -> None:
                 ("PATCH", "", {"name": "Mine"}),
                 ("POST", "/fork", None),
                 ("GET", "/export", None),
+                ("GET", "/contents/x", None),
                 ("DELETE", "", None),
             ):
                 answer = await daemon.ask(method, f"/conversations/{where}{path}", body, **BOB)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from acting import invoke, say
 from browsers import Tab, open_browser
 from doormen import Doorman
-from run_daemons import Daemon, serving
+from flow_tasks import compose_task
+from run_daemons import serving
+from vibe_llms import Conversation
 from vibe_llms.invocables import produce_invoker
+from vibe_llms.messages.contents import FileContent, ImageContent
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
 ATTACK = (
     "</script><img src=x onerror='document.title=1'><b onclick=x>bold</b>\u202e <script>x</script>"
+)
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 DONE = [say(f"Done. {ATTACK}")]
 
@@ -32,14 +39,20 @@ def pay(to: str, amount: int) -> str:
 PAY = produce_invoker(pay, effect="once", needs_approval=True)
 
 
-@asynccontextmanager
-async def looking(
-    tmp_path: Path, *tools: Any, **settings: Any
-) -> AsyncIterator[tuple[Daemon, Tab]]:
-    """Serves runs, and opens a browser without a page."""
-    async with serving(tmp_path, *tools, **settings) as daemon, open_browser(tmp_path) as tab:
-        await tab.look()
-        yield daemon, tab
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
+    """One browser for all."""
+    async with open_browser(tmp_path_factory.mktemp("browser")) as tab:
+        yield tab
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tab(browser: Tab) -> Tab:
+    """An empty page."""
+    await browser.look()
+    await browser.visit("about:blank")
+    browser.forget()
+    return browser
 
 
 def has(text: str, place: str = "main") -> str:
@@ -54,8 +67,8 @@ async def click(tab: Tab, selector: str) -> None:
     await tab.evaluate(f"{found}.click()")
 
 
-async def test_an_approval_is_given_and_the_run_is_seen_to_end(tmp_path: Path) -> None:
-    async with looking(tmp_path, PAY) as (daemon, tab):
+async def test_an_approval_is_given_and_the_run_is_seen_to_end(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY) as daemon:
         number = 12345678901234567890
         run_id = await daemon.start([invoke("pay", to=ATTACK, amount=number)], DONE)
         await tab.visit(f"{daemon.url}/page")
@@ -78,8 +91,8 @@ async def test_an_approval_is_given_and_the_run_is_seen_to_end(tmp_path: Path) -
         assert all(url.startswith(daemon.url) for url in tab.requests)
 
 
-async def test_who_is_slower_is_told_who_was_faster(tmp_path: Path) -> None:
-    async with looking(tmp_path, PAY) as (daemon, tab):
+async def test_who_is_slower_is_told_who_was_faster(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY) as daemon:
         run_id = await daemon.start([invoke("pay", to="Ann", amount=1)], DONE)
         await tab.visit(f"{daemon.url}/page/#/runs/{run_id}")
         await tab.wait_for("document.querySelector('.approval button.main')")
@@ -93,8 +106,10 @@ async def test_who_is_slower_is_told_who_was_faster(tmp_path: Path) -> None:
         await tab.wait_for(has("Refused by somebody else: pay.", ".approval .outcome"))
 
 
-async def test_a_conversation_is_found_named_forked_and_written_out(tmp_path: Path) -> None:
-    async with looking(tmp_path) as (daemon, tab):
+async def test_a_conversation_is_found_named_forked_and_written_out(
+    tab: Tab, tmp_path: Path
+) -> None:
+    async with serving(tmp_path) as daemon:
         run_id = await daemon.start(DONE)
         await daemon.watch(run_id)
         downloads = {"behavior": "allow", "downloadPath": str(tmp_path)}
@@ -119,8 +134,8 @@ async def test_a_conversation_is_found_named_forked_and_written_out(tmp_path: Pa
         assert {each for each in tab.complaints if "404" not in each} == set()
 
 
-async def test_a_key_is_asked_for_and_the_keyboard_is_enough(tmp_path: Path) -> None:
-    async with looking(tmp_path, PAY, authorizer=Doorman()) as (daemon, tab):
+async def test_a_key_is_asked_for_and_the_keyboard_is_enough(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path, PAY, authorizer=Doorman()) as daemon:
         ann = {"Authorization": "Bearer ann"}
         run_id = await daemon.start([invoke("pay", to="Ann", amount=1)], DONE, **ann)
         await tab.visit(f"{daemon.url}/page/#key=ann")
@@ -141,3 +156,54 @@ async def test_a_key_is_asked_for_and_the_keyboard_is_enough(tmp_path: Path) -> 
         await tab.press("Enter")
         await tab.wait_for(has("Allowed: pay.", ".outcome"))
         assert await tab.evaluate("document.activeElement.className") == "outcome"
+
+
+async def test_a_flow_is_drawn_and_its_nodes_lead_to_what_was_said(
+    tab: Tab, tmp_path: Path
+) -> None:
+    """What draws it reaches nothing of the page; the keyboard reaches what is drawn."""
+    diagram = f"""START --> P0["{ATTACK.replace('"', "'")}"] --> C{{ok?}}
+        C -->|good| END
+        C -->|bad| P1[Mend]
+        P1 --> P0
+        click P0 href "https://example.org/" "a link"
+    """
+    task = compose_task(diagram, "good {{said}}", "mend", variables={"said": ATTACK})
+    async with serving(tmp_path) as daemon:
+        _, run = await daemon.ask("POST", "/runs", {"task": task})
+        await daemon.watch(run["id"])
+        await tab.visit(f"{daemon.url}/page/#/runs/{run['id']}")
+        await tab.wait_for(has("not reached", ".nodes"))
+        await tab.wait_for("document.querySelector('.diagram').style.height")  # as what is drawn
+        place = "document.querySelector('.diagram').contentDocument"
+        assert await tab.evaluate(place) is None
+        await tab.evaluate("document.querySelector('.verbs a').focus()")
+        for _ in range(12):
+            await tab.press("Tab")
+            if await tab.evaluate("document.activeElement.className") == "diagram":
+                await tab.press("Enter")
+            if "conversations" in await tab.evaluate("location.hash"):
+                break
+        await tab.wait_for(has("good", ".message.assistant"))
+        assert tab.complaints == []
+        assert all(url.startswith((daemon.url, "blob:", "about:")) for url in tab.requests)
+
+
+async def test_a_picture_is_seen_and_a_file_can_be_kept(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        conversation = Conversation()
+        file = FileContent(data=b"<script>", mime_type="text/html", name="x.html")
+        picture = ImageContent(data=PIXEL, mime_type="image/png", name="pixel.png")
+        elsewhere = ImageContent(url="https://example.org/x.png", mime_type="image/png")
+        conversation.add_user_message([picture, file, elsewhere])
+        conversation.save(daemon.premises.store)
+        await tab.visit(f"{daemon.url}/page/#/conversations/{conversation.id}")
+        await tab.wait_for("document.querySelector('.media img')?.naturalWidth === 1")
+        downloads = {"behavior": "allow", "downloadPath": str(tmp_path)}
+        await tab.call("Page.setDownloadBehavior", **downloads)
+        await click(tab, ".media button")
+        async with asyncio.timeout(20):
+            while not (tmp_path / "x.html").exists():  # noqa: ASYNC110  # the browser tells nobody
+                await asyncio.sleep(0.02)
+        assert has("https://example.org/x.png")
+        assert not [each for each in tab.requests if "example.org" in each]

@@ -38,6 +38,24 @@ async def test_each_file_comes_with_its_type_and_the_policy(tmp_path: Path) -> N
                 assert await answer.read() == path.read_bytes()
 
 
+async def test_diagrams_are_drawn_in_a_frame_that_is_sent_once(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        url = f"{daemon.url}/page/diagram.html"
+        async with daemon.session.get(url) as answer:
+            policy, tag = answer.headers["content-security-policy"], answer.headers["etag"]
+            assert len(await answer.read()) > 1_000_000
+        assert policy.startswith(
+            "sandbox allow-scripts; frame-ancestors 'self'; default-src 'none'"
+        )
+        assert "connect-src" not in policy
+        async with daemon.session.get(url, headers={"If-None-Match": tag}) as answer:
+            assert (answer.status, await answer.read()) == (304, b"")
+        async with daemon.session.get(
+            f"{daemon.url}/page/", headers={"If-None-Match": tag}
+        ) as answer:
+            assert answer.status == 200
+
+
 async def test_strangers_pages_and_other_paths_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, hosts=frozenset({"127.0.0.1"})) as daemon:
         for path, headers, status in (

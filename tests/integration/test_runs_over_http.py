@@ -12,7 +12,10 @@ import pytest
 
 from acting import invoke, say
 from doormen import Doorman
+from flow_tasks import compose_task
 from run_daemons import read_frames, serving
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.agents.orders import Order
 from vibe_llms.events.codec import decode_event
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.runs import produce_log
@@ -93,6 +96,7 @@ async def test_others_are_told_that_there_is_none(tmp_path: Path) -> None:
                 ("DELETE", "", None),
                 ("GET", "/events", None),
                 ("GET", "/approvals", None),
+                ("GET", "/flow", None),
                 ("POST", "/approvals", {"digest": "d", "decision": "allow"}),
                 ("POST", "/messages", {"content": "Hello"}),
                 ("POST", "/stop", {}),
@@ -102,8 +106,35 @@ async def test_others_are_told_that_there_is_none(tmp_path: Path) -> None:
                 status, answer = await daemon.ask(method, f"/runs/{where}{path}", body, **bob)
                 assert status == 404, (path, answer)
                 told.append(json.dumps(answer).replace(where, "*"))
-        assert told[:9] == told[9:]
+        assert told[:10] == told[10:]
         assert (await daemon.ask("GET", "/runs", **bob))[1] == {"data": [], "has_more": False}
+
+
+async def test_where_a_flow_stands_is_told_before_it_begins_and_after(tmp_path: Path) -> None:
+    diagram = """START --> P0["Ask it"] --> C{ok?}
+        C -->|good| END
+        C -->|bad| P1 --> P0
+    """
+    async with serving(tmp_path) as daemon:
+        order = Order(task=compose_task(diagram, "good", "bad"))
+        idle = LocalRuns(daemon.premises.store, daemon.premises.runs.application)  # performs none
+        waits = await idle.outline((await idle.start(order)).id)
+        assert {each.state for each in waits.nodes} == {"unreached"}
+        _, run = await daemon.ask("POST", "/runs", order.export())
+        await daemon.watch(run["id"])
+        status, told = await daemon.ask("GET", f"/runs/{run['id']}/flow")
+        assert status == 200
+        nodes = {each["id"]: each for each in told["nodes"]}
+        assert (nodes["P0"]["title"], nodes["P0"]["visits"]) == ("Ask it", 1)
+        states = {name: each["state"] for name, each in nodes.items()}
+        assert states == {"START": "done", "P0": "done", "C": "done", "END": "done"} | {
+            "P1": "unreached"
+        }
+        said = f"/conversations/{nodes['P0']['conversation_id']}"
+        assert (await daemon.ask("GET", said))[1]["count"] == 2
+        assert "flow-unreached" in told["diagram"]
+        run_id = await daemon.start(DONE)
+        assert (await daemon.ask("GET", f"/runs/{run_id}/flow"))[0] == 409
 
 
 async def test_runs_come_in_pages(tmp_path: Path) -> None:

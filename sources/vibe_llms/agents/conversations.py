@@ -23,7 +23,10 @@ from vibe_llms.exceptions import (
     Stage,
     StoreError,
     UnknownConversationError,
+    UnknownNameError,
 )
+from vibe_llms.messages.contents import MediaContent
+from vibe_llms.messages.views import media_of
 from vibe_llms.plugins.specification.conversations import ExporterSpecification
 from vibe_llms.runs.owners import read_owner
 from vibe_llms.runs.places import produce_log
@@ -127,6 +130,25 @@ class LocalConversations:
         def read() -> History:
             self._ensure(identity, subject)
             return self.store.read(identity, tolerant=True)
+
+        return await asyncio.to_thread(read)
+
+    async def read_content(
+        self, identity: str, content_id: str, *, subject: str = ""
+    ) -> tuple[MediaContent, bytes]:
+        """Returns a content that was said in a conversation, such as a picture, and its data.
+
+        Raises:
+            UnknownNameError: Nothing of that id was said there.
+        """
+
+        def read() -> tuple[MediaContent, bytes]:
+            self._ensure(identity, subject)
+            said = media_of(self.store.read(identity, tolerant=True).canisters)
+            found = next((each for each in said if each.content_id == content_id), None)
+            if found is None:
+                raise UnknownNameError(kind="content", name=content_id, known=())
+            return found, self.store.contents.read(content_id)
 
         return await asyncio.to_thread(read)
 

@@ -36,6 +36,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.flows.forking import begin_fork
 from vibe_llms.flows.hearing import find_hearer
+from vibe_llms.flows.outlines import Outline, read_outline
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.invocables.approvals import Approval
@@ -158,6 +159,20 @@ class LocalRuns:
         async with aclosing(watch_log(self.index, run_id, after, ends=not follow)) as told:
             async for logged in told:
                 yield logged
+
+    async def outline(self, run_id: str, *, subject: str = "") -> Outline:
+        """Returns where the run of a flow stands, for those who draw it.
+
+        Raises:
+            RequestError: It is no flow.
+        """
+
+        def read() -> Outline:
+            if self._find(run_id, subject).kind != "flow":
+                raise _refuse("run", "It is a conversation, which has no diagram.")
+            return read_outline(self.store, run_id)
+
+        return await asyncio.to_thread(read)
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
         """Returns what waits for an approval."""

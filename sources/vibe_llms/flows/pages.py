@@ -70,7 +70,7 @@ def compose_flow_page(page: FlowPage) -> str:
         "is_live": page.is_live,
         "interval_ms": RELOAD_SECONDS * 1000,
     }
-    script = read_part("page.js")
+    script = read_part("drawing.js") + read_part("page.js")
     body = _BODY.format(
         title=escape(page.title),
         mark=page.mark,
@@ -92,6 +92,21 @@ def compose_flow_page(page: FlowPage) -> str:
         style=STYLE + read_part("page.css"),
         head=_REFRESH if page.is_live else "",
     )
+
+
+@functools.cache
+def compose_frame() -> tuple[str, str]:
+    """Writes the page that draws whatever diagram the page around it tells of, and its policy.
+
+    It has nothing of anybody, asks nobody for anything, and reaches no other page: whatever a
+    diagram may bring Mermaid to do, it does among words that it was given.
+    """
+    script = read_part("drawing.js") + read_part("frame.js")
+    policy = _compose_policy(script)
+    body = _FRAME.format(mermaid=_encode_mermaid(), script=script)
+    style = STYLE + read_part("page.css") + _FRAME_STYLE
+    page = compose_page(body, title="Diagram", policy=policy, style=style)
+    return page, f"sandbox allow-scripts; frame-ancestors 'self'; {policy}"
 
 
 def compose_mark(name: str, words: str) -> str:
@@ -170,6 +185,15 @@ _LIVE: Final = (
     '<p class="live"><span>This page follows the run.</span>'
     '<button type="button" id="pause" class="script-only">Pause</button></p>'
 )
+
+_FRAME_STYLE: Final = """body { max-width: none; padding: 0; }
+.drawing { max-height: none; border: 0; border-radius: 0; background: none; }
+"""
+
+_FRAME: Final = """<figure class="drawing" id="drawing"></figure>
+<script type="text/plain" id="packed">{mermaid}</script>
+<script>{script}</script>
+"""
 
 _BODY: Final = """<header>
 <h1 dir="auto"><span>{title}</span> {mark}</h1>

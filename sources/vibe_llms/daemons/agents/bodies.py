@@ -120,7 +120,7 @@ def write_error(error: ConverseError) -> ErrorAnswer:
         error = UnknownConversationError(identity=error.identity)
     fault, status = classify_error(error)
     match error:
-        case UnknownConversationError():
+        case UnknownConversationError() | UnknownNameError(kind="content"):
             status = 404
         case LimitError(limit="watchers"):
             status = 429

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import attrs
@@ -17,10 +18,15 @@ from vibe_llms.tables.annotations import Amount, String
 from vibe_llms.tables.reading import read_table
 from vibe_llms.values import frozen
 
+_BYTES: Final = "application/octet-stream"
 _TEXT: Final[JsonObject] = {"type": "string"}
-_EXPORT_POLICY: Final = (
-    "sandbox; default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
-)
+_STRANGERS_HEADERS: Final = {
+    "content-security-policy": (
+        "sandbox; default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
+    ),
+    "x-content-type-options": "nosniff",
+}
+"""Of what is a stranger's words, in a form that a browser might obey."""
 
 
 @frozen(kw_only=True)
@@ -87,6 +93,12 @@ class ConversationDesk:
                 "Writes a conversation in a form.",
                 queries={"format": _TEXT},
             ),
+            RouteRow(
+                "GET",
+                f"{one}/contents/{{content}}",
+                self._read_content,
+                "Tells the data of what was said that is no text, such as a picture.",
+            ),
         ]
         return [self._guard.produce_route(row, tag="conversations") for row in table]
 
@@ -143,15 +155,28 @@ class ConversationDesk:
         document = await self.conversations.export(call.names["id"], form, subject=subject)
         headers = {
             "content-disposition": f'attachment; filename="{document.name}"',
-            "content-security-policy": _EXPORT_POLICY,  # it is a stranger's words
-            "x-content-type-options": "nosniff",
+            **_STRANGERS_HEADERS,
         }
         text = document.text.encode("utf-8", "replace")
         await call.answer(200, text, headers, content_type=document.media_type)
 
+    async def _read_content(self, call: HttpCall, subject: str) -> None:
+        names = call.names
+        content, data = await self.conversations.read_content(
+            names["id"], names["content"], subject=subject
+        )
+        headers = {"content-disposition": "attachment", **_STRANGERS_HEADERS}
+        kind = content.mime_type if _is_plain_type(content.mime_type) else _BYTES
+        await call.answer(200, data, headers, content_type=kind)
+
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.conversations.delete(call.names["id"], subject=subject)
         await call.answer(200, b"{}", {})
+
+
+def _is_plain_type(mime_type: str) -> bool:
+    """Tells whether what somebody has called a media type may stand in a header."""
+    return re.fullmatch(r"[\w.+-]{1,60}/[\w.+-]{1,60}", mime_type, re.ASCII) is not None
 
 
 def _read_index(given: str) -> int:

@@ -1,14 +1,19 @@
 """The page: files that ship with the package, to look at runs and conversations with a browser.
 
 They are the same for everybody and hold nothing of anybody: whoever may not ask for runs sees an
-empty page that asks for a key.
+empty page that asks for a key. Diagrams are drawn in a frame of their own, as what draws them makes
+markup of words: it reaches nothing of the page, and the page hears from it which node was chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import functools
+import hashlib
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
+
+import attrs
 
 from vibe_llms.daemons.arrivals import ensure_place
 from vibe_llms.daemons.asgi import HttpCall
@@ -29,8 +34,10 @@ _MEDIA_TYPES: Final[Mapping[str, str]] = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_FRAME: Final = f"{PLACE}diagram.html"
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "connect-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"  # nothing makes markup of words
 )
@@ -52,11 +59,17 @@ class PageFile:
         media_type: Of it.
         data: All of it.
         headers: What a browser is told besides.
+        tag: Names the data, to whoever has had them before.
     """
 
     media_type: str
     data: bytes
     headers: Mapping[str, str] = _HEADERS
+    tag: str = attrs.field(init=False)
+
+    @tag.default
+    def _name(self) -> str:
+        return f'"{hashlib.sha256(self.data).hexdigest()[:32]}"'
 
 
 def read_files() -> dict[str, PageFile]:
@@ -67,6 +80,16 @@ def read_files() -> dict[str, PageFile]:
         if path.suffix in _MEDIA_TYPES
     }
     return {**found, PLACE: found.pop(PLACE + _INDEX)}
+
+
+@functools.cache
+def compose_frame_file() -> PageFile:
+    """Composes the frame that draws diagrams: it is large, and most look at no flow."""
+    from vibe_llms.flows.pages import compose_frame
+
+    text, policy = compose_frame()
+    headers = {**_HEADERS, "content-security-policy": policy}
+    return PageFile(media_type=_MEDIA_TYPES[".html"], data=text.encode(), headers=headers)
 
 
 def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
@@ -82,16 +105,30 @@ def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
         ensure_place(call, hosts)
         await call.answer(308, b"", {**_HEADERS, "location": "page/"})
 
-    def answer_with(path: str, file: PageFile) -> Route:
+    def answer_with(path: str, media_type: str, find: Callable[[], PageFile]) -> Route:
         async def answer(call: HttpCall, record: CallRecord) -> None:
             record.face = FACE
             ensure_place(call, hosts)
-            await call.answer(200, file.data, file.headers, content_type=file.media_type)
+            file = find()
+            headers = {**file.headers, "etag": file.tag}
+            if call.headers.get("if-none-match") == file.tag:
+                await call.begin(304, headers)
+                await call.finish()
+            else:
+                await call.answer(200, file.data, headers, content_type=media_type)
 
-        return produce(pattern=path, handler=answer, operation=_describe(file.media_type))
+        return produce(pattern=path, handler=answer, operation=_describe(media_type))
 
-    pages = [answer_with(path, file) for path, file in read_files().items()]
-    return [produce(pattern="/page", handler=lead, operation=_describe("text/html")), *pages]
+    files = read_files()
+    pages = [
+        answer_with(path, file.media_type, partial(files.__getitem__, path))
+        for path, file in files.items()
+    ]
+    return [
+        produce(pattern="/page", handler=lead, operation=_describe("text/html")),
+        answer_with(_FRAME, _MEDIA_TYPES[".html"], compose_frame_file),
+        *pages,
+    ]
 
 
 def _describe(media_type: str) -> Operation:

@@ -71,6 +71,7 @@ class Desk:
                 queries=watching,
                 is_admitted=False,  # streams have a bound of their own
             ),
+            RouteRow("GET", f"{one}/flow", self._outline, "Tells where the run of a flow stands."),
             RouteRow("GET", f"{one}/approvals", self._list_approvals, "Lists what waits."),
             RouteRow("POST", f"{one}/approvals", self._approve, "Answers what waits.", body),
             RouteRow("POST", f"{one}/messages", self._send, "Says something to a run.", body),
@@ -114,6 +115,10 @@ class Desk:
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.runs.delete(call.names["id"], subject=subject)
         await call.answer(200, b"{}", {})
+
+    async def _outline(self, call: HttpCall, subject: str) -> None:
+        outline = await self.runs.outline(call.names["id"], subject=subject)
+        await call.answer(200, encode(attrs.asdict(outline)), {})
 
     async def _list_approvals(self, call: HttpCall, subject: str) -> None:
         waiting = await self.runs.survey_approvals(call.names["id"], subject=subject)
