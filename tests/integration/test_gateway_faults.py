@@ -146,6 +146,34 @@ async def test_nothing_is_asked_twice(tmp_path: Path) -> None:
     assert sum(len(each.requests) for each in upstream.connections) == 2
 
 
+@pytest.mark.parametrize("model", [CARRIED, TRANSLATED], ids=["carried", "translated"])
+async def test_who_comes_next_does_not_wait_for_an_upstream_that_refused_another(
+    tmp_path: Path, model: str
+) -> None:
+    """Its 429 is for whoever got it; the next one asks for himself, at once."""
+
+    async def refuse(connection: Connection) -> None:
+        while True:
+            await connection.read_request()
+            await connection.answer(
+                b'{"error":{"type":"rate_limit_error","message":"Later."}}',
+                status="429 Too Many Requests",
+                headers="Retry-After: 30\r\nContent-Type: application/json\r\n"
+                "x-ratelimit-remaining-requests: 0\r\nx-ratelimit-reset-requests: 30s\r\n",
+            )
+
+    async with (
+        gateway_before(refuse, tmp_path) as (address, upstream, _),
+        aiohttp.ClientSession() as session,
+        asyncio.timeout(10),
+    ):
+        for _ in range(6):
+            async with ask(session, address, model) as told:
+                assert told.status == 429
+                assert told.headers["retry-after"] == "30"
+    assert sum(len(each.requests) for each in upstream.connections) == 6
+
+
 async def test_too_much_at_once_is_told_to_come_again(tmp_path: Path) -> None:
     limits = ServiceLimits(requests=1, waiting_requests=1, waiting_seconds=0.05)
     async with (

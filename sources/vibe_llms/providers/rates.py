@@ -61,11 +61,15 @@ class RateLimiter:
         rates: What the user allows.
         longest_seconds: A vendor that asks to wait longer is not obeyed here: its error tells.
         clock: Tells when it is, and waits.
+        obeys: Whether requests wait for what the vendor says; what it says is known in any case.
     """
 
-    def __init__(self, rates: Rates, *, longest_seconds: float, clock: Clock) -> None:
+    def __init__(
+        self, rates: Rates, *, longest_seconds: float, clock: Clock, obeys: bool = True
+    ) -> None:
         self._rates = rates
         self._longest = longest_seconds
+        self._obeys = obeys
         self._clock = clock
         self._lock = threading.Lock()
         self._next = 0.0  # when the next request may go
@@ -89,7 +93,8 @@ class RateLimiter:
         while True:
             with self._lock:
                 now = self._clock.read()
-                if due is None or due < self._held:  # held up while it waited: from there again
+                # Held up while it waited: from there again.
+                if due is None or (self._obeys and due < self._held):
                     due, distance = self._reserve(now, tokens if due is None else 0.0)
                 if due <= now:
                     self._note(now)
@@ -121,7 +126,7 @@ class RateLimiter:
             self._answer_tokens += (answered - self._answer_tokens) / 8  # a mean of the last few
 
     def heed(self, error: ConverseError) -> None:
-        """Slows all requests down where a vendor refused one for haste."""
+        """Slows all requests down where a vendor refused one for haste, and is obeyed."""
         if not isinstance(error, ProviderError) or error.fault not in _HASTE:
             return
         with self._lock:
@@ -129,7 +134,7 @@ class RateLimiter:
             asked = error.retry_after_seconds
             if asked is not None and asked <= self._longest:
                 self._hold(now + asked)
-            if now - self._slowed >= 1.0:  # refusals of one moment are one refusal
+            if self._obeys and now - self._slowed >= 1.0:  # refusals of one moment are one refusal
                 lately = max(self._seen)
                 grown = self._access_distance(now)
                 # A request that went alone was not hasty: slowing down would help nobody.
@@ -140,7 +145,7 @@ class RateLimiter:
                     self._next = max(self._next, now) + self._distance
 
     def learn(self, headers: Mapping[str, str]) -> None:
-        """Sends nothing more until what the vendor says is used up has been filled up again."""
+        """Knows until when what the vendor says is used up has not been filled up again."""
         for seconds in survey_resets(headers):
             if seconds <= self._longest:
                 with self._lock:
@@ -153,7 +158,8 @@ class RateLimiter:
 
     def _hold(self, until: float) -> None:
         self._held = max(self._held, until)
-        self._next = max(self._next, self._held)
+        if self._obeys:
+            self._next = max(self._next, self._held)
 
     def _give_back(self, distance: float, tokens: float) -> None:
         """Lets later requests go sooner: nobody waits for this turn any more."""
@@ -166,7 +172,7 @@ class RateLimiter:
     def _reserve(self, now: float, tokens: float) -> tuple[float, float]:
         """Returns when a request may go, and how far all later ones are moved behind it."""
         requests, limit = self._rates.requests_per_minute, self._rates.tokens_per_minute
-        due = max(now, self._next, self._held)
+        due = max(now, self._next, self._held if self._obeys else 0.0)
         if limit is not None:
             due = max(due, self._next_tokens)
             self._next_tokens = due + tokens * _MINUTE / limit

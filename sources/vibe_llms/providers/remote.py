@@ -82,9 +82,13 @@ class RemoteProvider:
     def access_limiter(self, settings: RemoteSettings) -> RateLimiter:
         """Returns what says when requests may go: one for all clients."""
         if self._limiter is None:
-            longest = self._context.limits.retry_seconds
+            limits = self._context.limits
             self._limiter = RateLimiter(
-                settings.rates, longest_seconds=longest, clock=self._context.clock
+                settings.rates,
+                longest_seconds=limits.retry_seconds,
+                clock=self._context.clock,
+                # Whoever sends nothing twice shall hear of haste, and not wait for others'.
+                obeys=limits.attempts > 1,
             )
         return self._limiter
 
