@@ -9,10 +9,12 @@ from pathlib import Path
 import aiohttp
 import openai
 import pytest
+from yarl import URL
 
 from gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator
+from wire_servers import Connection, serve
 
 MADE_UP = re.compile(rb'"(call_|chatcmpl-)\w+"|"created":\s*\d+')
 """What the simulator says otherwise each time."""
@@ -107,3 +109,33 @@ async def test_an_upstreams_error_arrives_as_what_it_is(
                 messages=[{"role": "user", "content": "Name a sea."}],
             )
     assert told.value.response.headers["x-vibe-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/v1/messages?beta=true", "/v1/messages?beta=true"),
+        ("/v1/messages?a=1&a=2&key=sk-client&access_token=x", "/v1/messages?a=1&a=2"),
+        (
+            "/v1beta/models/google:gemini-3-flash:streamGenerateContent?alt=sse&%24x=int&key=k",
+            "/v1beta/models/gemini-3-flash:streamGenerateContent?alt=sse&%24x=int",
+        ),
+    ],
+)
+async def test_the_query_is_carried_but_for_keys(tmp_path: Path, path: str, told: str) -> None:
+    heard = []
+
+    async def hear(connection: Connection) -> None:
+        line, _, _ = await connection.read_request()
+        heard.append(line.split(" ")[1])
+        await connection.answer(b"{}", headers="Content-Type: application/json\r\n")
+
+    async with serve(hear) as upstream, aiohttp.ClientSession() as session:
+        application = produce_application(tmp_path, upstream.url)
+        body = {"model": "anthropic:claude-sonnet-5", "max_tokens": 1, "messages": []}
+        async with (
+            serve_gateway(application) as address,
+            session.post(URL(address + path, encoded=True), json=body) as answer,
+        ):
+            await answer.read()
+    assert heard == [told]

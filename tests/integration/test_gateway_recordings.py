@@ -19,7 +19,7 @@ from gateways import become, produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner
-from vibe_llms.messages.contents import TextualContent
+from vibe_llms.messages.contents import FileContent, ImageContent, TextualContent
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.wire.ndjson import NdjsonFramer
 from vibe_llms.wire.sse import SseFramer
@@ -170,6 +170,7 @@ async def test_what_is_translated_says_the_same(tmp_path: Path, name: str, other
             theirs = read_answer(other, upstream.body, upstream.exchange["content_type"])
             if "canisters" not in " ".join(loss.path for loss in record.losses):
                 assert tell(mine) == tell(theirs), exchange["id"]
+                assert tell_asked(name, asked) == tell_asked(other, json.loads(upstream.asked[-1]))
 
 
 def read_answer(name: str, body: bytes, kind: str) -> tuple[AnyCanister, ...]:
@@ -191,6 +192,25 @@ def read_answer(name: str, body: bytes, kind: str) -> tuple[AnyCanister, ...]:
     for event in events:
         assembler.feed(event)
     return assembler.produce_canisters()
+
+
+def tell_asked(name: str, native: dict[str, Any]) -> list[tuple[str, object]]:
+    """Returns what a client said in a request, in its order: whose, and what."""
+    dialect = importlib.import_module(f"vibe_llms.dialects.{PROTOCOLS[name]}")
+    said: list[tuple[str, object]] = []
+    for canister in dialect.normalize_request({"model": "m", **native}).value.canisters:
+        if isinstance(canister, InvocationCanister):
+            said.append(("invocation", (canister.name, json.loads(canister.arguments or "{}"))))
+        for content in canister.content:
+            match content:
+                case TextualContent() if said and said[-1][0] == f"{canister.role}:text":
+                    said[-1] = (said[-1][0], f"{said[-1][1]}{content.text}")
+                case TextualContent() if content.text:
+                    said.append((f"{canister.role}:text", content.text))
+                case ImageContent() | FileContent():
+                    where = content.data or content.url or content.file_id
+                    said.append((f"{canister.role}:{content.type}", where))
+    return said
 
 
 def tell(canisters: tuple[AnyCanister, ...]) -> tuple[str, list[tuple[str, Any]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import parse_qsl, urlencode
 
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face, rename_model
@@ -15,6 +16,9 @@ from vibe_llms.dialects import chat_completions
 from vibe_llms.limits import Limits
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.tracing import read_trace
+
+_CREDENTIALS: Final = frozenset({"access_token", "key"})
+"""In the query of a client: they are for us."""
 
 _KEPT: Final = frozenset(
     {
@@ -72,6 +76,9 @@ async def carry(
     asking = ask_for_usage(body) if is_accounted and _may_hide_usage(asked, model, path) else None
     if asked.find_path is not None:
         path = asked.find_path(model.compose_path(streaming=asked.streaming))
+    if told := call.scope["query_string"]:
+        path = path or model.compose_path(streaming=asked.streaming)
+        path = add_query(path, told.decode("latin-1"))
     record.way = "carry"
     headers_out = choose_headers(face, call)
     exchange = await model.carry(
@@ -95,6 +102,16 @@ def _may_hide_usage(asked: Asked, model: CarryingModel, path: str) -> bool:
         return False
     vendor = getattr(getattr(model, "client", None), "vendor", None)
     return bool(getattr(getattr(vendor, "quirks", None), "stream_options", False))
+
+
+def add_query(path: str, told: str) -> str:
+    """Returns a path with the query of a client behind its own, but for keys and what is there."""
+    query = path.partition("?")[2]
+    there = {name for name, _ in parse_qsl(query, keep_blank_values=True)} | _CREDENTIALS
+    more = [pair for pair in parse_qsl(told, keep_blank_values=True) if pair[0] not in there]
+    if not more:
+        return path
+    return f"{path}{'&' if query else '?'}{urlencode(more)}"
 
 
 def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:

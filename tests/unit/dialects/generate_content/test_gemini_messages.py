@@ -42,6 +42,7 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import (
+    AnyContent,
     AudioContent,
     Citation,
     FileContent,
@@ -396,6 +397,26 @@ def test_media_go_by_data_or_by_address() -> None:
     blind = ModelsIntegrator(provider="google").integrate("m", learnt={"supports_images": "no"})
     with pytest.raises(CapabilityError):
         nativize_canisters([UserCanister([PIXEL])], blind, Quirks())
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (ImageContent(mime_type="image/*", url="https://a/b"), ["coerced"]),
+        (AudioContent(mime_type="audio/*", url="https://a/b"), ["coerced"]),
+        (ImageContent(mime_type="image/*", url="https://a/b.png?c"), []),
+        (ImageContent(mime_type="image/webp", url="https://a/b"), []),
+        (VideoContent(mime_type="video/*", url="https://youtu.be/1"), []),
+        (FileContent(mime_type="application/octet-stream", url="https://a/b"), []),
+    ],
+)
+def test_a_medium_of_which_nobody_knows_the_type_goes_as_a_file(
+    content: AnyContent, told: list[str]
+) -> None:
+    _, losses = write(UserCanister([content]))
+
+    assert [str(loss.kind) for loss in losses] == told
+    assert all(loss.path == "canisters[0].content[0].mime_type" for loss in losses)
 
 
 def test_media_in_a_result_follow_it_where_they_must() -> None:

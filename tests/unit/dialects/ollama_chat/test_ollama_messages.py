@@ -182,6 +182,25 @@ def test_pictures_go_as_bytes_and_their_kind_is_told_from_them() -> None:
     assert (back.mime_type, back.data) == ("image/png", PNG)
 
 
+@pytest.mark.parametrize(
+    ("contents", "told"),
+    [
+        ("image text", 0),
+        ("image image text", 0),
+        ("text image", 1),
+        ("image text image", 1),
+        ("text image text", 1),
+    ],
+)
+def test_a_picture_that_leaves_its_place_is_told_of(contents: str, told: list[str]) -> None:
+    """The server puts all pictures before the text."""
+    made = {"image": ImageContent(mime_type="image/png", data=PNG), "text": TextualContent("a")}
+
+    _, losses = write(UserCanister(tuple(made[each] for each in contents.split())))
+
+    assert losses == [("coerced", "canisters[0].content")] * told
+
+
 def test_placeholders_of_pictures_stay_where_they_are() -> None:
     """What is no base 64 is not guessed at: it goes back as it came."""
     native = {"role": "user", "content": "this?", "images": ["<left out>"]}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 
 import attrs
 
@@ -58,6 +58,10 @@ class Passage:
         self._method = method
         self._path = path
 
+    def compose_path(self, *, streaming: bool) -> str:
+        """Returns the path behind the base URL, as it came."""
+        return self._path
+
     async def carry(
         self,
         body: bytes,
@@ -71,7 +75,7 @@ class Passage:
         if headers.get("content-type", "").startswith("multipart/"):
             name = self.descriptor.name.encode()
             body = _FORM_MODEL.sub(lambda found: found[1] + name, body, count=1)
-        path = shorten(self.client.vendor.settings.base_url, self._path)
+        path = path or self._path
         ticket = Ticket(self.client.limiter)
         return await self.client.carry(self._method, path, body, headers, ticket)
 
@@ -175,9 +179,8 @@ def _adapt(call: HttpCall, upstream: Upstream) -> Upstream:
             remedy="Take the path out of carry in its table.",
             stage=Stage.SEND,
         )
-    query = {name: text for name, text in call.query.items() if name != "key"}
     if {".", ".."} & set(call.path.split("/")):  # it would lead elsewhere, with our key
         raise refuse_body("A path must not lead upwards.")
-    path = quote(call.path) + (f"?{urlencode(query)}" if query else "")
+    path = shorten(client.vendor.settings.base_url, quote(call.path))
     model = Passage(client, upstream.model.descriptor, call.method, path)
     return Upstream(model)  # type: ignore[arg-type]  # nothing else is asked of it

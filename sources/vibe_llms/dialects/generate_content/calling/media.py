@@ -89,6 +89,9 @@ def write_media(
         kind = mimetypes.guess_type(address.partition("?")[0])[0] or ""
     if kind:
         source["mimeType"] = kind
+    elif content.mime_type != ("video/*" if _is_video(address) else _UNKNOWN_TYPE):
+        reason = f"it goes as a file: nobody says which {content.type} it is"
+        ledger.coerce(f"{path}.mime_type", reason)
     if content.name:
         source["displayName"] = content.name
     return merge({"fileData": source}, extras)

@@ -112,13 +112,17 @@ class PartsWriter:
     def _tell_seams(self, contents: Sequence[AnyContent], path: str) -> None:
         """Says where one text stands for several, and pictures leave their place among them."""
         kinds = [content.type for content in contents if content.type in ("text", "image")]
-        if kinds.count("text") < 2:
+        if "text" not in kinds:
             return
-        inner = kinds[kinds.index("text") : len(kinds) - kinds[::-1].index("text")]
-        what = "texts are joined"
+        behind = kinds[kinds.index("text") :]
+        inner = behind[: len(behind) - behind[::-1].index("text")]
+        told = ["texts are joined"] if behind.count("text") > 1 else []
         if "image" in inner:
-            what += ", and the pictures between them go before them all"
-        self.ledger.coerce(f"{path}.content", f"{what}: a message has one text")
+            told.append("the pictures between them go before them all")
+        elif "image" in behind:
+            told.append("the pictures behind go before")
+        if told:
+            self.ledger.coerce(f"{path}.content", f"{', and '.join(told)}: a message has one text")
 
     def _add_text(self, parts: Parts, content: TextualContent, path: str) -> None:
         parts.add_text(content.text)
