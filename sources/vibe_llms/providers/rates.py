@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from vibe_llms.clocks import Clock
 from vibe_llms.events.stream import StreamEvent, UsageEvent
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
+from vibe_llms.limits import Limits
 from vibe_llms.providers.streams import EventSource
 from vibe_llms.values import frozen
 
@@ -80,6 +81,13 @@ class RateLimiter:
         self._answer_tokens = 0.0  # what answers used lately
         self._second = 0.0
         self._seen = [0, 0]  # how many went in this second, and in the one before
+
+    @classmethod
+    def of(cls, limits: Limits, rates: Rates, clock: Clock) -> RateLimiter:
+        """Makes one that keeps to the limits ``attempts`` and ``retry_seconds``."""
+        # Whoever sends nothing twice shall hear of haste himself, and not wait for others'.
+        obeys = limits.attempts > 1
+        return cls(rates, longest_seconds=limits.retry_seconds, clock=clock, obeys=obeys)
 
     @property
     def counts_tokens(self) -> bool:

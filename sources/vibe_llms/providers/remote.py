@@ -82,14 +82,8 @@ class RemoteProvider:
     def access_limiter(self, settings: RemoteSettings) -> RateLimiter:
         """Returns what says when requests may go: one for all clients."""
         if self._limiter is None:
-            limits = self._context.limits
-            self._limiter = RateLimiter(
-                settings.rates,
-                longest_seconds=limits.retry_seconds,
-                clock=self._context.clock,
-                # Whoever sends nothing twice shall hear of haste, and not wait for others'.
-                obeys=limits.attempts > 1,
-            )
+            context = self._context
+            self._limiter = RateLimiter.of(context.limits, settings.rates, context.clock)
         return self._limiter
 
     def survey_needs(self) -> tuple[Need, ...]:
