@@ -32,6 +32,7 @@ class Limits:
         run_tokens: What all answers of one run may use, input and output.
         run_cents: What all answers of one run may cost, in US cents, as far as prices are known.
         run_faults: How many invocations of one run may fail or make no sense.
+        log_days: How long the log of a run that has ended keeps what does not explain it.
     """
 
     attachment_bytes: int = 20_000_000
@@ -53,3 +54,4 @@ class Limits:
     run_tokens: int = 5_000_000
     run_cents: int = 1_000
     run_faults: int = 50
+    log_days: int = 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -16,6 +17,7 @@ from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import RunRetriedEvent
 from vibe_llms.exceptions import ConverseError, CorruptionError, Stage, StoreError
+from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.log import LoggedEvent, claim_soon
@@ -42,6 +44,8 @@ class HostSettings:
         attempts: How often, one after the other, what a run needs may be out of reach.
         retry_seconds: How long is waited after the first of these; each time twice as long.
         longest_retry_seconds: And at most.
+        tidy_seconds: How often logs of runs that ended long ago are compacted; the first time
+            after as long.
     """
 
     runs: int = 64
@@ -50,6 +54,7 @@ class HostSettings:
     attempts: int = 12
     retry_seconds: float = 1.0
     longest_retry_seconds: float = 60.0
+    tidy_seconds: float = 3_600.0
 
 
 class RunHost:
@@ -76,6 +81,7 @@ class RunHost:
         self._works: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._looking: asyncio.Task[None] | None = None
+        self._tidied = time.monotonic()
         self.index = index or RunIndex(performer.store)
 
     @property
@@ -137,6 +143,7 @@ class RunHost:
             try:
                 for run_id in await finish(asyncio.to_thread(self.survey_open)):
                     self.wake(run_id)
+                await finish(asyncio.to_thread(self.tidy))
             except StoreError as error:
                 _LOGGER.warning("the store cannot be looked through: %s", error)
             await asyncio.sleep(self.settings.look_seconds)
@@ -157,6 +164,20 @@ class RunHost:
         self.index.refresh(all_of_them=True)
         found = self.index.survey(states=OPEN)
         return [each.id for each in found if each.order and each.id not in self._tasks]
+
+    def tidy(self) -> None:
+        """Compacts the logs of runs that ended long ago, where it was not done for a while.
+
+        Several hosts may do so: whoever has claimed a log compacts it. Does file work.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        if time.monotonic() < self._tidied + self.settings.tidy_seconds:
+            return
+        self._tidied = time.monotonic()
+        for done in compact_logs(self.store, find_moment(self.performer.limits.log_days)):
+            _LOGGER.info("the log of %s was compacted up to event %d", done.identity, done.until)
 
     async def _tend(self, run_id: str) -> None:
         """Performs a run until it has come to rest, and nothing was said since."""

@@ -17,7 +17,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import Finding, StoreError, UnknownConversationError
 from vibe_llms.messages.codec.canonical import encode_document
-from vibe_llms.runs.snapshots import Snapshot, extend, plant, take_snapshot
+from vibe_llms.runs.snapshots import Snapshot, extend, is_beginning, plant, take_snapshot
 from vibe_llms.values import define, frozen
 
 Kind: TypeAlias = Literal["conversations", "canisters", "events", "letters", "contents"]
@@ -239,9 +239,7 @@ class _Copier:
             self._added.append(identity)
             return
         _refuse_other(snapshot, existing)
-        grown = len(existing.said) < len(snapshot.said) or len(existing.events) < len(
-            snapshot.events
-        )
+        grown = existing.said != snapshot.said or existing.events != snapshot.events
         if grown:
             self._bring_contents(snapshot)
         extend(self._target, snapshot, existing)
@@ -307,10 +305,9 @@ class _Copier:
 
 def _refuse_other(snapshot: Snapshot, existing: Snapshot) -> None:
     """Raises StoreError where what is there is not a beginning of what is to be copied."""
-    pairs = (
-        ("canister", existing.said, snapshot.said),
-        ("event", existing.events, snapshot.events),
-    )
+    pairs = [("canister", existing.said, snapshot.said)]
+    if not is_beginning(existing, snapshot):
+        pairs.append(("event", existing.events, snapshot.events))
     for what, there, here in pairs:
         for number, (old, new) in enumerate(zip(there, here, strict=False), 1):
             if old != new:

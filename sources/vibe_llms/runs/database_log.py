@@ -22,7 +22,14 @@ from vibe_llms.exceptions import (
 from vibe_llms.messages.identities import access_now
 from vibe_llms.runs.claims import LEASE_SECONDS, access_keeper
 from vibe_llms.runs.file_log import detach_event
-from vibe_llms.runs.lines import open_envelope, read_envelope, read_head, write_line
+from vibe_llms.runs.lines import (
+    Flaw,
+    open_envelope,
+    read_envelope,
+    read_head,
+    read_lines,
+    write_line,
+)
 from vibe_llms.runs.log import LoggedEvent, LogLine, describe_busy
 from vibe_llms.runs.tailing import PIECE_BYTES
 
@@ -40,7 +47,7 @@ ON CONFLICT (conversation) DO UPDATE SET epoch = claim.epoch + 1, until = exclud
 WHERE claim.until < clock_timestamp() RETURNING epoch
 """
 _PIECE = """
-SELECT line FROM (
+SELECT sequence, line FROM (
     SELECT sequence, line, sum(octet_length(line)) OVER (ORDER BY sequence) AS size FROM (
         SELECT sequence, line FROM vibe_events WHERE conversation = %s AND sequence > %s
         ORDER BY sequence LIMIT 1024
@@ -127,6 +134,16 @@ class DatabaseLog:
                 (self._identity, [number for number, _ in rows], [line for _, line in rows]),
             )
 
+    def replace(self, lines: Sequence[bytes], until: int) -> None:
+        """Puts lines in the place of all up to a number."""
+        with self.holding() as connection:
+            connection.execute(
+                "DELETE FROM vibe_events WHERE conversation = %s AND sequence <= %s",
+                (self._identity, until),
+            )
+            self.adopt(lines)
+        self.close()
+
     @contextmanager
     def holding(self) -> Iterator[psycopg.Connection[Any]]:
         """While it is entered, nobody takes the claim over; all that is stored within is the run's.
@@ -178,7 +195,12 @@ class DatabaseLog:
                 " ORDER BY sequence",
                 (self._identity, after),
             ).fetchall()
-        return [self._decode(line, number) for number, (line,) in enumerate(rows, after + 1)]
+        logged = []
+        for each in read_lines([line.encode() for (line,) in rows], after):
+            if isinstance(each, Flaw):
+                raise _describe_damage(self._place, after + each.line, each.detail)
+            logged.append(each)
+        return logged
 
     def read_last(self) -> LoggedEvent | None:
         """Returns the last event."""
@@ -201,7 +223,7 @@ class DatabaseLog:
                 raise CodecError(detail=f"it says that it is number {envelope.sequence}")
             return open_envelope(envelope)
         except (msgspec.MsgspecError, CodecError) as error:
-            raise _describe_damage(self._place, number, error) from error
+            raise _describe_damage(self._place, number, str(error)) from error
 
     @property
     def _place(self) -> str:
@@ -220,20 +242,19 @@ class DatabaseTail:
     def read(self) -> Sequence[LogLine]:
         """Returns the next events."""
         with self._database.transact(reading=True) as connection:
-            rows: list[tuple[str]] = connection.execute(
+            rows: list[tuple[int, str]] = connection.execute(
                 _PIECE, (self._identity, self._after, PIECE_BYTES)
             ).fetchall()
         lines = []
-        for number, (line,) in enumerate(rows, self._after + 1):
+        for number, line in rows:
             try:
                 lines.append(read_head(line.encode()))
             except msgspec.MsgspecError as error:
-                raise _describe_damage(self._place, number, error) from error
-        self._after += len(lines)
+                raise _describe_damage(self._place, number, str(error)) from error
+            self._after = number
         return lines
 
 
-def _describe_damage(place: str, number: int, error: Exception) -> CorruptionError:
-    return CorruptionError(
-        path=place, line=number, detail=f"The event does not read: {str(error).rstrip('.')}."
-    )
+def _describe_damage(place: str, number: int, detail: str) -> CorruptionError:
+    detail = f"The event does not read: {detail.rstrip('.')}."
+    return CorruptionError(path=place, line=number, detail=detail)

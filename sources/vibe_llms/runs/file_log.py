@@ -28,15 +28,23 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.logs import locks
-from vibe_llms.logs.disk import Disk
-from vibe_llms.logs.lines import join_lines
+from vibe_llms.logs.disk import Disk, replace_file
+from vibe_llms.logs.lines import join_lines, read_at
 from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import find_loss
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.views import media_of
-from vibe_llms.runs.lines import Envelope, open_envelope, read_envelope, write_line
+from vibe_llms.runs.lines import (
+    Envelope,
+    Flaw,
+    open_envelope,
+    read_envelope,
+    read_head,
+    read_lines,
+    write_line,
+)
 from vibe_llms.runs.log import LoggedEvent, describe_busy
-from vibe_llms.runs.tailing import FileTail
+from vibe_llms.runs.tailing import FileTail, find_behind
 
 RUNS = "runs.jsonl"
 TALLY = "runs.tally"
@@ -148,6 +156,21 @@ class FileLog:
         data = join_lines(b"".join([line + b"\n" for line in lines]), len(lines))
         self._log.append(data, len(lines), certain=True)
 
+    @mapping_errors
+    def replace(self, lines: Sequence[bytes], until: int) -> None:
+        """Puts lines in the place of all up to a number, in a new file."""
+        log = self._log
+        if log is None:
+            raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
+        behind = find_behind(
+            log.descriptor, log.end.size, until, lambda data: read_head(data).sequence
+        )
+        rest = read_at(log.descriptor, behind, log.end.size - behind)
+        data = b"".join([line + b"\n" for line in lines]) + rest
+        # The tally counts what was acknowledged by its number, and stays what it is.
+        replace_file(self._disk, self.path, data)
+        self.close()  # what is open is the old file
+
     async def secure(self, sequence: int) -> None:
         """Waits for the disk."""
         async with self._turnstile:
@@ -178,26 +201,30 @@ class FileLog:
     @mapping_errors
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Returns the events after a sequence number. Changes nothing."""
-        whole = self._find_behind(after) if after else None
-        if whole is None:
-            whole = self._read_lines()[0][after:]
-        return [self._decode(line, number) for number, line in enumerate(whole, after + 1)]
+        found = self._read_behind(after) if after else None
+        if found is not None:
+            return found
+        # Where something is damaged, it takes reading all lines to say which of them.
+        logged = []
+        for each in read_lines(self._read_lines()[0]):
+            if each.sequence <= after:
+                continue
+            if isinstance(each, Flaw):
+                raise self._describe_damage("line", each.detail, each.line)
+            logged.append(each)
+        return logged
 
-    def _find_behind(self, after: int) -> list[bytes] | None:
-        """Returns the lines behind a number, found by halving; ``None`` where these are damaged.
-
-        Then it takes reading them all to say which line it is.
-        """
+    def _read_behind(self, after: int) -> list[LoggedEvent] | None:
+        """Reads the lines behind a number, found by halving; ``None`` where these are damaged."""
         tail, found = self.tail(after), list[bytes]()
         try:
             while lines := tail.read():
-                for line in lines:
-                    if line.sequence != after + len(found) + 1:
-                        return None
-                    found.append(line.data)
+                found += [line.data for line in lines]
         except CorruptionError:
             return None
-        return found
+        read = [*read_lines(found, after)]
+        logged = [each for each in read if not isinstance(each, Flaw)]
+        return logged if len(logged) == len(read) else None
 
     def tail(self, after: int = 0) -> FileTail:
         """Returns what reads the log on from a number while it may grow."""
@@ -208,12 +235,15 @@ class FileLog:
         """Proves each line; returns how many there are, and what is wrong. Changes nothing."""
         whole, torn = self._read_lines()
         findings: list[Finding] = []
-        for number, line in enumerate(whole, 1):
-            try:
-                self._decode(line, number)
-            except CorruptionError as error:
-                findings.append(Finding(place=self.path, line=number, message=error.detail))
-        loss = self._find_loss(len(whole))
+        last = 0
+        for each in read_lines(whole):
+            if isinstance(each, Flaw):
+                detail = self._describe_damage("line", each.detail).detail
+                findings.append(Finding(place=self.path, line=each.line, message=detail))
+                last += 1  # of one that does not read, that it is there is known
+            else:
+                last = each.sequence
+        loss = self._find_loss(last)
         return len(whole), (*findings, *torn, *([loss] if loss else []))
 
     def _read_lines(self) -> tuple[list[bytes], tuple[Finding, ...]]:
@@ -234,22 +264,17 @@ class FileLog:
             return None
         return self._decode(data) if data else None
 
-    def _decode(self, data: bytes, number: int = 0) -> LoggedEvent:
-        what = "line" if number else "last line"
-        line = self._open_envelope(data, what, number)
-        if number and line.sequence != number:
-            detail = f"it says that it is number {line.sequence}"
-            raise self._describe_damage(what, detail, number)
+    def _decode(self, data: bytes) -> LoggedEvent:
         try:
-            return open_envelope(line)
+            return open_envelope(self._open_envelope(data, "last line"))
         except CodecError as error:
-            raise self._describe_damage(what, str(error), number) from error
+            raise self._describe_damage("last line", str(error)) from error
 
-    def _open_envelope(self, data: bytes, what: str, number: int = 0) -> Envelope:
+    def _open_envelope(self, data: bytes, what: str) -> Envelope:
         try:
             return read_envelope(data)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise self._describe_damage(what, str(error), number) from error
+            raise self._describe_damage(what, str(error)) from error
 
     def _describe_damage(self, what: str, detail: str, number: int = 0) -> CorruptionError:
         return CorruptionError(

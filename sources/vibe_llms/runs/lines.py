@@ -3,23 +3,42 @@ wanted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.flow import LogEvent
+from vibe_llms.exceptions import CodecError
 from vibe_llms.runs.log import LoggedEvent, LogLine
 
 
-class Envelope(msgspec.Struct, forbid_unknown_fields=True):
-    """What surrounds an event in its line."""
+class Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What surrounds an event in its line; see :class:`.log.LoggedEvent`."""
 
     sequence: int
     timestamp: datetime
     run_id: str
     event: msgspec.Raw
+    kept: int = 0
+
+
+class Flaw(NamedTuple):
+    """What is wrong with a line.
+
+    Attributes:
+        line: Its number among the lines that were read, from 1.
+        sequence: The number that its event has; the lowest that it may have, where lines were
+            compacted.
+        detail: In words.
+    """
+
+    line: int
+    sequence: int
+    detail: str
 
 
 class _Kind(msgspec.Struct):
@@ -39,16 +58,19 @@ class _Requested(msgspec.Struct):
     event: _Order
 
 
+_KEPT: Final = b'"kept":'
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Envelope)
 _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
 _REQUEST_DECODER: Final = msgspec.json.Decoder(_Requested)
 
 
-def write_line(sequence: int, timestamp: datetime, run_id: str, event: LogEvent) -> bytes:
+def write_line(
+    sequence: int, timestamp: datetime, run_id: str, event: LogEvent, kept: int = 0
+) -> bytes:
     """Returns an event as a line of the log, without its end. Raises CodecError."""
     raw = msgspec.Raw(encode_event(event))
-    return _ENCODER.encode(Envelope(sequence, timestamp, run_id, raw))
+    return _ENCODER.encode(Envelope(sequence, timestamp, run_id, raw, kept))
 
 
 def read_envelope(data: bytes) -> Envelope:
@@ -63,7 +85,54 @@ def open_envelope(line: Envelope) -> LoggedEvent:
         timestamp=line.timestamp.astimezone(UTC),
         run_id=line.run_id,
         event=cast(LogEvent, decode_event(bytes(line.event))),
+        kept=line.kept,
     )
+
+
+def write_logged(logged: LoggedEvent) -> bytes:
+    """Returns a line again. Raises CodecError."""
+    return write_line(
+        logged.sequence, logged.timestamp, logged.run_id, logged.event, kept=logged.kept
+    )
+
+
+def find_base(lines: Sequence[bytes]) -> tuple[int, int] | None:
+    """Returns up to where lines were compacted: the place of the last of them, and its number.
+
+    ``None`` where none were.
+    """
+    for place in range(len(lines) - 1, -1, -1):
+        if _KEPT in lines[place]:  # else only what is damaged would be read for it
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                line = read_envelope(lines[place])
+                if line.kept:
+                    return place, line.sequence
+    return None
+
+
+def read_lines(lines: Sequence[bytes], after: int = 0) -> Iterator[LoggedEvent | Flaw]:
+    """Reads all lines of a log behind a number, and proves that none is missing between them.
+
+    Behind what was compacted each number is one higher than that before it. Within, numbers
+    rise; how many lines were kept is said by the last of them.
+    """
+    place, base = find_base(lines) or (-1, after)
+    former = after
+    for index, data in enumerate(lines):
+        line, wanted = index + 1, base + index - place if index > place else former + 1
+        try:
+            logged = open_envelope(read_envelope(data))
+        except (msgspec.MsgspecError, UnicodeDecodeError, CodecError) as error:
+            yield Flaw(line, wanted, str(error))
+            continue
+        number = logged.sequence
+        if index == place and not after and logged.kept != line:
+            yield Flaw(line, wanted, f"it says that {logged.kept} lines were kept up to it")
+        elif number == wanted or (index <= place and wanted < number <= base):
+            yield logged
+        else:
+            yield Flaw(line, wanted, f"it says that it is number {number}")
+        former = max(former, number)
 
 
 def read_head(data: bytes) -> LogLine:

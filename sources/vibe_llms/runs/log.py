@@ -27,17 +27,21 @@ class LoggedEvent:
     """An event and its place in the log.
 
     Attributes:
-        sequence: Counts the events of a conversation's log, of all its runs, from 1 and
-            without gaps. Who has heard one asks for what comes after it.
+        sequence: Counts the events of a conversation's log, of all its runs, from 1. Who has
+            heard one asks for what comes after it. Numbers are missing only where the log was
+            compacted.
         timestamp: When it was written, in UTC.
         run_id: Of the run in which it happened.
         event: What happened.
+        kept: Of the last event up to which the log was compacted, how many there are up to it;
+            of all others 0.
     """
 
     sequence: int
     timestamp: datetime
     run_id: str
     event: LogEvent
+    kept: int = 0
 
 
 @frozen
@@ -178,6 +182,25 @@ class AdoptingLog(Protocol):
 
         Raises:
             StoreError: They could not be written, or the log is not claimed.
+        """
+
+
+@runtime_checkable
+class CompactingLog(Protocol):
+    """A log whose beginning may be replaced by a shorter one."""
+
+    def replace(self, lines: Sequence[bytes], until: int) -> None:
+        """Puts lines in the place of all up to a number, and gives the claim up.
+
+        What is behind stays as it is. A sudden end leaves all that was there before, or all that
+        is there after.
+
+        Args:
+            lines: With rising numbers; that of the last is at most ``until``.
+            until: The number of the last event that they stand for.
+
+        Raises:
+            StoreError: It could not be written, or the log is not claimed.
         """
 
 

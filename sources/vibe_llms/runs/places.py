@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
+import attrs
+
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
@@ -22,6 +24,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.logs.disk import Disk
+from vibe_llms.messages.canisters import AnyCanister, ResultCanister
 from vibe_llms.runs.file_log import RUNS, FileLog
 from vibe_llms.runs.inbox import FileInbox, Inbox, MemoryInbox
 from vibe_llms.runs.log import RunLog
@@ -182,11 +185,29 @@ def survey_inherited(
     while link is not None:
         try:
             logged = produce_log(store, link.identity).read()
+            known: list[LogEvent] = [
+                each.event for each in logged if isinstance(each.event, _ABOUT_CALLS)
+            ]
+            if any(each.kept for each in logged):
+                known = _restore_results(known, store.read(link.identity).canisters)
             link = store.read_metadata(link.identity).parent
         except UnknownConversationError:  # deleted meanwhile
             break
-        parents.append([each.event for each in logged if isinstance(each.event, _ABOUT_CALLS)])
+        parents.append(known)
     return [event for events in reversed(parents) for event in events]
+
+
+def _restore_results(
+    events: Sequence[LogEvent], canisters: Sequence[AnyCanister]
+) -> list[LogEvent]:
+    """Returns the events with the results that a compacted log has left to the conversation."""
+    results = {each.id: each for each in canisters if isinstance(each, ResultCanister)}
+    return [
+        attrs.evolve(each, result=results.get(each.result.id, each.result))
+        if isinstance(each, InvocationFinishedEvent)
+        else each
+        for each in events
+    ]
 
 
 def measure_log(store: ConversationStore, identity: str) -> tuple[object, int] | None:

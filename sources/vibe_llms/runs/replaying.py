@@ -124,6 +124,8 @@ async def replay_run(
         walk = _Walk(conversation.canisters, events, registry, variant or Variant())
         walk.events += survey_inherited(store, conversation)
         walk.perform(logged)
+    if base := max(each.sequence if each.kept else 0 for each in logged):
+        walk.remarks.append(f"The log was compacted up to event {base}: states left it.")
     return Replay(
         identity=identity,
         state=summarize(logged, identity).state,

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypeGuard
 
 import attrs
-import msgspec
 
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History, Position
 from vibe_llms.conversations.stores.naming import find_references
 from vibe_llms.events.codec import encode_event
-from vibe_llms.exceptions import CodecError, CorruptionError, Finding, StoreError
+from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.logs.tallies import Tally, encode_tally
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.runs.compacting import shorten
 from vibe_llms.runs.file_log import RUNS, TALLY
 from vibe_llms.runs.inbox import INBOX, Letter
-from vibe_llms.runs.lines import open_envelope, read_envelope
-from vibe_llms.runs.log import AdoptingLog, RunLog
+from vibe_llms.runs.lines import Flaw, find_base, read_head, read_lines
+from vibe_llms.runs.log import AdoptingLog, CompactingLog, RunLog
 from vibe_llms.runs.places import at_once, keeps_logs, produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunFold
 from vibe_llms.values import frozen
@@ -146,16 +146,11 @@ def _link_by_number(metadata: ConversationMetadata, inherited: int) -> Conversat
 
 def _is_working(identity: str, events: Sequence[bytes]) -> bool:
     fold = RunFold(identity)
-    for number, line in enumerate(events, 1):
-        try:
-            logged = open_envelope(read_envelope(line))
-        except (msgspec.MsgspecError, CodecError) as error:
-            detail = f"An event of {identity} does not read: {error}."
-            raise CorruptionError(path=identity, line=number, detail=detail) from error
-        if logged.sequence != number:
-            detail = f"Event {number} of {identity} says that it is number {logged.sequence}."
-            raise CorruptionError(path=identity, line=number, detail=detail)
-        fold.feed(logged)
+    for each in read_lines(events):
+        if isinstance(each, Flaw):
+            detail = f"An event of {identity} does not read: {each.detail}."
+            raise CorruptionError(path=identity, line=each.line, detail=detail)
+        fold.feed(each)
     return bool(events) and fold.summarize().state == "working"
 
 
@@ -179,7 +174,7 @@ def plant(store: ConversationStore, snapshot: Snapshot) -> None:
         else:
             store.create(snapshot.identity, snapshot.metadata)
             store.append(snapshot.identity, own)
-        _add_beside(store, snapshot, 0, ())
+        _add_beside(store, snapshot, (), ())
 
 
 def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> None:
@@ -202,13 +197,42 @@ def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> 
             store.append(snapshot.identity, rest, after=existing.position)
         if (old.name, old.tags, old.model) != (new.name, new.tags, new.model):
             store.update_metadata(snapshot.identity, name=new.name, tags=new.tags, model=new.model)
-        _add_beside(store, snapshot, len(existing.events), existing.letters)
+        _add_beside(store, snapshot, existing.events, existing.letters)
+
+
+def _find_last(lines: Sequence[bytes]) -> int:
+    return read_head(lines[-1]).sequence if lines else 0
+
+
+def is_beginning(existing: Snapshot, snapshot: Snapshot) -> bool:
+    """Tells whether the events of one are those that the other begins with.
+
+    Where the log of the later one was compacted since, what has left it does not count.
+    """
+    old, new = existing.events, snapshot.events
+    if new[: len(old)] == old:
+        return True
+    if _find_base(new) <= _find_base(old):
+        return False
+    last = _find_last(old)
+    new = tuple(line for line in new if read_head(line).sequence <= last)
+    return shorten(old, snapshot.canisters) == shorten(new, snapshot.canisters)
+
+
+def _find_base(lines: Sequence[bytes]) -> int:
+    return (find_base(lines) or (0, 0))[1]
 
 
 def _add_beside(
-    store: ConversationStore, snapshot: Snapshot, events: int, letters: Sequence[Letter]
+    store: ConversationStore,
+    snapshot: Snapshot,
+    events: Sequence[bytes],
+    letters: Sequence[Letter],
 ) -> None:
-    if lines := snapshot.events[events:]:
+    known = len(events)
+    if snapshot.events[:known] != tuple(events):
+        known = 0  # it was compacted since: the log as it is now takes the place of what was
+    if lines := snapshot.events[known:]:
         log = produce_log(store, snapshot.identity)
         if not isinstance(log, AdoptingLog) or not keeps_logs(store):
             raise StoreError(
@@ -218,9 +242,13 @@ def _add_beside(
         log.claim()
         try:
             last = log.read_last()
-            if (last.sequence if last else 0) != events:
+            until = last.sequence if last else 0
+            if until != _find_last(events):
                 raise StoreError(detail="A run has written to its log meanwhile.")
-            log.adopt(lines)
+            if known or not events:
+                log.adopt(lines)
+            elif isinstance(log, CompactingLog):
+                log.replace(lines, until)
         finally:
             log.close()
     inbox = produce_inbox(store, snapshot.identity)
@@ -234,7 +262,7 @@ def _compose_files(snapshot: Snapshot) -> dict[str, bytes]:
     files = {}
     if snapshot.events:
         files[RUNS] = b"".join([line + b"\n" for line in snapshot.events])
-        files[TALLY] = encode_tally(Tally(len(snapshot.events), len(files[RUNS])))
+        files[TALLY] = encode_tally(Tally(_find_last(snapshot.events), len(files[RUNS])))
     if snapshot.letters:
         files[INBOX] = b"".join([encode_event(letter) + b"\n" for letter in snapshot.letters])
     return files

@@ -36,7 +36,8 @@ class FileTail:
     def __init__(self, path: str, after: int = 0) -> None:
         self._path = path
         self._after = after
-        self._offset: int | None = None if after else 0
+        self._offset = 0
+        self._file = -1  # its number in the file system, once it was read
 
     @mapping_errors
     def read(self) -> Sequence[LogLine]:
@@ -51,16 +52,32 @@ class FileTail:
             os.close(descriptor)
 
     def _read(self, descriptor: int) -> Sequence[LogLine]:
-        end = find_torn_start(descriptor, os.fstat(descriptor).st_size)
-        if self._offset is None:
-            self._offset = find_behind(descriptor, end, self._after, self._read_number)
-        data = _read_lines(descriptor, self._offset, end)
-        lines = [self._read_head(line) for line in data.split(b"\n")[:-1]]
-        self._offset += len(data)
-        new = [line for line in lines if line.sequence > self._after]
-        if new:
-            self._after = new[-1].sequence
-        return new
+        status = os.fstat(descriptor)
+        end = find_torn_start(descriptor, status.st_size)
+        if self._file == status.st_ino and self._is_at_line(descriptor, end):
+            lines = self._take(descriptor, self._offset, end)
+            if not lines or lines[0].sequence == self._after + 1:
+                return self._note(lines)
+        # It is read for the first time, or is the compacted successor of the file that was read;
+        # that may even have its number in the file system, where two came one after the other.
+        self._file = status.st_ino
+        self._offset = (
+            find_behind(descriptor, end, self._after, self._read_number) if self._after else 0
+        )
+        return self._note(self._take(descriptor, self._offset, end))
+
+    def _is_at_line(self, descriptor: int, end: int) -> bool:
+        offset = self._offset
+        return not offset or (offset <= end and read_at(descriptor, offset - 1, 1) == b"\n")
+
+    def _take(self, descriptor: int, offset: int, end: int) -> list[LogLine]:
+        return [self._read_head(line) for line in _read_lines(descriptor, offset, end)]
+
+    def _note(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
+        if lines:
+            self._after = lines[-1].sequence
+            self._offset += sum(len(line.data) + 1 for line in lines)
+        return lines
 
     def _read_number(self, data: bytes) -> int:
         return self._read_head(data).sequence
@@ -74,17 +91,17 @@ class FileTail:
             ) from error
 
 
-def _read_lines(descriptor: int, start: int, end: int) -> bytes:
-    """Returns whole lines: some, one at least where there is one."""
+def _read_lines(descriptor: int, start: int, end: int) -> list[bytes]:
+    """Returns whole lines, without their ends: some, one at least where there is one."""
     size = PIECE_BYTES
     while start < end:
         data = read_at(descriptor, start, min(size, end - start))
         if (last := data.rfind(b"\n")) >= 0:
-            return data[: last + 1]
+            return data[:last].split(b"\n")
         if len(data) < size:
             break
         size *= 2
-    return b""
+    return []
 
 
 def find_behind(descriptor: int, end: int, number: int, read_number: Callable[[bytes], int]) -> int:

@@ -147,6 +147,7 @@ class DurableRunner:
                 found = await asyncio.to_thread(self._host.survey_open)
                 if self._is_working:
                     await asyncio.to_thread(self._scheduler.enqueue_all, found)
+                    await finish(asyncio.to_thread(self._host.tidy))
             except StoreError as error:
                 _LOGGER.warning("the store cannot be looked through: %s", error)
             await asyncio.sleep(self._host.settings.look_seconds)

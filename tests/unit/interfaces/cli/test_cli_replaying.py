@@ -177,3 +177,17 @@ def test_old_runs_are_removed_and_what_waits_stays(vibe: Vibe, identity: str) ->
     assert kept == {identity, plain.id, waiting.id}
     assert gone.code == 0, gone
     assert set(store.survey()) == {plain.id, waiting.id}
+
+
+def test_logs_of_runs_that_ended_are_compacted(vibe: Vibe, identity: str) -> None:
+    """As many days ago as the limit says, or as is wanted; a replay says that states left."""
+    young = vibe("store", "compact")
+    done = json.loads(vibe("store", "compact", "--older-than", "0", "--json").out)
+    again = vibe("store", "compact", "--older-than", "0")
+
+    assert "Compacted: 0 logs." in young.err
+    assert [each["identity"] for each in done] == [identity]
+    assert "Compacted: 0 logs." in again.err
+    replayed = vibe("runs", "replay", identity)
+    assert replayed.code == 0
+    assert "compacted up to event" in replayed.err + replayed.out

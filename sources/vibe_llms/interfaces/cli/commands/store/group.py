@@ -8,6 +8,7 @@ from vibe_llms.interfaces.cli.group import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "copy": ("copying:copy", "Copy a store into another, and prove that nothing was lost."),
+    "compact": ("compacting:compact", "Make the logs of runs that ended long ago shorter."),
     "purge": ("purging:purge", "Remove runs that are over for so many days."),
 }
 """Where each is, and one line about it."""
