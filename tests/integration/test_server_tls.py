@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
+import socket
 import ssl
 from pathlib import Path
 
@@ -14,12 +16,14 @@ import trustme
 from cryptography import x509
 
 from doormen import Porter
-from gateways import produce_application
+from gateways import become, produce_application
 from serving import Client, Message, Receive, Send, begin, compose, echo, say, serving
 from vibe_llms.daemons.gateway.making import produce_service
-from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.daemons.server import Server, ServerSettings, listening
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.testing.simulator import Say, Simulator
+from wire_servers import Connection
+from wire_servers import serve as serve_upstream
 
 
 def write(folder: Path, authority: trustme.CA, name: str, *, host: str = "127.0.0.1") -> Path:
@@ -237,6 +241,61 @@ async def test_a_client_that_goes_is_noticed_over_tls(tmp_path: Path) -> None:
             else:
                 client.leave()
             assert (await asyncio.wait_for(gone.get(), 5))["type"] == "http.disconnect"
+
+
+async def test_who_says_no_good_bye_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the pools of most clients, which read nothing between two requests."""
+    monkeypatch.setattr(listening, "LINGER_SECONDS", 0.1)
+    authority = trustme.CA()
+
+    def ask(port: int) -> ssl.SSLSocket:
+        made = socket.create_connection(("127.0.0.1", port))
+        client = trust(authority).wrap_socket(made, server_hostname="127.0.0.1")
+        client.sendall(compose())
+        client.recv(65_536)
+        return client
+
+    async with serving(echo, certificate=write(tmp_path, authority, "one.pem")) as served:
+        with await asyncio.to_thread(ask, served.port):
+            async with asyncio.timeout(10):
+                await served.server.drain()
+            assert not served.server.connections
+
+
+@pytest.mark.parametrize(
+    ("model", "streaming"), [("openai_conversations:m", True), ("anthropic:m", False)]
+)
+async def test_a_client_of_the_gateway_that_goes_ends_what_is_upstream_over_tls(
+    tmp_path: Path, model: str, streaming: bool
+) -> None:
+    """TLS on both sides, and an upstream that says no good-bye, as it only waits."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+
+    async def begin_and_wait(connection: Connection) -> None:
+        await connection.read_request()
+        if streaming:
+            await connection.begin()
+        await connection.wait_closed()
+
+    async with serve_upstream(begin_and_wait, tls=context) as upstream:
+        settings = f'certificate_authorities = "{tmp_path / "authority.pem"}"'
+        service = produce_service(produce_application(tmp_path, upstream.url, settings=settings))
+        path = write(tmp_path, authority, "one.pem")
+        async with Server(service, ServerSettings(port=0, certificate=path)) as server:
+            port = int(server.urls[0].rpartition(":")[2])
+            opened = await asyncio.open_connection("127.0.0.1", port, ssl=trust(authority))
+            client = Client(*opened)
+            body = {"model": model, "messages": [{"role": "user", "content": "A sea?"}]}
+            asked = json.dumps({**body, "stream": streaming}).encode()
+            await client.write(compose("POST", "/v1/chat/completions", body=asked))
+            await become(lambda: upstream.connections and upstream.connections[0].requests)
+            client.leave()
+            await asyncio.wait_for(upstream.connections[0].closed.wait(), 5)
 
 
 @pytest.mark.parametrize("which", ["certificate", "key", "client_authorities"])

@@ -37,9 +37,10 @@ _WAITING_REQUESTS: Final = 64
 _QUEUED_AT_EASE: Final = 8
 """With more than so many waiting, no more is read."""
 
-_LINGER_SECONDS: Final = 2.0
+LINGER_SECONDS: Final = 2.0
 _LINGER_BYTES: Final = 67_108_864
-"""What still comes when we have said our last word is let go so long, and so much of it.
+"""What still comes when we have said our last word is let go so long, and so much of it; so long a
+client has to say good-bye, too, where TLS is spoken.
 
 To close at once, with something unread, would take the last word back from the client.
 """
@@ -419,7 +420,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self.transport
         if transport.is_closing():
             return
-        self._input_due = self.service.loop.time() + _LINGER_SECONDS
+        self._input_due = self.service.loop.time() + LINGER_SECONDS
         if self._is_reading_paused:
             self._is_reading_paused = False
             transport.resume_reading()

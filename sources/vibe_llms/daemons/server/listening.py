@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from vibe_llms.daemons.server.connection import Connection
+from vibe_llms.daemons.server.connection import LINGER_SECONDS, Connection
 from vibe_llms.daemons.server.service import Service
 
 _logger = logging.getLogger(__name__)
@@ -113,6 +113,7 @@ class Listener:
                 connected,
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else service.settings.head_seconds,
+                ssl_shutdown_timeout=None if context is None else LINGER_SECONDS,
             )
         except OSError as error:  # of TLS, too
             _logger.debug("A connection did not come about: %r", error)
