@@ -146,6 +146,19 @@ class Application:
             model = shared.models[resolved.name] = await shared.client.access_model(resolved.name)
         return model
 
+    def find_model(self, address: str, holder: object) -> ConverserModel | None:
+        """Returns a model that was accessed before; else :meth:`access_model` has more to do."""
+        import asyncio
+
+        resolved = self._addresses.get(address)
+        if resolved is None:
+            return None
+        shared = self._clients.get((resolved.provider, asyncio.get_running_loop()))
+        if shared is None:
+            return None
+        shared.holders.add(holder)
+        return shared.models.get(resolved.name)
+
     async def survey_models(
         self, provider: str, *, refresh: bool = False
     ) -> Sequence[ModelDescriptor]:
@@ -178,6 +191,11 @@ class Application:
     def controls(self) -> Mapping[str, Any]:
         """The configured control values, which every request starts from."""
         return self.configuration.controls
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is known that neither plugins nor telemetry want to hear of conversations."""
+        return self.plugins.is_silent and self._observer is None
 
     async def produce_reactors(self) -> Sequence[ConversationReactors]:
         """Makes the reactors which plugins and telemetry have for a conversation; once per turn."""
@@ -366,6 +384,8 @@ _application: Application | None = None
 def access_application() -> Application:
     """Returns the application of this process, built from its configuration when first wanted."""
     global _application
+    if _application is not None:  # each question asks for it
+        return _application
     with _lock:
         if _application is None:
             _application = Application.load()

@@ -44,7 +44,7 @@ _CANISTERS = tuple(CANISTER_CLASSES.values())
 def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     """Returns the canisters that an input amounts to, oldest first."""
     if prompt.__class__ is str:
-        return (_say(prompt),)
+        return (say(prompt),)
     if isinstance(prompt, _CANISTERS):
         return (prompt,)
     if prompt == [] or prompt == ():
@@ -57,7 +57,7 @@ def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     return (UserCanister(cast("str | AnyContent | Sequence[AnyContent]", prompt)),)
 
 
-def _say(text: str) -> UserCanister:
+def say(text: str) -> UserCanister:
     """Makes what a user says of a text; that is most of what is said, and quickly checked."""
     if not is_whole(text):
         return UserCanister(text)  # which says where it is broken

@@ -26,17 +26,12 @@ from vibe_llms.application import Application, access_application
 from vibe_llms.asynchrony import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.exceptions import RequestError
-from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters
+from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, say
 from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_options, compose_fields
 from vibe_llms.instruments.options import RequestOptions as RequestOptions
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
-from vibe_llms.messages.requests import (
-    Request,
-    RequestFields,
-    Response,
-    WindowPolicy,
-    replace_canisters,
-)
+from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.requests import Request, RequestFields, Response, WindowPolicy
 from vibe_llms.plain import JsonValue
 from vibe_llms.representation import represent
 from vibe_llms.synchrony import SyncFace, blocking, constructed_like, direct, entering
@@ -144,7 +139,7 @@ class Model(Closing):
         """
         # Most questions are a text alone, and the last request but for its words.
         if not options and prompt.__class__ is str:
-            return replace_canisters(self._access_pattern(), gather_canisters(prompt))
+            return renew(self._access_pattern(), canisters=(say(prompt),))
         check_options(options)
         if isinstance(prompt, Request):
             if options:
@@ -207,9 +202,16 @@ class Model(Closing):
         Raises:
             ConverseError: No answer, or not to its end.
         """
-        request = await self.hydrate(self.request(prompt, **options))
-        model = await self.access()
-        return await model.converse(request, await self.join_reactors(reactors), stream=stream)
+        request = self.request(prompt, **options)
+        # Most calls wait for nothing before they ask, and take no turn of the event loop for it.
+        if needs_content_store(request.canisters):
+            request = await self.hydrate(request)
+        application = self.application
+        model = application.find_model(self.address, self) or await self.access()
+        heard: ConversationReactors | None = None
+        if reactors is not None or self._reactors is not None or not application.is_silent:
+            heard = await self.join_reactors(reactors)
+        return await model.converse(request, heard, stream=stream)
 
     async def check(self, prompt: Input | Request) -> None:
         """Refuses what the model could not take, and sends nothing.

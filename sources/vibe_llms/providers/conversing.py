@@ -106,9 +106,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
         streaming = stream and self._can_stream
         if reactors is not None:
             return await self._answer(request, reactors, streaming=streaming).receive_whole()
-        assembler = self._produce_assembler()
-        open_source = partial(self._open_fitting, request, assembler, streaming=streaming)
-        return await receive_whole(request, assembler, open_source)
+        return await receive_whole(self, request, streaming=streaming)
 
     @property
     def _can_stream(self) -> bool:
@@ -149,9 +147,14 @@ class ModelBase(abc.ABC, Generic[_Native]):
             native, losses = cast(_Native, body), (*losses, *overruled)
         return Translation(native, (*losses, *translation.losses))
 
-    def _open_fitting(
+    def open_fitting(
         self, request: Request, assembler: Assembler, *, streaming: bool
     ) -> Awaitable[Translation[EventSource]]:
+        """Does what :meth:`open` does with what fits into the model's window.
+
+        Args:
+            assembler: Learns of what was asked for to make it fit.
+        """
         if request.window == "stop":
             return self.open(request, streaming=streaming)
         from vibe_llms.providers.windows import Fitting
@@ -164,7 +167,8 @@ class ModelBase(abc.ABC, Generic[_Native]):
         source = await self.send(translation.value, request, streaming=streaming)
         return Translation(source, translation.losses)
 
-    def _produce_assembler(self) -> Assembler:
+    def produce_assembler(self) -> Assembler:
+        """Makes what puts one response together."""
         descriptor = self._descriptor
         return Assembler(
             provider=descriptor.provider,
@@ -176,8 +180,8 @@ class ModelBase(abc.ABC, Generic[_Native]):
     def _answer(
         self, request: Request, reactors: ConversationReactors | None, *, streaming: bool
     ) -> ResponseStream:
-        assembler = self._produce_assembler()
-        open_source = partial(self._open_fitting, request, assembler, streaming=streaming)
+        assembler = self.produce_assembler()
+        open_source = partial(self.open_fitting, request, assembler, streaming=streaming)
         return ResponseStream(
             request=request,
             assembler=assembler,

@@ -94,6 +94,20 @@ class RateLimiter:
         """Whether anybody wants to hear what answers used."""
         return self._rates.tokens_per_minute is not None
 
+    def admit(self, tokens: float) -> bool:
+        """Lets a request go at once, as most may; tells whether it may.
+
+        Args:
+            tokens: For so many it is put down.
+        """
+        with self._lock:
+            now = self._clock.read()
+            if now < self._next or now < self._held or now < self._next_tokens:
+                return False
+            self._reserve(now, tokens)
+            self._note(now)
+            return True
+
     async def acquire(self, tokens: float) -> None:
         """Waits for the turn of a request, which is put down for so many tokens."""
         due: float | None = None
@@ -222,11 +236,16 @@ class Ticket:
         self._limiter = limiter
         self._tokens = 0.0
 
-    async def take(self, size_bytes: int) -> None:
-        """Waits until a request with a body of this size may go."""
+    def admit(self, size_bytes: int) -> bool:
+        """Lets a request with a body of this size go at once; tells whether it may."""
         if self._limiter.counts_tokens:
             self._tokens = self._limiter.estimate(size_bytes)
-        await self._limiter.acquire(self._tokens)
+        return self._limiter.admit(self._tokens)
+
+    async def take(self, size_bytes: int) -> None:
+        """Waits until a request with a body of this size may go."""
+        if not self.admit(size_bytes):
+            await self._limiter.acquire(self._tokens)
 
     def learn(self, headers: Mapping[str, str]) -> None:
         """Takes in what the headers of an answer say."""

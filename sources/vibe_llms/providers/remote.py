@@ -234,8 +234,8 @@ class RemoteClient:
         try:
             # Composed before its turn comes: what it will use is estimated from its size.
             request = self._compose(method, path, body)
-            if turn is not None:
-                await turn.take(len(request.body))
+            if turn is not None and not turn.admit(size := len(request.body)):
+                await turn.take(size)
             exchange = await self._access_transport().send(request)
             if turn is not None:
                 turn.learn(exchange.headers)
@@ -388,12 +388,8 @@ class RemoteModel(ModelBase[JsonObject]):
         What is not streamed is sent here: it mostly comes at once, and as one text.
         """
 
-        def attempt() -> EventSource:
-            return _Attempt(
-                self._client, self._descriptor, native, request, streaming
-            ).produce_source()
-
-        source, read = attempt(), self._read_usual
+        attempt = _Attempt(self._client, self._descriptor, native, request, streaming)
+        source, read = attempt.produce_source(), self._read_usual
         if not streaming and read is not None and isinstance(source, WireSource):
             provider = self._descriptor.provider
             try:
@@ -407,7 +403,7 @@ class RemoteModel(ModelBase[JsonObject]):
                     said, provider=provider, protocol=self.protocol, request_id=source.request_id
                 )
         clock = self._vendor.context.clock
-        return RetryingSource(attempt, self._policy, clock=clock, source=source)
+        return RetryingSource(attempt.repeat, self._policy, clock=clock, source=source)
 
     def compose_path(self, *, streaming: bool) -> str:
         """Returns the path behind the base URL at which the vendor answers."""
@@ -456,38 +452,41 @@ class _Attempt:
     def produce_source(self) -> EventSource:
         """Returns a source which sends when it is first read."""
         client, vendor = self._client, self._client.vendor
-        source = WireSource(
-            self._open,
-            self._produce_decoder,
-            self._produce_framer,
-            content_type=CONTENT_TYPES[vendor.framing] if self._streaming else "application/json",
-            request_id_headers=vendor.request_id_headers,
-            clean=self._clean,
-            scrub=self._scrub,
-        )
+        kind = CONTENT_TYPES[vendor.framing] if self._streaming else "application/json"
+        source = WireSource(self, kind, vendor.request_id_headers)
         return SettlingSource(source, self._ticket) if client.limiter.counts_tokens else source
 
-    def _open(self) -> Awaitable[Exchange]:
+    def repeat(self) -> EventSource:
+        """Returns the source of another try."""
+        again = _Attempt(self._client, self._model, self._native, self._request, self._streaming)
+        return again.produce_source()
+
+    def open_exchange(self) -> Awaitable[Exchange]:
+        """Sends the request when its turn has come."""
         path = self._client.vendor.compose_path(self._model, streaming=self._streaming)
         return self._client.send(
             "POST", path, self._native, model=self._model.name, turn=self._ticket
         )
 
-    def _produce_decoder(self) -> Decoder:
+    def produce_decoder(self) -> Decoder:
+        """Makes the vendor's decoder."""
         return self._client.vendor.produce_decoder(self._model, self._request)
 
-    def _scrub(self, event: NativeEvent) -> NativeEvent:
+    def scrub(self, event: NativeEvent) -> NativeEvent:
+        """Takes out what nobody may see, should the other side have sent it back."""
         if self._cleaner is None:  # most answers hold nothing that nobody has understood
             from vibe_llms.providers.borders import EventCleaner
 
             self._cleaner = EventCleaner(self._client.list_secrets)
         return self._cleaner.clean(event)
 
-    def _clean(self, error: ConverseError) -> ConverseError:
+    def clean(self, error: ConverseError) -> ConverseError:
+        """Does so with an error, and lets the limiter heed it."""
         self._ticket.heed(error)
         return self._client.clean(error)
 
-    def _produce_framer(self) -> Framer:
+    def produce_framer(self) -> Framer:
+        """Makes the framer of the vendor's kind of stream."""
         limits = self._client.vendor.context.limits
         if self._client.vendor.framing == "ndjson":
             from vibe_llms.wire.ndjson import NdjsonFramer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Protocol
 
 import attrs
 
@@ -25,12 +25,6 @@ from vibe_llms.wire.selection import (
     strip_beginning,
 )
 
-_T = TypeVar("_T")
-
-
-def _keep(value: _T) -> _T:
-    return value
-
 
 def _blame_vendor(error: RequestError) -> ConverseError:
     """Makes an error of an answer of one that our values raise, whoever fills them."""
@@ -49,40 +43,43 @@ def _blame_end(error: ConverseError) -> ConverseError:
     )
 
 
+class Attempt(Protocol):
+    """One try of a request, as its source goes through it."""
+
+    def open_exchange(self) -> Awaitable[Exchange]:
+        """Sends the request; its answer has a status that is no error."""
+
+    def produce_decoder(self) -> Decoder:
+        """Makes a decoder for this answer, when it comes."""
+
+    def produce_framer(self) -> Framer:
+        """Makes the framer of a streamed answer."""
+
+    def clean(self, error: ConverseError) -> ConverseError:
+        """Makes an error fit to be shown; see :func:`vibe_llms.providers.borders.clean_error`."""
+
+    def scrub(self, event: NativeEvent) -> NativeEvent:
+        """Does so for what the vendor said that nobody has understood."""
+
+
 class WireSource:
     """An event source over one exchange, which is opened when it is first read.
 
     Args:
-        open_exchange: Sends the request; its answer has a status that is no error.
-        produce_decoder: Makes one for this answer, when it comes.
-        produce_framer: Makes the framer of a streamed answer.
+        attempt: Sends the request, and says how its answer is read.
         content_type: What is asked for: JSON, or the kind of a stream. What comes instead is
             taken for what it is.
         request_id_headers: Where the vendor names the exchange.
-        clean: Makes an error fit to be shown; see :func:`vibe_llms.providers.borders.clean_error`.
-        scrub: Does so for what the vendor said that nobody has understood.
     """
 
     def __init__(
-        self,
-        open_exchange: Callable[[], Awaitable[Exchange]],
-        produce_decoder: Callable[[], Decoder],
-        produce_framer: Callable[[], Framer],
-        *,
-        content_type: str,
-        request_id_headers: Sequence[str] = (),
-        clean: Callable[[ConverseError], ConverseError] = _keep,
-        scrub: Callable[[NativeEvent], NativeEvent] = _keep,
+        self, attempt: Attempt, content_type: str, request_id_headers: Sequence[str] = ()
     ) -> None:
-        self._open_exchange = open_exchange
-        self._produce_decoder = produce_decoder
-        self._decoder: Decoder | None = None
-        self._may_be_complete = False
-        self._produce_framer = produce_framer
+        self._attempt = attempt
         self._content_type = content_type
         self._request_id_headers = request_id_headers
-        self._clean = clean
-        self._scrub = scrub
+        self._decoder: Decoder | None = None
+        self._may_be_complete = False
         self._exchange: Exchange | None = None
         self._framer: Framer | None = None
         self._beginning = b""
@@ -100,7 +97,7 @@ class WireSource:
             read: Reads such an answer, and returns ``None`` for any other.
         """
         try:
-            exchange = await self._open_exchange()
+            exchange = await self._attempt.open_exchange()
             self._take(exchange)
             self._beginning = strip_beginning(await exchange.receive())
         except ConverseError as error:
@@ -115,7 +112,7 @@ class WireSource:
                 raise self._error
             exchange = self._exchange
             if exchange is None:
-                exchange = await self._open_exchange()
+                exchange = await self._attempt.open_exchange()
                 self._take(exchange)
             events: list[StreamEvent] = []
             if self._framer is None and not self._ended:
@@ -127,9 +124,10 @@ class WireSource:
             if type(error) is RequestError and self._is_blamed():
                 blame = _blame_vendor(error)
                 blame.__cause__ = error  # before it is cleaned: what it says is the vendor's
-                raise self._clean(blame) from blame.__cause__
-            raise self._clean(error)  # noqa: B904  # it is the same error
-        events = [self._scrub(each) if type(each) is NativeEvent else each for each in events]
+                raise self._attempt.clean(blame) from blame.__cause__
+            raise self._attempt.clean(error)  # noqa: B904  # it is the same error
+        scrub = self._attempt.scrub
+        events = [scrub(each) if type(each) is NativeEvent else each for each in events]
         if self._request_id is not None:
             return self._name_request(events)
         return events or None
@@ -186,12 +184,12 @@ class WireSource:
         if form is Form.FOREIGN:
             expected = dict.fromkeys((JSON, self._content_type))
             raise await refuse_answer(exchange, tuple(expected), self._beginning)
-        decoder = self._decoder = self._produce_decoder()
+        decoder = self._decoder = self._attempt.produce_decoder()
         self._may_be_complete = hasattr(decoder, "is_complete")  # which it need not have
         beginning, self._beginning = self._beginning, b""
         events: list[StreamEvent] = []
         if form is Form.STREAM:
-            self._framer = self._produce_framer()
+            self._framer = self._attempt.produce_framer()
             if beginning:
                 self._read(beginning, events)
             if is_over:

@@ -9,13 +9,12 @@ Errors, what had arrived, and the closing of the source are those of
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.events.stream import ContentDeltaEvent, LossEvent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.assembly import Assembler
-from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.streams import (
     EventSource,
     close_quietly,
@@ -24,40 +23,46 @@ from vibe_llms.providers.streams import (
 )
 from vibe_llms.providers.usual import UsualAnswer
 
+if TYPE_CHECKING:
+    from vibe_llms.providers.conversing import ModelBase
+
+_Native = TypeVar("_Native")
+
 
 async def receive_whole(
-    request: Request,
-    assembler: Assembler,
-    open_source: Callable[[], Awaitable[Translation[EventSource]]],
+    model: ModelBase[_Native], request: Request, *, streaming: bool
 ) -> Response:
-    """Opens a source, and receives all of it.
-
-    Args:
-        request: What was asked.
-        assembler: A fresh one.
-        open_source: Translates and sends the request; returns the losses of the translation, too.
+    """Asks a model, and receives all of its answer.
 
     Raises:
         ConverseError: The response failed; its ``arrived`` are the canisters that had come.
     """
     source: EventSource | None = None
+    assembler: Assembler | None = None  # most need none
     started = time.perf_counter()
     try:
-        opened = await open_source()
-        source = opened.value
+        if request.window == "stop":
+            translation = model.translate(request, streaming=streaming)
+            losses = translation.losses
+            source = await model.send(translation.value, request, streaming=streaming)
+        else:
+            assembler = model.produce_assembler()
+            opened = await model.open_fitting(request, assembler, streaming=streaming)
+            source, losses = opened.value, opened.losses
         if isinstance(source, UsualAnswer):
-            seconds = time.perf_counter() - started
-            return source.produce_response(request, opened.losses, seconds)
-        for loss in opened.losses:
+            return source.produce_response(request, losses, time.perf_counter() - started)
+        assembler = assembler or model.produce_assembler()
+        for loss in losses:
             assembler.feed(LossEvent(loss=loss))
         return await _receive(source, request, assembler, started)
     except Exception as error:
         ours = ensure_ours(error)
-        ours.keep_arrived(assembler.produce_canisters())
+        ours.keep_arrived(() if assembler is None else assembler.produce_canisters())
         raise ours  # noqa: B904  # it is the same error, or has its cause already
     finally:
         if source is not None and not getattr(source, "is_spent", False):
-            await _close(source, assembler)
+            # To the end, even for somebody who is cancelled meanwhile.
+            await finish(close_quietly(source, model.descriptor.provider))
 
 
 async def _receive(
@@ -78,8 +83,3 @@ async def _receive(
     return assembler.produce_response(
         request, duration_seconds=time.perf_counter() - started, first_seconds=first_seconds
     )
-
-
-async def _close(source: EventSource, assembler: Assembler) -> None:
-    """Closes a source to the end, even for somebody who is cancelled meanwhile."""
-    await finish(close_quietly(source, assembler.origin.provider))

@@ -86,7 +86,7 @@ class DirectTransport:
             failure = failures.translate(error, watch, Stage.SEND)
         if failure is not None:  # raised here, so that no foreign text hangs on it as its context
             raise failure.with_traceback(None)  # below, variables hold what headers say
-        return await ensure_final(exchange, address)
+        return exchange if exchange.status < 300 else await ensure_final(exchange, address)
 
     def _compose(
         self, request: WireRequest, address: str

@@ -22,6 +22,7 @@ from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
     ContentStartedEvent,
+    NativeEvent,
     ResponseFinishedEvent,
     ResponseStartedEvent,
     StreamEvent,
@@ -406,18 +407,38 @@ class Curt(Words):
         return self._ended
 
 
+@attrs.define
+class Tried:
+    """One try of a request, of which nothing needs to be cleaned."""
+
+    counterpart: Counterpart
+    decoder: Any
+    framer: Any
+
+    async def open_exchange(self) -> Exchange:
+        request = WireRequest(url="https://parrot.example/v1")
+        return await self.counterpart.transport.send(request)
+
+    def produce_decoder(self) -> Any:
+        return self.decoder
+
+    def produce_framer(self) -> Any:
+        return self.framer
+
+    def clean(self, error: ConverseError) -> ConverseError:
+        return error
+
+    def scrub(self, event: NativeEvent) -> NativeEvent:
+        return event
+
+
 async def read_source(decoder: Words, chunks: AsyncIterable[bytes]) -> list[str]:
     """Returns the texts of a stream, which is closed then."""
     answer = MemoryAnswer(headers={"Content-Type": "text/event-stream"}, chunks=chunks)
     counterpart = Counterpart([answer])
 
-    async def open_exchange() -> Exchange:
-        request = WireRequest(url="https://parrot.example/v1")
-        return await counterpart.transport.send(request)
-
-    source = WireSource(
-        open_exchange, lambda: decoder, lambda: SseFramer(LIMITS), content_type="text/event-stream"
-    )
+    attempt = Tried(counterpart, decoder, SseFramer(LIMITS))
+    source = WireSource(attempt, "text/event-stream")
     texts = []
     while (events := await source.receive()) is not None:
         texts += [event.text for event in events if isinstance(event, ContentDeltaEvent)]
@@ -486,16 +507,8 @@ async def test_a_line_that_the_end_cuts_is_a_truncated_stream(
 
     answer = MemoryAnswer(chunks=_say(line, last), headers={"Content-Type": "application/x-ndjson"})
     counterpart = Counterpart([answer])
-
-    async def open_exchange() -> Exchange:
-        return await counterpart.transport.send(WireRequest(url="https://parrot.example/v1"))
-
-    source = WireSource(
-        open_exchange,
-        lambda: OllamaDecoder(provider="ollama"),
-        lambda: NdjsonFramer(LIMITS),
-        content_type="application/x-ndjson",
-    )
+    attempt = Tried(counterpart, OllamaDecoder(provider="ollama"), NdjsonFramer(LIMITS))
+    source = WireSource(attempt, "application/x-ndjson")
     await source.receive()
     with pytest.raises(ConverseError) as raised:
         await source.receive()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -24,9 +25,9 @@ from vibe_llms.messages.canisters import AssistantCanister, StopReason, UserCani
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.messages.views import text_of
-from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import Translation
-from vibe_llms.providers.streams import EventSource, ResponseStream
+from vibe_llms.providers.streams import EventSource
 from vibe_llms.providers.wholes import receive_whole
 
 REQUEST = Request(canisters=[UserCanister("hello")])
@@ -70,23 +71,30 @@ class Source:
         self.closed += 1
 
 
-async def receive(source: Source) -> Response:
-    async def open_source() -> Translation[EventSource]:
-        return Translation(source, (LOSS,))
+class Sourced(ModelBase[None]):
+    """A model whose answer comes from a source, with a loss."""
 
-    return await receive_whole(REQUEST, Assembler(provider="p", model="m"), open_source)
+    protocol = "p"
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        attributes = SimpleNamespace(access_capability=lambda _: None)
+        descriptor: Any = SimpleNamespace(provider="p", name="m", attributes=attributes)
+        super().__init__(descriptor, tokenizer=None)  # type: ignore[arg-type]
+
+    def nativize(self, request: Request, *, streaming: bool) -> Translation[None]:
+        return Translation(None, (LOSS,))
+
+    async def send(self, native: None, request: Request, *, streaming: bool) -> EventSource:
+        return self._source
+
+
+async def receive(source: Source) -> Response:
+    return await receive_whole(Sourced(source), REQUEST, streaming=True)
 
 
 async def stream(source: Source) -> Response:
-    async def open_source() -> Translation[EventSource]:
-        return Translation(source, (LOSS,))
-
-    answer = ResponseStream(
-        request=REQUEST,
-        assembler=Assembler(provider="p", model="m"),
-        open_source=open_source,
-    )
-    return await answer.response()
+    return await Sourced(source).stream(REQUEST).response()
 
 
 def forget_moments(response: Response) -> ResponseMetadata:

@@ -160,12 +160,14 @@ class GatewayModel(RemoteModel):
     def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         return self.nativize(request, streaming=streaming)
 
-    def _open_fitting(
+    def open_fitting(
         self, request: Request, assembler: Assembler, *, streaming: bool
     ) -> Awaitable[Translation[EventSource]]:
+        """Opens it as it is: the other side fits it."""
         return self.open(request, streaming=streaming)
 
-    def _produce_assembler(self) -> RelayedAssembler:
+    def produce_assembler(self) -> RelayedAssembler:
+        """Makes what relays the canisters of the other side."""
         provider, limits = self._descriptor.provider, self._limits
         return RelayedAssembler(self._address, provider, limits=limits)
 
