@@ -140,7 +140,8 @@ class Model(Closing):
         # Most questions are a text alone, and the last request but for its words.
         if not options and prompt.__class__ is str:
             return renew(self._access_pattern(), canisters=(say(prompt),))
-        check_options(options)
+        if options:
+            check_options(options)
         if isinstance(prompt, Request):
             if options:
                 raise RequestError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -24,6 +25,7 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
     RequestError,
+    StoreError,
 )
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally
@@ -34,6 +36,7 @@ from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.prompts import Prompt
 from vibe_llms.limits import Limits
+from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
 
 
@@ -641,3 +644,75 @@ def test_interrupted_anywhere_a_batch_ends_with_one_line_an_input(
     assert {line["index"] for line in lines if line["error"]} == bad & set(range(count))
     if ordered:
         assert [line["index"] for line in lines] == list(range(count))
+
+
+async def test_what_is_done_at_once_is_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one write for all, and before anybody has read the first of them."""
+    written: list[int] = []
+    write = Disk.write
+
+    def count(self: Disk, descriptor: int, data: bytes) -> None:
+        written.append(data.count(b"\n"))
+        write(self, descriptor, data)
+
+    monkeypatch.setattr(Disk, "write", count)
+    release, begun = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def work(number: int) -> int:
+        begun.release()
+        await release.wait()
+        return number
+
+    journal = tmp_path / "answers.jsonl"
+    channel = BatchChannel(work, concurrency=40, journal=journal)
+    async with aclosing(channel.run(range(40))) as items:
+        first = asyncio.ensure_future(anext(items))
+        for _ in range(40):
+            await begun.acquire()
+        release.set()
+        await first
+        lines = read_lines(journal)
+
+    assert written == [40]
+    assert len(lines) == 40
+
+
+async def test_nobody_needs_to_read_for_lines_to_be_written(tmp_path: Path) -> None:
+    """Answers are paid for: they are kept when they are there, not when they are looked at."""
+    journal = tmp_path / "answers.jsonl"
+    enough = asyncio.Event()
+
+    def listen(tally: BatchTally) -> None:
+        if tally.done == 16:  # the window is full
+            enough.set()
+
+    channel = BatchChannel(Worker().double, concurrency=4, journal=journal, progress=listen)
+    async with aclosing(channel.run(range(50))) as items:
+        await anext(items)
+        await enough.wait()
+        assert len(read_lines(journal)) >= 16
+
+
+async def test_a_disk_that_fills_up_keeps_what_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of answers that came together, too: each of them was paid for."""
+    journal = tmp_path / "answers.jsonl"
+    write = Disk.write
+    most = 2_000
+
+    def fill(self: Disk, descriptor: int, data: bytes) -> None:
+        room = most - os.fstat(descriptor).st_size
+        write(self, descriptor, data[:room])
+        if len(data) > room:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Disk, "write", fill)
+    with pytest.raises(StoreError, match="No space left"):
+        await BatchChannel(Worker().double, concurrency=40, journal=journal).collect(range(40))
+
+    kept = read_lines(journal)
+    assert len(kept) >= 9
+    assert most - journal.stat().st_size < 250  # no other line would fit

@@ -175,6 +175,7 @@ class BatchChannel(Closing, Generic[T]):
             items = perform_all(
                 inputs,
                 run.perform,
+                run.finish,
                 concurrency=self._concurrency,
                 ordered=ordered,
                 window=self._concurrency * _WINDOW,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -73,17 +74,23 @@ class LineJournal:
         return entry
 
     async def append(self, item: BatchItem[Any], line: bytes, input_digest: str) -> None:
-        """Writes a line. When this returns, the death of this process does not lose it.
+        """Writes an item; see :class:`.ItemJournal`."""
+        self.write([(item, line)])
+
+    def write(self, written: Sequence[tuple[BatchItem[Any], bytes]]) -> None:
+        """Writes lines, at once. When this returns, the death of this process does not lose them.
 
         Raises:
-            StoreError: It could not be written; the file is as it was, as after an interrupt.
+            StoreError: They could not be written; the file is as it was, as after an interrupt.
         """
         offset = self._log.end.size
         try:
-            self._log.append(line)
+            self._log.append(b"".join([line for _, line in written]), len(written))
         except OSError as error:
             raise self._explain(error) from error
-        self._note(item.index if item.id is None else item.id, item.index, offset)
+        for item, line in written:
+            self._note(item.index if item.id is None else item.id, item.index, offset)
+            offset += len(line)
 
     def _note(self, key: str | int, index: int, offset: int) -> None:
         """Takes down where the line of an item is; one that it had before is out of date."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -21,6 +21,7 @@ from vibe_llms.exceptions import (
     ProviderFault,
     RequestError,
     Stage,
+    StoreError,
     TrustError,
 )
 from vibe_llms.instruments.channels.batches.items import (
@@ -33,7 +34,7 @@ from vibe_llms.instruments.channels.batches.line_journals import LineJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
 from vibe_llms.instruments.channels.batches.work import ModelWork
 from vibe_llms.messages.field_types import renew
-from vibe_llms.values import frozen
+from vibe_llms.values import define
 
 T = TypeVar("T")
 
@@ -46,7 +47,11 @@ _SURVIVING_SECONDS = 1.0
 none."""
 
 
-@frozen(kw_only=True)
+_TOGETHER_BYTES = 1_048_576
+"""So much is written at once, lest memory holds many long answers twice."""
+
+
+@define
 class Due:
     """An input that is to be done.
 
@@ -61,6 +66,14 @@ class Due:
     id: str | None = None
     value: Any = None
     digest: str = ""
+
+
+@define
+class Done:
+    """An input that was done, of which nobody knows yet."""
+
+    due: Due
+    item: BatchItem[Any]
 
 
 class BatchRun(Generic[T]):
@@ -121,12 +134,28 @@ class BatchRun(Generic[T]):
             # A thread cannot be stopped: whoever cancels goes on when the file is whole.
             await finish(asyncio.to_thread(self._journal.settle))
 
-    async def perform(self, place: int, given: Any) -> BatchItem[T] | None:
-        """Does one input, unless it was done before; writes its line."""
+    async def perform(self, place: int, given: Any) -> Done | BatchItem[T] | None:
+        """Does one input, unless it was done before; :meth:`finish` does the rest."""
         due = await self.admit(place, given)
         if isinstance(due, Entry):
             return await self.restore(due)
-        return await self.deliver(due, await attempt(self._work, due))
+        item = await attempt(self._work, due)
+        if self._journal is None or isinstance(self._journal, LineJournal):
+            return Done(due, item)
+        return await self.deliver(due, item)
+
+    def finish(self, results: Sequence[Done | BatchItem[T] | None]) -> list[BatchItem[T] | None]:
+        """Writes the lines of what was done, together, then counts it and tells of it.
+
+        Raises:
+            StoreError: Not all could be written; those before are.
+        """
+        done = [each for each in results if each.__class__ is Done]
+        if isinstance(self._journal, LineJournal) and done:
+            _write_together(self._journal, done, self._batch)
+        for each in done:
+            self._tell(each.item)
+        return [each.item if isinstance(each, Done) else each for each in results]
 
     async def admit(self, place: int, given: Any) -> Due | Entry:
         """Takes an input in; returns what the journal has of it where it need not be done again.
@@ -137,21 +166,29 @@ class BatchRun(Generic[T]):
         name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
         self._ensure_new(place, name)
         if self._journal is None:
-            return Due(index=place, id=name, value=value)
-        input_digest = digest(await self._identify(value))
+            return Due(place, name, value)
+        asking = self._asking
+        if asking is None or asking.wording.prompt is None:
+            input_digest = digest(value)
+        else:
+            input_digest = digest(await asking.wording.identify(value))
         entry = self._journal.find(place if name is None else name, input_digest)
         if entry is not None and not (entry.has_failed and self._retries_failed):
             return entry
-        return Due(index=place, id=name, value=value, digest=input_digest)
+        return Due(place, name, value, input_digest)
 
     async def deliver(self, due: Due, item: BatchItem[T]) -> BatchItem[T]:
         """Writes the line of an item, then counts it and tells of it. Raises StoreError."""
         if self._journal is not None:
-            item = await write(self._journal, item, self._batch, due.digest)
+            item, line = encode(item, self._batch, due.digest)
+            await self._journal.append(item, line, due.digest)
+        self._tell(item)
+        return item
+
+    def _tell(self, item: BatchItem[T]) -> None:
         self._tally.count(item)
         if self._progress is not None:
             self._progress(self._tally)
-        return item
 
     def _ensure_new(self, place: int, name: str | None) -> None:
         if name is None:
@@ -175,9 +212,6 @@ class BatchRun(Generic[T]):
         if self._asking is not None and item.error is None:
             return await self._asking.restore(item)
         return item
-
-    async def _identify(self, value: Any) -> Any:
-        return value if self._asking is None else await self._asking.wording.identify(value)
 
     async def _call(self, value: Any) -> BatchItem[Any]:
         assert self._function is not None
@@ -219,18 +253,31 @@ async def attempt(work: Callable[[Any], Awaitable[BatchItem[Any]]], due: Due) ->
     return renew(item, index=due.index, id=due.id, seconds=seconds)
 
 
-async def write(
-    journal: ItemJournal, item: BatchItem[Any], batch: str, input_digest: str
-) -> BatchItem[Any]:
-    """Writes what came of an input; returns what was written."""
+def encode(item: BatchItem[Any], batch: str, input_digest: str) -> tuple[BatchItem[Any], bytes]:
+    """Returns what came of an input as it can be written, and its line."""
     try:
-        line = encode_item(item, batch=batch, input_digest=input_digest)
+        return item, encode_item(item, batch=batch, input_digest=input_digest)
     except ConverseError as error:
         # Kept as a failure: without a line it would be paid for again in every run.
         item = BatchItem(index=item.index, id=item.id, error=error, origin=item.origin)
-        line = encode_item(item, batch=batch, input_digest=input_digest)
-    await journal.append(item, line, input_digest)
-    return item
+        return item, encode_item(item, batch=batch, input_digest=input_digest)
+
+
+def _write_together(journal: LineJournal, done: Sequence[Done], batch: str) -> None:
+    """Writes what was done. Raises StoreError, with as much written as can be."""
+    written: list[tuple[BatchItem[Any], bytes]] = []
+    size = 0
+    for each in done:
+        each.item, line = encode(each.item, batch, each.due.digest)
+        written.append((each.item, line))
+        size += len(line)
+        if size > _TOGETHER_BYTES or each is done[-1]:
+            try:
+                journal.write(written)
+            except StoreError:  # a disk may be full, and each of them was paid for
+                for one in written:
+                    journal.write([one])
+            written, size = [], 0
 
 
 async def _open_aside(path: Path, batch: str) -> LineJournal:

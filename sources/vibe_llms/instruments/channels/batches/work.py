@@ -14,11 +14,13 @@ from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.engines import Engine, RunOutcome
-from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters
+from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters, say
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import AnyCanister, Usage
+from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request, Response, replace_canisters
+from vibe_llms.messages.trusting import trust
 from vibe_llms.messages.views import text_of
 from vibe_llms.values import frozen
 
@@ -115,12 +117,21 @@ class ModelWork:
 
     async def _ask(self, value: Any) -> BatchItem[Any]:
         request = await self._fill(value)
-        return produce_outcome(await _take_turns(lambda: self._model.answer(request, stream=False)))
+        model: Any = self._answering
+        try:
+            answered = await model.answer(request, stream=False)
+        except LimitError as error:
+            answered = await _take_turns(error, lambda: model.answer(request, stream=False))
+        return produce_outcome(answered)
 
     async def _parse(self, value: Any) -> BatchItem[Any]:
         assert self._parser is not None
         parser, request = self._parser, await self._fill(value)
-        parsed = await _take_turns(lambda: self._model.parse_with_response(request, parser))
+        model: Any = self._answering
+        try:
+            parsed = await model.parse_with_response(request, parser)
+        except LimitError as error:
+            parsed = await _take_turns(error, lambda: model.parse_with_response(request, parser))
         return attrs.evolve(
             produce_outcome(parsed.response, parsed.usage),
             value=parsed.value,
@@ -134,11 +145,6 @@ class ModelWork:
         _ensure_answered(outcome)
         return produce_outcome(outcome)
 
-    @property
-    def _model(self) -> Model:
-        assert isinstance(self._answering, Model)
-        return self._answering
-
     async def _fill(self, value: Any) -> Request:
         """Makes the request of one input."""
         assert self._pattern is not None
@@ -146,6 +152,8 @@ class ModelWork:
             return value
         # The last one is the placeholder, where the input comes.
         preface = self._pattern.canisters[:-1]
+        if value.__class__ is str and self.wording.prompt is None:
+            return renew(self._pattern, canisters=(*preface, say(value)))
         return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
 
     def describe(self) -> Any:
@@ -168,20 +176,23 @@ class ModelWork:
             await self._answering.close()
 
 
-async def _take_turns(ask: Callable[[], Awaitable[T]]) -> T:
-    """Asks as soon as there is room in the queue of a model that answers one at a time.
+async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
+    """Asks again as soon as there is room in the queue of a model that answers one at a time.
 
     Where that is full, nothing was asked; it is no failure of an input that others are before it.
+
+    Args:
+        error: Of the first time.
     """
     pause = _FIRST_PAUSE_SECONDS
-    while True:
-        try:
-            return await ask()
-        except LimitError as error:
-            if error.limit != "waiting_requests":
-                raise
+    while error.limit == "waiting_requests":
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LAST_PAUSE_SECONDS)
+        try:
+            return await ask()
+        except LimitError as again:
+            error = again
+    raise error
 
 
 def produce_outcome(answered: Answer, usage: Usage | None = None) -> BatchItem[Any]:
@@ -190,7 +201,8 @@ def produce_outcome(answered: Answer, usage: Usage | None = None) -> BatchItem[A
     used = answered.usage if usage is None else usage
     if origin is not None and origin.usage is not used:  # of several answers, or with summaries
         origin = attrs.evolve(origin, usage=used)
-    return BatchItem(
+    return trust(
+        BatchItem,
         value=text,
         text=text,
         origin=origin,
