@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,16 @@ from terminals import Terminals
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.exceptions import TransportError
 from vibe_llms.invocables import produce_invoker
+from vibe_llms.invocables.approvals import allow, deny
+from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.messages.views import text_of
 from vibe_llms.runs.summaries import RunSummary
 
 pytest.importorskip("textual")
 
+from textual.widgets import Static, TextArea
+
+from vibe_llms.interfaces.cli.top.answering import ApprovalScreen
 from vibe_llms.interfaces.cli.top.screen import TopApp
 
 
@@ -73,7 +80,7 @@ def premises(tmp_path: Path) -> Premises:
     return Premises(tmp_path, tools=[produce_invoker(pay, effect="once", needs_approval=True)])
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((160, 50), marks=pytest.mark.slow)])
 async def test_000_runs_are_seen_with_what_happens_in_them(
     premises: Premises, size: tuple[int, int]
 ) -> None:
@@ -91,7 +98,7 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
         assert "vibe top [b]here" in read(app)
         await pilot.press("home")
         text = await wait_for(app, lambda text: "waits for 1 approval" in text)
-        assert f"vibe runs approve {run_id[:8]}" in text
+        assert "1 call to be answered: press a" in text
 
         runs.is_broken = True
         text = await wait_for(app, lambda text: "The connection [b]broke." in text)
@@ -110,6 +117,106 @@ async def test_000_runs_are_seen_with_what_happens_in_them(
         await wait_for(app, lambda text: "· 2 runs" in text)
         await pilot.press("q")
     assert app.return_code == 0
+
+
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 50), marks=pytest.mark.slow)])
+async def test_005_calls_are_answered_with_their_arguments_whole(
+    premises: Premises, size: tuple[int, int]
+) -> None:
+    """Also with others; what somebody else has answered meanwhile is taken away."""
+    purpose = "\n".join(f"[b]line {number}\u202e" for number in range(400))
+    app = TopApp(premises.runs)
+    async with premises, app.run_test(size=size) as pilot:
+        order = premises.order(
+            [invoke("pay", "a", purpose=purpose), invoke("pay", "b"), invoke("pay", "c")],
+            [say("Done.")],
+        )
+        run_id = await premises.start(order)
+        await premises.wait(run_id, "waiting")
+        app.feed.hurry()
+        await wait_for(app, lambda text: "3 calls to be answered: press a" in text)
+        await pilot.press("a")
+        text = await wait_for(app, lambda text: "pay wants to be executed: Pays." in text)
+        assert "Effect: once · 2 more" in text
+        whole = str(app.screen.query_one("#arguments Static", Static).content)
+        assert json.loads(whole) == {"purpose": purpose}
+        assert "\u202e" not in whole
+        await pilot.press("end")  # of what is longer than the screen
+        await wait_for(app, lambda text: "399\\u202e" in text)
+        await pilot.press("e")
+        await wait_for(app, lambda text: "Allow this instead" in text)
+        app.screen.query_one(TextArea).text = "[1"
+        await pilot.press("ctrl+s")
+        await wait_for(app, lambda text: "That is not JSON" in text)
+        app.screen.query_one(TextArea).text = '{"purpose": "less"}'
+        await pilot.press("ctrl+s")
+        await wait_for(app, lambda text: "Allowed with other arguments: pay" in text)
+
+        await wait_for(app, lambda text: "2 calls to be answered" in text)
+        await pilot.press("a")
+        await wait_for(app, lambda text: "1 more" in text)
+        await pilot.press("r")
+        await wait_for(app, lambda text: "Why not" in text)
+        await pilot.press(*"late", "enter")
+        await wait_for(app, lambda text: "Denied: pay" in text)
+
+        await wait_for(app, lambda text: "1 call to be answered" in text)
+        await pilot.press("a")
+        await wait_for(app, lambda text: "wants to be executed" in text)
+        await pilot.press("n")
+        await wait_for(app, lambda text: "Why not" in text)
+        (waiting,) = await premises.runs.survey_approvals(run_id)
+        await premises.runs.approve(run_id, allow(waiting.request), key=waiting.key)
+        app.feed.hurry()
+        await wait_for(app, lambda text: "pay does not wait any more" in text)
+        assert len(app.screen_stack) == 1
+        await premises.wait(run_id, "ended")
+        results = [
+            each
+            for each in premises.store.read(run_id).canisters
+            if isinstance(each, ResultCanister)
+        ]
+        assert ["late" in text_of(each) for each in results] == [False, True, False]
+
+
+async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
+    app = TopApp(premises.runs)
+    async with premises, app.run_test(size=(80, 24)) as pilot:
+        run_id = await premises.start(premises.order([invoke("pay")], [say("Done.")]))
+        await premises.wait(run_id, "waiting")
+        app.feed.hurry()
+        await wait_for(app, lambda text: "press a" in text)
+        await pilot.press("a")
+        await wait_for(app, lambda text: "wants to be executed" in text)
+        app.feed.runs = Flaky(premises.runs)  # it reads no more, so that the call stays there
+        app.feed.runs.is_broken = True
+        (waiting,) = await premises.runs.survey_approvals(run_id)
+        unseen = ApprovalScreen(waiting)
+        assert not unseen.check_action("allow", ("once",))  # what was typed ahead is no answer
+        await premises.runs.approve(run_id, deny(waiting.request, "No."), key=waiting.key)
+        await pilot.press("o")
+        await wait_for(app, lambda text: "Too late: somebody else has answered pay" in text)
+
+
+async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> None:
+    app = TopApp(premises.runs)
+    async with premises, app.run_test(size=(80, 24)) as pilot:
+        run_id = await premises.start(premises.order([invoke("pay")], [say("Done.")]))
+        await premises.wait(run_id, "waiting")
+        app.feed.hurry()
+        await wait_for(app, lambda text: "press a" in text)
+        await pilot.press("m")
+        await wait_for(app, lambda text: f"Say to {run_id[:8]}" in text)
+        await pilot.press(*"Wait", "enter")
+        await wait_for(app, lambda text: "hears: Wait" in text)
+        await pilot.press("s")
+        await wait_for(app, lambda text: f"Stop {run_id[:8]}?" in text)
+        await pilot.press("escape", "s", *"why", "enter")
+        await premises.wait(run_id, "stopped")
+        await wait_for(app, lambda text: "is to stop: why" in text)
+        await pilot.press("s")  # there is nothing to stop any more
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
 
 
 @pytest.mark.terminal

@@ -14,7 +14,8 @@ from vibe_llms.interfaces.cli.runs.naming import address_option, open_runs
 def top(address: str) -> None:
     """Watch runs on a screen: how they stand, and what happens in the one that is chosen.
 
-    It needs Textual, which the extra `top` brings. `vibe runs` speaks to them.
+    What waits for an approval is shown whole and answered there; a run is told something, or
+    stopped. It needs Textual, which the extra `top` brings. `vibe runs` does the same in words.
     """
     from vibe_llms.installing import needing
     from vibe_llms.interfaces.cli.interrupts import run

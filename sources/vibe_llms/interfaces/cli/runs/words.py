@@ -39,6 +39,9 @@ from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunSummary
 
 _COLUMNS = 100
+ANSWERED = {"allow": "Allowed", "deny": "Denied", "edit": "Allowed with other arguments"}
+"""What an answer has done, when it counts."""
+
 _DECISIONS = {"allow": "allowed", "deny": "denied", "edit": "allowed with other arguments"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
@@ -13,20 +14,26 @@ from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from vibe_llms.agents.interfaces import Runs
-from vibe_llms.interfaces.cli.output import sanitize
-from vibe_llms.interfaces.cli.runs.words import count
+from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.interfaces.cli.output import repair, sanitize
+from vibe_llms.interfaces.cli.runs.words import ANSWERED, count
 from vibe_llms.interfaces.cli.top import words
+from vibe_llms.interfaces.cli.top.answering import ApprovalScreen
 from vibe_llms.interfaces.cli.top.asking import LineScreen
 from vibe_llms.interfaces.cli.top.feeding import Board, Feed
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
     FilterChosen,
+    Noticed,
     PageTurned,
     RunSelected,
     View,
     WordsChosen,
 )
+from vibe_llms.invocables.approvals import Approval
+from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs.summaries import RunSummary
+from vibe_llms.runs.surveying import RESTS
 
 _DRAW_SECONDS: Final = 0.1
 _AGE_SECONDS: Final = 1.0
@@ -73,6 +80,9 @@ class TopApp(App[None]):
     .-wide #run { width: 1fr; border-left: solid $primary; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "answer", "Answer"),
+        Binding("m", "say", "Say"),
+        Binding("s", "stop", "Stop"),
         Binding("t", "turn_filter(1)", "State"),
         Binding("T", "turn_filter(-1)", "State back", show=False),
         Binding("slash", "find", "Find", key_display="/"),
@@ -120,7 +130,10 @@ class TopApp(App[None]):
 
     def draw(self) -> None:
         """Draws what has changed, ages included."""
+        if not self.screen_stack[0].query("#rows"):
+            return  # it is being taken down
         self._take_selection()
+        self._leave_answered()
         view, now = self.board.view, datetime.now(UTC)
         list_width = self._find("#rows").scrollable_content_region.width - 2
         state = (view, list_width, int(now.timestamp() / _AGE_SECONDS))
@@ -199,6 +212,12 @@ class TopApp(App[None]):
             return action == "quit"
         view = self.board.view
         match action, parameters:
+            case "answer", _:
+                return bool(view.waiting)
+            case "say", _:
+                return view.summary is not None
+            case "stop", _:
+                return view.summary is not None and view.summary.state not in RESTS
             case "turn_page", (True,):
                 return view.has_more
             case "turn_page", (False,):
@@ -224,6 +243,83 @@ class TopApp(App[None]):
                 self.board.tell(WordsChosen(text))
 
         self.push_screen(LineScreen(question, known), take)
+
+    # --- what is said to the run that is looked at -----------------------------------------------
+
+    def action_answer(self) -> None:
+        """Shows the first call that waits, and takes the answer."""
+        run_id, (waiting, *others) = self.board.view.selected, self.board.view.waiting
+        name = words.flatten(waiting.request.name)
+
+        async def give(approval: Approval) -> None:
+            try:
+                await self.runs.approve(run_id, approval, key=waiting.key)
+            except UnknownNameError:
+                self._notice(f"Too late: somebody else has answered {name}; that counts.")
+            else:
+                self._notice(f"{ANSWERED[approval.decision]}: {name}")
+
+        def take(approval: Approval | None) -> None:
+            if approval is not None:
+                self._perform(give(approval))
+
+        self.push_screen(ApprovalScreen(waiting, len(others)), take)
+
+    def _leave_answered(self) -> None:
+        """Takes a call away that somebody else has answered meanwhile, and says so."""
+        shown = [each for each in self.screen_stack if isinstance(each, ApprovalScreen)]
+        known = {(each.conversation_id, each.key) for each in self.board.view.waiting}
+        for screen in shown:
+            waiting = screen.waiting
+            if (waiting.conversation_id, waiting.key) not in known:
+                name = words.flatten(waiting.request.name)
+                self._notice(f"{name} does not wait any more: somebody else has answered.")
+                while self.screen is not screen:  # what is asked in front of it
+                    self.pop_screen()
+                screen.dismiss(None)
+
+    def action_say(self) -> None:
+        """Asks for words that the run shall hear."""
+        run_id = self.board.view.selected
+
+        async def send(text: str) -> None:
+            await self.runs.send(run_id, UserCanister(text))
+            self._notice("Sent: the model hears it when it is asked next.")
+
+        def take(text: str | None) -> None:
+            if text and text.strip():
+                self._perform(send(repair(text)))
+
+        self.push_screen(LineScreen(f"Say to {run_id[:8]}"), take)
+
+    def action_stop(self) -> None:
+        """Asks whether the run shall end where it is."""
+        run_id = self.board.view.selected
+
+        async def stop(reason: str) -> None:
+            await self.runs.stop(run_id, reason=reason)
+            self._notice(f"{run_id[:8]} is told to stop.")
+
+        def take(reason: str | None) -> None:
+            if reason is not None:
+                self._perform(stop(repair(reason)))
+
+        self.push_screen(LineScreen(f"Stop {run_id[:8]}? Why, for those who look at it"), take)
+
+    def _perform(self, work: Coroutine[Any, Any, None]) -> None:
+        """Says something to a run, and what became of it."""
+
+        async def perform() -> None:
+            try:
+                await work
+            except (ConverseError, OSError) as error:
+                self._notice(str(error))
+            self.feed.hurry()
+
+        self.run_worker(perform())
+
+    def _notice(self, text: str) -> None:
+        self.board.tell(Noticed(text))
 
 
 def _colour(summary: RunSummary, row: str) -> Content:

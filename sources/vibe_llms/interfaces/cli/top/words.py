@@ -158,7 +158,7 @@ def describe_waiting(view: View) -> str:
     asked = [
         flatten(f"{each.request.name} {reveal(each.request.arguments)}") for each in view.waiting
     ]
-    head = f"{count(len(asked), 'call')} to be answered: vibe runs approve {view.selected[:8]}"
+    head = f"{count(len(asked), 'call')} to be answered: press a"
     return "\n".join((head, *asked))
 
 

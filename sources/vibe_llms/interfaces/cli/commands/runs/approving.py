@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from vibe_llms.runs.summaries import RunSummary
     from vibe_llms.runs.waiting import Waiting
 
-_SAID = {"allow": "Allowed", "deny": "Denied", "edit": "Allowed with other arguments"}
-
 
 @command("approve")
 @run_argument
@@ -148,13 +146,14 @@ def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
 async def _give(runs: Runs, run_id: str, waiting: Waiting, approval: Approval) -> ExitCode:
     """Answers one call; returns the exit code, which says whether it counts."""
     from vibe_llms.exceptions import UnknownNameError
+    from vibe_llms.interfaces.cli.runs.words import ANSWERED
 
     try:
         await runs.approve(run_id, approval, key=waiting.key)
     except UnknownNameError:
         note(f"Too late: somebody else has answered {waiting.request.name}; that counts.")
         return ExitCode.INCOMPLETE
-    write(f"{_SAID[approval.decision.value]}: {waiting.request.name}")
+    write(f"{ANSWERED[approval.decision]}: {waiting.request.name}")
     sys.stdout.flush()  # before what is said of it
     return ExitCode.SUCCESS
 
