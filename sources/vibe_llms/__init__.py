@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.channels.batches.synchrony import (
         SyncBatchChannel as SyncBatchChannel,
     )
+    from vibe_llms.instruments.channels.batches.synchrony import (
+        SyncVendorBatchChannel as SyncVendorBatchChannel,
+    )
+    from vibe_llms.instruments.channels.batches.vendor_channel import (
+        VendorBatchChannel as VendorBatchChannel,
+    )
     from vibe_llms.instruments.channels.synchronous import SyncChannel as SyncChannel
     from vibe_llms.instruments.channels.tools import ToolChannel as ToolChannel
     from vibe_llms.instruments.engines import Engine as Engine
@@ -93,9 +99,11 @@ _HOMES = {
     "SyncChannel": "instruments.channels.synchronous",
     "SyncEngine": "instruments.engines",
     "SyncModel": "instruments.models",
+    "SyncVendorBatchChannel": "instruments.channels.batches.synchrony",
     "ToolChannel": "instruments.channels.tools",
     "TextualContent": "messages.contents",
     "UserCanister": "messages.canisters",
+    "VendorBatchChannel": "instruments.channels.batches.vendor_channel",
     "VideoContent": "messages.contents",
     "connect": "agents.remote",
     "discover_providers": "plugins.discovery",

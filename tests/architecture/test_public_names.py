@@ -52,7 +52,14 @@ PUBLIC_NAMES = {
     },
     "requests": {"InvocableDescription", "Request", "Response"},
     "events": {"ConversationReactors", "EventBus"},
-    "batches": {"BatchChannel", "BatchInput", "BatchReport", "SyncBatchChannel"},
+    "batches": {
+        "BatchChannel",
+        "BatchInput",
+        "BatchReport",
+        "SyncBatchChannel",
+        "SyncVendorBatchChannel",
+        "VendorBatchChannel",
+    },
     "errors": {"ConverseError"},
     "providers": {"discover_providers", "hook", "load_configuration", "load_provider"},
 }

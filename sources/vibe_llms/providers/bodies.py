@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from vibe_llms.exceptions import RequestError
 from vibe_llms.plain import JsonObject
+
+
+class EncodedBody(NamedTuple):
+    """A body as it is sent.
+
+    Attributes:
+        data: The bytes.
+        content_type: What they are.
+    """
+
+    data: bytes
+    content_type: str = "application/json"
 
 
 def encode_body(body: JsonObject) -> bytes:

@@ -13,6 +13,7 @@ import attrs
 from vibe_llms.exceptions import ConfigurationError, ConverseError
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
+from vibe_llms.providers.bodies import EncodedBody
 from vibe_llms.providers.children import ChildServer, ChildSettings
 from vibe_llms.providers.needs import Need, NeedKind
 from vibe_llms.providers.rates import Ticket
@@ -106,6 +107,7 @@ class HostingClient(RemoteClient):
         *,
         model: str = "",
         turn: Ticket | None = None,
+        encoded: EncodedBody | None = None,
     ) -> Exchange:
         """Sends a request, once; see :class:`RemoteClient`."""
         assert isinstance(self.provider, HostingProvider)
@@ -119,7 +121,7 @@ class HostingClient(RemoteClient):
             whole = address + urlsplit(vendor.base_url).path.rstrip("/")
             # Each time, since a server that was started again listens at another port.
             vendor.settings = attrs.evolve(vendor.settings, base_url=whole)
-        return await super().send(method, path, body, model=model, turn=turn)
+        return await super().send(method, path, body, model=model, turn=turn, encoded=encoded)
 
     async def close(self) -> None:
         """Closes the connections, and stops the server if nobody else uses it."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.installing import advise_extra, needing
 from vibe_llms.plain import JsonObject
+from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need, find_packages
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import TEXT, Kind
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.batches import VendorBatches
+    from vibe_llms.providers.remote import RemoteClient
 
 SIBLINGS: Final = (
     ("openai_conversations", "chat_completions"),
@@ -64,6 +69,14 @@ class OpenAIService(Vendor):
         """Whether the account is one at OpenAI itself, of which the environment may say more."""
         given = self.settings
         return given.base_url == self.base_url or not _BEHALVES.keys().isdisjoint(given.values)
+
+    def produce_batches(self, client: RemoteClient, model: ModelDescriptor) -> VendorBatches | None:
+        """Returns the batches over files, which have other paths at Azure."""
+        if "azure_endpoint" in self.settings.values:
+            return None
+        from vibe_llms.providers.openai_batches import FileBatches
+
+        return FileBatches(client, self.compose_path(model, streaming=False))
 
     def survey_needs(self) -> tuple[Need, ...]:
         """Says what is missing before anything can be asked."""

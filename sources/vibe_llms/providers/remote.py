@@ -6,20 +6,20 @@ client and model here do the rest: settings, key, transport, retries, limits and
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import attrs
 
 from vibe_llms.asynchrony import finish
-from vibe_llms.dialects.processors import Decoder
-from vibe_llms.events.stream import NativeEvent
 from vibe_llms.exceptions import ConverseError, Stage
-from vibe_llms.messages.requests import Request
+from vibe_llms.messages.losses import Loss
+from vibe_llms.messages.requests import Request, Response
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.models import ProviderContext
-from vibe_llms.providers.bodies import encode_body
+from vibe_llms.providers.attempts import Attempt, HeldAnswer
+from vibe_llms.providers.bodies import EncodedBody, encode_body
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
@@ -29,7 +29,7 @@ from vibe_llms.providers.needs import (
     advise_of_server,
     refuse_for_want,
 )
-from vibe_llms.providers.rates import RateLimiter, SettlingSource, Ticket
+from vibe_llms.providers.rates import RateLimiter, Ticket
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.sources import WireSource, read_problem
@@ -37,18 +37,16 @@ from vibe_llms.providers.streams import EventSource, close_quietly
 from vibe_llms.providers.transports import produce_transport
 from vibe_llms.providers.usual import UsualAnswer
 from vibe_llms.providers.vendors import Vendor
+from vibe_llms.providers.wholes import read_whole
 from vibe_llms.providers.written import keep_written
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
-from vibe_llms.wire.frames import Framer
 from vibe_llms.wire.tracing import compose_tracks
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.borders import EventCleaner
+    from vibe_llms.providers.batching import ModelBatches
     from vibe_llms.providers.surveys import SurveyedModel
-
-CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
 
 class RemoteProvider:
@@ -199,9 +197,17 @@ class RemoteClient:
         )
 
     async def request_json(
-        self, method: str, path: str, body: JsonObject | None = None
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        encoded: EncodedBody | None = None,
     ) -> JsonValue:
         """Asks the vendor for something other than a response, such as a count of tokens.
+
+        Args:
+            encoded: Is sent in place of the body, which then says only what goes into headers.
 
         Raises:
             ConverseError: It did not answer, or with an error, or not in JSON.
@@ -209,7 +215,7 @@ class RemoteClient:
         from vibe_llms.providers.borders import decode_answer
 
         who = f"{self.provider.name} answered {path}"
-        async with await self.send(method, path, body) as exchange:
+        async with await self.send(method, path, body, encoded=encoded) as exchange:
             return decode_answer(await exchange.read(), who, self.clean)
 
     async def send(
@@ -220,12 +226,14 @@ class RemoteClient:
         *,
         model: str = "",
         turn: Ticket | None = None,
+        encoded: EncodedBody | None = None,
     ) -> Exchange:
         """Sends a request, once, and returns the answer; its status is no error.
 
         Args:
             model: Who is asked, for errors.
             turn: Is waited for before.
+            encoded: Is sent in place of the body, which then says only what goes into headers.
 
         Raises:
             ConverseError: It could not be sent, or the answer is an error.
@@ -233,7 +241,7 @@ class RemoteClient:
         vendor = self.vendor
         try:
             # Composed before its turn comes: what it will use is estimated from its size.
-            request = self._compose(method, path, body)
+            request = self._compose(method, path, body, encoded)
             if turn is not None and not turn.admit(size := len(request.body)):
                 await turn.take(size)
             exchange = await self._access_transport().send(request)
@@ -292,11 +300,15 @@ class RemoteClient:
         key = () if self._key is None else (self._key,)
         return [*key, *settings.headers.values(), *passwords]
 
-    def _compose(self, method: str, path: str, body: JsonObject | None) -> WireRequest:
+    def _compose(
+        self, method: str, path: str, body: JsonObject | None, encoded: EncodedBody | None
+    ) -> WireRequest:
         vendor = self.vendor
         headers = {"accept": "*/*", **vendor.compose_headers(self.require_key(), body or {})}
-        if body is not None:
-            headers["content-type"] = "application/json"
+        if encoded is None and body is not None:
+            encoded = EncodedBody(encode_body(vendor.prepare_body(body)))
+        if encoded is not None:
+            headers["content-type"] = encoded.content_type
         return WireRequest(
             method=method,
             url=vendor.settings.base_url + path,
@@ -305,7 +317,7 @@ class RemoteClient:
                 **compose_tracks(),
                 **vendor.settings.headers,
             },  # the user's word is the last
-            body=b"" if body is None else encode_body(vendor.prepare_body(body)),
+            body=b"" if encoded is None else encoded.data,
         )
 
     async def _read_error(self, exchange: Exchange, model: str) -> ConverseError:
@@ -388,7 +400,7 @@ class RemoteModel(ModelBase[JsonObject]):
         What is not streamed is sent here: it mostly comes at once, and as one text.
         """
 
-        attempt = _Attempt(self._client, self._descriptor, native, request, streaming)
+        attempt = Attempt(self._client, self._descriptor, native, request, streaming)
         source, read = attempt.produce_source(), self._read_usual
         if not streaming and read is not None and isinstance(source, WireSource):
             provider = self._descriptor.provider
@@ -404,6 +416,24 @@ class RemoteModel(ModelBase[JsonObject]):
                 )
         clock = self._vendor.context.clock
         return RetryingSource(attempt.repeat, self._policy, clock=clock, source=source)
+
+    async def read_whole(self, body: bytes, request: Request, losses: Sequence[Loss]) -> Response:
+        """Reads a whole answer that came by another way, such as that of a batch.
+
+        Raises:
+            ConverseError: It makes no sense, or exceeds a limit.
+        """
+        source = HeldAnswer(self._client, self._descriptor, request, body).produce_source()
+        return await read_whole(source, request, self.produce_assembler(), losses)
+
+    def produce_batches(self) -> ModelBatches | None:
+        """Returns what has requests answered later, for less; ``None`` if the vendor has none."""
+        theirs = self._vendor.produce_batches(self._client, self._descriptor)
+        if theirs is None:
+            return None
+        from vibe_llms.providers.batching import ModelBatches
+
+        return ModelBatches(self, theirs)
 
     def compose_path(self, *, streaming: bool) -> str:
         """Returns the path behind the base URL at which the vendor answers."""
@@ -431,67 +461,3 @@ class RemoteModel(ModelBase[JsonObject]):
         """
         path = path or self.compose_path(streaming=streaming)
         return await self._client.carry(method, path, body, headers, Ticket(self.client.limiter))
-
-
-class _Attempt:
-    """One try of a request: waits for its turn, sends, and reads the answer."""
-
-    def __init__(
-        self,
-        client: RemoteClient,
-        model: ModelDescriptor,
-        native: JsonObject,
-        request: Request,
-        streaming: bool,
-    ) -> None:
-        self._client, self._model = client, model
-        self._native, self._request, self._streaming = native, request, streaming
-        self._ticket = Ticket(client.limiter)
-        self._cleaner: EventCleaner | None = None
-
-    def produce_source(self) -> EventSource:
-        """Returns a source which sends when it is first read."""
-        client, vendor = self._client, self._client.vendor
-        kind = CONTENT_TYPES[vendor.framing] if self._streaming else "application/json"
-        source = WireSource(self, kind, vendor.request_id_headers)
-        return SettlingSource(source, self._ticket) if client.limiter.counts_tokens else source
-
-    def repeat(self) -> EventSource:
-        """Returns the source of another try."""
-        again = _Attempt(self._client, self._model, self._native, self._request, self._streaming)
-        return again.produce_source()
-
-    def open_exchange(self) -> Awaitable[Exchange]:
-        """Sends the request when its turn has come."""
-        path = self._client.vendor.compose_path(self._model, streaming=self._streaming)
-        return self._client.send(
-            "POST", path, self._native, model=self._model.name, turn=self._ticket
-        )
-
-    def produce_decoder(self) -> Decoder:
-        """Makes the vendor's decoder."""
-        return self._client.vendor.produce_decoder(self._model, self._request)
-
-    def scrub(self, event: NativeEvent) -> NativeEvent:
-        """Takes out what nobody may see, should the other side have sent it back."""
-        if self._cleaner is None:  # most answers hold nothing that nobody has understood
-            from vibe_llms.providers.borders import EventCleaner
-
-            self._cleaner = EventCleaner(self._client.list_secrets)
-        return self._cleaner.clean(event)
-
-    def clean(self, error: ConverseError) -> ConverseError:
-        """Does so with an error, and lets the limiter heed it."""
-        self._ticket.heed(error)
-        return self._client.clean(error)
-
-    def produce_framer(self) -> Framer:
-        """Makes the framer of the vendor's kind of stream."""
-        limits = self._client.vendor.context.limits
-        if self._client.vendor.framing == "ndjson":
-            from vibe_llms.wire.ndjson import NdjsonFramer
-
-            return NdjsonFramer(limits)
-        from vibe_llms.wire.sse import SseFramer
-
-        return SseFramer(limits)

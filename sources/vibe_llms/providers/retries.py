@@ -9,7 +9,8 @@ after an answer.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from vibe_llms.clocks import Clock
 from vibe_llms.events.stream import (
@@ -24,6 +25,8 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.limits import Limits
 from vibe_llms.providers.streams import EventSource
 from vibe_llms.values import frozen
+
+_T = TypeVar("_T")
 
 _FIRST_SECONDS = 0.5
 _LAST_SECONDS = 8.0
@@ -66,6 +69,25 @@ class RetryPolicy:
             return asked if asked <= self.longest_seconds else None
         wait = min(_FIRST_SECONDS * 2.0 ** (attempt - 1), _LAST_SECONDS, self.longest_seconds)
         return wait * (1 - 0.25 * chance)
+
+
+async def repeat(
+    ask: Callable[[], Awaitable[_T]],
+    policy: RetryPolicy,
+    clock: Clock,
+    draw: Callable[[], float] = random.random,
+) -> _T:
+    """Asks something that may be asked again, as often as the policy says. Raises ConverseError."""
+    attempt = 1
+    while True:
+        try:
+            return await ask()
+        except ConverseError as error:
+            wait = policy.decide(error, attempt, draw())
+            if wait is None:
+                raise
+        attempt += 1
+        await clock.sleep(wait)
 
 
 class RetryingSource:

@@ -23,6 +23,7 @@ from vibe_llms.providers.transports import ensure_files
 from vibe_llms.secrets import Secret
 
 if TYPE_CHECKING:
+    from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.remote import RemoteClient
     from vibe_llms.providers.surveys import SurveyedModel
     from vibe_llms.tables.kinds import Kind
@@ -152,8 +153,12 @@ class Vendor(abc.ABC):
             return None
         return getattr(self.dialect.Decoder, "read_usual", None)
 
+    def produce_batches(self, client: RemoteClient, model: ModelDescriptor) -> VendorBatches | None:
+        """Returns what has requests answered later, for less; by default the vendor has none."""
+        return None
+
     def produce_error(
-        self, body: JsonObject | str, model: str, *, status: int, headers: Mapping[str, str]
+        self, body: JsonObject | str, model: str, *, status: int | None, headers: Mapping[str, str]
     ) -> ConverseError:
         """Says what an answer with the status of an error means."""
         return self.dialect.produce_error(

@@ -9,10 +9,12 @@ Errors, what had arrived, and the closing of the source are those of
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.events.stream import ContentDeltaEvent, LossEvent
+from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.streams import (
@@ -63,6 +65,27 @@ async def receive_whole(
         if source is not None and not getattr(source, "is_spent", False):
             # To the end, even for somebody who is cancelled meanwhile.
             await finish(close_quietly(source, model.descriptor.provider))
+
+
+async def read_whole(
+    source: EventSource, request: Request, assembler: Assembler, losses: Iterable[Loss]
+) -> Response:
+    """Receives an answer whose source is there.
+
+    Args:
+        losses: Of writing the request.
+
+    Raises:
+        ConverseError: The response failed.
+    """
+    try:
+        for loss in losses:
+            assembler.feed(LossEvent(loss=loss))
+        return await _receive(source, request, assembler, time.perf_counter())
+    except Exception as error:
+        raise ensure_ours(error)  # noqa: B904  # it is the same error, or has its cause already
+    finally:
+        await source.close()
 
 
 async def _receive(

@@ -1,9 +1,10 @@
 """What a response cost: exact decimals from the buckets of its usage, and never zero for unknown.
 
 The prices are those of the optional package ``genai-prices``, at the vendor's standard tier: a
-discount for a batch and a surcharge for haste are not in them, nor is what a vendor asks for
-searches. Each bucket is multiplied by its own price. A bucket that has none of its own is not
-priced at all, except reasoning, which every vendor charges as output.
+surcharge for haste is not in them, nor is what a vendor asks for searches. What is asked for
+requests of a vendor's own batches is a part of them (:mod:`.discounts`). Each bucket is multiplied
+by its own price. A bucket that has none of its own is not priced at all, except reasoning, which
+every vendor charges as output.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import attrs
+
 from vibe_llms.installing import advise_extra
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.telemetry.discounts import BATCH_DISCOUNTS
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
@@ -113,7 +117,12 @@ PriceResult: TypeAlias = Price | Unpriced
 
 
 def price_usage(
-    usage: Usage | None, *, provider: str, model: str, at: datetime | None = None
+    usage: Usage | None,
+    *,
+    provider: str,
+    model: str,
+    at: datetime | None = None,
+    tier: str = "",
 ) -> PriceResult:
     """Prices what one response used.
 
@@ -122,7 +131,12 @@ def price_usage(
         provider: The name of the provider, such as ``anthropic``.
         model: The model that answered, in the vendor's words.
         at: When; by default now. A time without a zone is taken for UTC.
+        tier: ``batch`` for an answer that came by the vendor's own batches; empty for the usual.
     """
+    if tier:
+        return _price_tier(
+            tier, price_usage(usage, provider=provider, model=model, at=at), provider
+        )
     if provider in OWN_MACHINES:
         return Unpriced(f"{provider} runs on your own machine, which sends no bill.")
     if usage is None or all(getattr(usage, bucket) is None for bucket in _BUCKETS):
@@ -151,6 +165,22 @@ def price_usage(
         unpriced=unpriced,
         source=f"genai-prices {version}",
         date=moment.date(),
+    )
+
+
+def _price_tier(tier: str, usual: PriceResult, provider: str) -> PriceResult:
+    """Makes the price of a tier out of the usual one."""
+    discount = BATCH_DISCOUNTS.get(provider) if tier == "batch" else None
+    if isinstance(usual, Unpriced):
+        return usual
+    if discount is None:
+        return Unpriced(f"It is not known what {provider} asks for the tier {tier!r}.")
+    buckets = (attrs.evolve(each, amount=each.amount * discount.share) for each in usual.buckets)
+    return attrs.evolve(
+        usual,
+        amount=usual.amount * discount.share,
+        buckets=tuple(buckets),
+        source=f"{usual.source}, {discount.share:.0%} as of {discount.source} ({discount.read})",
     )
 
 

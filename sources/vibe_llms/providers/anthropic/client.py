@@ -25,6 +25,7 @@ from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import TEXT, Choice, Kind
 
 if TYPE_CHECKING:
+    from vibe_llms.providers.batches import VendorBatches
     from vibe_llms.providers.surveys import SurveyedModel
 
 VERSION: Final = "2026-10-21"
@@ -86,6 +87,14 @@ class AnthropicVendor(Vendor):
         """Returns what is asked in order to count a request."""
         body = {name: value for name, value in native.items() if name not in _UNCOUNTED}
         return "/v1/messages/count_tokens", body
+
+    def produce_batches(self, client: RemoteClient, model: ModelDescriptor) -> VendorBatches | None:
+        """Returns the Message Batches, which the clouds have in ways of their own."""
+        if "cloud" in self.settings.values:
+            return None
+        from vibe_llms.providers.anthropic.batches import MessageBatches
+
+        return MessageBatches(client)
 
     def prepare_body(self, native: JsonObject) -> JsonObject:
         """Returns the body without what goes as a header."""

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import Finding
+from vibe_llms.instruments.channels.batches.chunks import refuse_open_chunks
 from vibe_llms.instruments.channels.batches.items import (
     BatchItem,
     BatchReport,
@@ -160,7 +161,7 @@ class BatchChannel(Closing, Generic[T]):
             StoreError: The journal cannot be used; what is in it is whole.
             ConverseError: The model cannot be used for any input.
         """
-        self.tally = tally = BatchTally(total=_measure(inputs) if total is None else total)
+        self.tally = tally = BatchTally(total=measure(inputs) if total is None else total)
         async with AsyncExitStack() as stack:
             run: BatchRun[T] = BatchRun(
                 self._work,
@@ -171,6 +172,7 @@ class BatchChannel(Closing, Generic[T]):
                 yields_stored=stored,
             )
             await run.open(stack)
+            refuse_open_chunks(self.journal)
             self.findings = run.findings
             items = perform_all(
                 inputs,
@@ -196,12 +198,7 @@ class BatchChannel(Closing, Generic[T]):
         Raises:
             ConverseError: As :meth:`run`.
         """
-        results: list[BatchItem[T]] = []
-        failures: list[BatchItem[T]] = []
-        async with aclosing(self.run(inputs, ordered=True)) as items:
-            async for item in items:
-                (failures if item.has_failed else results).append(item)
-        return BatchReport(results=tuple(results), failures=tuple(failures), tally=self.tally)
+        return await collect_items(self.run(inputs, ordered=True), lambda: self.tally)
 
     def __repr__(self) -> str:
         return represent("BatchChannel", (("", self.tally),))
@@ -236,6 +233,23 @@ def _produce_work(
     return work
 
 
-def _measure(inputs: Inputs) -> int | None:
+async def collect_items(
+    run: AsyncGenerator[BatchItem[T], None], count: Callable[[], BatchTally]
+) -> BatchReport[T]:
+    """Returns what a run amounts to. Raises ConverseError.
+
+    Args:
+        count: Returns the tally of the run.
+    """
+    results: list[BatchItem[T]] = []
+    failures: list[BatchItem[T]] = []
+    async with aclosing(run) as items:
+        async for item in items:
+            (failures if item.has_failed else results).append(item)
+    return BatchReport(results=tuple(results), failures=tuple(failures), tally=count())
+
+
+def measure(inputs: Inputs) -> int | None:
+    """Returns how many inputs there are, where they can say it."""
     length = getattr(inputs, "__len__", None)
     return None if length is None else length()

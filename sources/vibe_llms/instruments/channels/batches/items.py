@@ -53,6 +53,8 @@ class BatchItem(Generic[T]):
         losses: What was lost in translation, a line each.
         seconds: How long it took.
         is_stored: Whether it was done before, and read from the journal.
+        tier: Which of its vendor's prices holds for the answer: ``batch`` where it came by the
+            vendor's own batches; empty for the usual.
     """
 
     index: int = 0
@@ -65,6 +67,7 @@ class BatchItem(Generic[T]):
     losses: tuple[str, ...] = ()
     seconds: float = 0.0
     is_stored: bool = False
+    tier: str = ""
 
     @property
     def has_failed(self) -> bool:

@@ -58,6 +58,7 @@ class JournalLine(msgspec.Struct, gc=False, kw_only=True):
     origin: dict[str, str | None] | None
     losses: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     seconds: float
+    tier: str | msgspec.UnsetType = msgspec.UNSET
     error: msgspec.Raw = _NOTHING
 
 
@@ -112,6 +113,7 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
         origin=None if origin is None else _write_origin(origin),
         losses=item.losses or msgspec.UNSET,
         seconds=round(item.seconds, 3),
+        tier=item.tier or msgspec.UNSET,
     )
     if item.error is not None:
         from vibe_llms.messages.codec.errors import encode_error
@@ -156,6 +158,7 @@ def decode_item(data: bytes) -> BatchItem[Any]:
         losses=() if isinstance(line.losses, msgspec.UnsetType) else line.losses,
         seconds=line.seconds,
         is_stored=True,
+        tier="" if isinstance(line.tier, msgspec.UnsetType) else line.tier,
     )
 
 

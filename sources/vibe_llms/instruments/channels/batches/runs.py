@@ -60,12 +60,14 @@ class Due:
         id: Its name, where it has one.
         value: What is asked.
         digest: Of the input; empty without a journal.
+        has_failed: Whether the journal has it as failed, before.
     """
 
     index: int
     id: str | None = None
     value: Any = None
     digest: str = ""
+    has_failed: bool = False
 
 
 @define
@@ -88,6 +90,7 @@ class BatchRun(Generic[T]):
         yields_stored: Whether items of the journal are wanted, too.
 
     Attributes:
+        batch: The digest of the settings, once it is open.
         findings: What was found amiss in the journal, and mended.
     """
 
@@ -109,7 +112,7 @@ class BatchRun(Generic[T]):
         self._retries_failed = retries_failed
         self._yields_stored = yields_stored
         self._journal: ItemJournal | None = None
-        self._batch = ""
+        self.batch = ""
         self._names: set[str] = set()
         self._work: Callable[[Any], Awaitable[BatchItem[Any]]] = self._call
         self.findings: tuple[Finding, ...] = ()
@@ -120,8 +123,8 @@ class BatchRun(Generic[T]):
             self._work = await self._asking.prepare()
         # After the preparation, in which the settings that are described become known.
         if self._path is not None:
-            self._batch = digest(self._describe())
-            self._journal = await _open_aside(self._path, self._batch)
+            self.batch = digest(self._describe())
+            self._journal = await _open_aside(self._path, self.batch)
             stack.callback(self._journal.close)
             self.findings = self._journal.findings
             # The stack is left from its end: the ticking stops before the journal is closed.
@@ -152,7 +155,7 @@ class BatchRun(Generic[T]):
         """
         done = [each for each in results if each.__class__ is Done]
         if isinstance(self._journal, LineJournal) and done:
-            _write_together(self._journal, done, self._batch)
+            _write_together(self._journal, done, self.batch)
         for each in done:
             self._tell(each.item)
         return [each.item if isinstance(each, Done) else each for each in results]
@@ -175,12 +178,12 @@ class BatchRun(Generic[T]):
         entry = self._journal.find(place if name is None else name, input_digest)
         if entry is not None and not (entry.has_failed and self._retries_failed):
             return entry
-        return Due(place, name, value, input_digest)
+        return Due(place, name, value, input_digest, entry is not None)
 
     async def deliver(self, due: Due, item: BatchItem[T]) -> BatchItem[T]:
         """Writes the line of an item, then counts it and tells of it. Raises StoreError."""
         if self._journal is not None:
-            item, line = encode(item, self._batch, due.digest)
+            item, line = encode(item, self.batch, due.digest)
             await self._journal.append(item, line, due.digest)
         self._tell(item)
         return item
@@ -189,6 +192,15 @@ class BatchRun(Generic[T]):
         self._tally.count(item)
         if self._progress is not None:
             self._progress(self._tally)
+
+    def find(self, key: str | int, input_digest: str) -> Entry | None:
+        """Returns what the journal has of an item. Raises RequestError: for another input."""
+        return None if self._journal is None else self._journal.find(key, input_digest)
+
+    async def secure(self) -> None:
+        """Returns when what was written survives the loss of power, too. Raises StoreError."""
+        if self._journal is not None:
+            await finish(asyncio.to_thread(self._journal.synchronize))
 
     def _ensure_new(self, place: int, name: str | None) -> None:
         if name is None:
@@ -243,7 +255,7 @@ async def attempt(work: Callable[[Any], Awaitable[BatchItem[Any]]], due: Due) ->
     try:
         item = await work(due.value)
     except Exception as error:
-        ours = _make_ours(error)
+        ours = make_ours(error)
         if _is_hopeless(ours):
             # From its own cause, since ours may be the very error that is being handled.
             raise ours from error.__cause__
@@ -297,7 +309,8 @@ async def _cancel(task: asyncio.Future[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _make_ours(error: Exception) -> ConverseError:
+def make_ours(error: Exception) -> ConverseError:
+    """Returns an error of whatever was raised."""
     if isinstance(error, ConverseError):
         return error
     ours = ForeignError(type=type(error).__name__, detail=str(error), stage=Stage.EXECUTE)

@@ -22,6 +22,7 @@ from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request, Response, replace_canisters
 from vibe_llms.messages.trusting import trust
 from vibe_llms.messages.views import text_of
+from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.values import frozen
 
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
@@ -145,6 +146,21 @@ class ModelWork:
         _ensure_answered(outcome)
         return produce_outcome(outcome)
 
+    async def access_model(self) -> ConverserModel:
+        """Returns the model that is asked."""
+        return await self._model.access()
+
+    @property
+    def pattern(self) -> Request:
+        """What all requests begin as, with a placeholder where the input comes."""
+        assert self._pattern is not None
+        return self._pattern
+
+    @property
+    def _model(self) -> Model:
+        assert isinstance(self._answering, Model)
+        return self._answering
+
     async def _fill(self, value: Any) -> Request:
         """Makes the request of one input."""
         assert self._pattern is not None
@@ -155,6 +171,30 @@ class ModelWork:
         if value.__class__ is str and self.wording.prompt is None:
             return renew(self._pattern, canisters=(*preface, say(value)))
         return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
+
+    async def compose(self, value: Any) -> Request:
+        """Makes the request of one input, for whoever sends it in a way of his own.
+
+        Raises:
+            RequestError: There is nothing to be asked, or it does not go with the parser.
+        """
+        request = await self._model.hydrate(await self._fill(value))
+        if self._parser is None:
+            return request
+        model = await self._model.access()
+        return self._parser.compose(request, model.descriptor.attributes)[0]
+
+    async def conclude(self, response: Response) -> BatchItem[Any]:
+        """Returns what came of an input whose request was answered; the response is not kept."""
+        item = attrs.evolve(produce_outcome(response), response=None)
+        parser = self._parser
+        if parser is None:
+            return item
+        try:
+            value = await parser.read_meanwhile(response)
+        except ConverseError as error:
+            return attrs.evolve(item, value=None, error=error)
+        return attrs.evolve(item, value=value, text=parser.find(response.canisters))
 
     def describe(self) -> Any:
         """Says what is the same for all inputs."""

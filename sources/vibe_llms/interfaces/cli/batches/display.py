@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from vibe_llms.interfaces.cli.output import note, shorten
+from vibe_llms.interfaces.cli.output import note, shorten, write_json
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
-    from vibe_llms.exceptions import ConverseError
-    from vibe_llms.instruments.channels.batches.channel import BatchChannel
+    from vibe_llms.exceptions import ConverseError, Finding
     from vibe_llms.instruments.channels.batches.items import BatchItem, BatchTally
     from vibe_llms.messages.canisters import Origin
 
@@ -24,6 +23,18 @@ _INTERVAL_SECONDS = 0.2
 _GROUPS_LIMIT = 10
 _PLACES_SHOWN = 5
 _MESSAGE_COLUMNS = 100
+
+
+class Channel(Protocol):
+    """A batch of whichever kind."""
+
+    @property
+    def tally(self) -> BatchTally:
+        """How far it has come."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found amiss, and mended."""
 
 
 @define
@@ -55,7 +66,7 @@ class Account:
         if item.error is not None:
             self._add_failure(item, item.error)
         elif item.origin is not None:
-            self._add_price(item.origin)
+            self._add_price(item.origin, item.tier)
 
     def _add_failure(self, item: BatchItem[Any], error: ConverseError) -> None:
         kind = error.WORD
@@ -69,10 +80,11 @@ class Account:
         if len(group.places) < _PLACES_SHOWN:
             group.places.append(str(item.index) if item.id is None else item.id)
 
-    def _add_price(self, origin: Origin) -> None:
+    def _add_price(self, origin: Origin, tier: str) -> None:
         from vibe_llms.telemetry.prices import Price, price_usage
 
-        price = price_usage(origin.usage, provider=origin.provider, model=origin.model)
+        provider, model = origin.provider, origin.model
+        price = price_usage(origin.usage, provider=provider, model=model, tier=tier)
         if isinstance(price, Price):
             self.cost += price.amount
         else:
@@ -80,12 +92,18 @@ class Account:
 
 
 @asynccontextmanager
-async def show_progress(channel: BatchChannel[Any], account: Account) -> AsyncIterator[None]:
-    """Shows a bar while the block runs, where standard error is a terminal."""
+async def show_progress(
+    channel: Channel, account: Account, tell_more: Callable[[], str] | None = None
+) -> AsyncIterator[None]:
+    """Shows a bar while the block runs, where standard error is a terminal.
+
+    Args:
+        tell_more: Returns what is shown behind the counts.
+    """
     if not sys.stderr.isatty():
         yield
         return
-    bar = _Bar(channel, account)
+    bar = _Bar(channel, account, tell_more or str)
     drawing = asyncio.ensure_future(bar.draw())
     try:
         yield
@@ -99,11 +117,11 @@ async def show_progress(channel: BatchChannel[Any], account: Account) -> AsyncIt
 class _Bar:
     """A bar that rich draws, from counts that others change."""
 
-    def __init__(self, channel: BatchChannel[Any], account: Account) -> None:
+    def __init__(self, channel: Channel, account: Account, tell_more: Callable[[], str]) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._channel, self._account = channel, account
+        self._channel, self._account, self._tell_more = channel, account, tell_more
         self._progress = Progress(
             BarColumn(bar_width=24),
             TextColumn("{task.fields[counts]}"),
@@ -123,7 +141,7 @@ class _Bar:
                 self._task,
                 total=tally.total,
                 completed=tally.done + tally.stored,
-                counts=describe_counts(tally, self._account),
+                counts=f"{describe_counts(tally, self._account)}  {self._tell_more()}".rstrip(),
                 refresh=True,
             )
             await asyncio.sleep(_INTERVAL_SECONDS)
@@ -199,3 +217,31 @@ def encode_summary(tally: BatchTally, account: Account, output: str | None) -> d
             for kind, group in account.failures.items()
         ],
     }
+
+
+def tell_end(channel: Channel, account: Account, output: str | None, *, as_json: bool) -> int:
+    """Says what a batch came to; returns the exit code.
+
+    Args:
+        output: Where the answers are; ``None`` for standard output.
+    """
+    import json
+
+    from vibe_llms.interfaces.cli.errors import ExitCode
+
+    tally = channel.tally
+    for finding in channel.findings:
+        note(str(finding))
+    if as_json:
+        summary = encode_summary(tally, account, output)
+        if output is None:
+            # Standard output has the answers.
+            sys.stderr.write(json.dumps(summary) + "\n")
+        else:
+            write_json(summary)
+    else:
+        tell_summary(tally, account)
+    failed = tally.failed + tally.stored_failed
+    if failed and output is not None and not as_json:
+        note("The same command with --retry-failed asks again what failed.")
+    return ExitCode.INCOMPLETE if failed else ExitCode.SUCCESS

@@ -20,7 +20,7 @@ from vibe_llms.interfaces.cli.options import (
     window_option,
     yes_option,
 )
-from vibe_llms.interfaces.cli.output import note, write_json
+from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +68,19 @@ _STANDARD = "-"
     "--ordered/--unordered", default=True, help="Write to standard output in order (the default)."
 )
 @click.option("--retry-failed", is_flag=True, help="Ask again what failed before.")
+@click.option(
+    "--channel",
+    type=click.Choice(["direct", "vendor"]),
+    default="direct",
+    show_default=True,
+    help="Ask one by one, or by the vendor's own batches: within a day, for less money.",
+)
+@click.option("--cancel", is_flag=True, help="Have the vendor stop its batches of this output.")
+@click.option(
+    "--resubmit",
+    is_flag=True,
+    help="Submit again what the vendor may have already, and may bill twice.",
+)
 @strict_option
 @window_option
 @lenient_option
@@ -83,17 +96,43 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
         vibe batch prompts.jsonl --model openai:gpt-6 --output answers.jsonl
         cat questions.txt | vibe batch - --text --system "Answer in one word."
 
+    With --channel vendor they are submitted as a batch of the vendor's, once its price is agreed
+    to: answered within a day, and for less. Whatever ends the command, the same one goes on.
+
     Ends with 1 where any failed; what failed is in the output, too.
     """
     from vibe_llms.interfaces.cli.interrupts import run
 
+    _check_channel(prompts, output, options)
     if options["template"] is not None:
         from vibe_llms.instruments.prompts import Prompt
 
         options["template"] = Prompt.read(options["template"])
     form = _choose_form(prompts, options)
+    if options["channel"] == "vendor":
+        from vibe_llms.interfaces.cli.batches.vendor import perform
+
+        return run(perform(prompts, form, output, options, as_json=as_json))
     source, total = _open_source(prompts, form)
     return run(_perform(source, total, output, options, as_json=as_json))
+
+
+def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
+    if options["channel"] != "vendor":
+        for name in ("cancel", "resubmit"):
+            if options[name]:
+                raise click.UsageError(f"--{name} is for --channel vendor.")
+        return
+    if output == _STANDARD:
+        raise click.UsageError(
+            "--channel vendor needs an --output: answers that come in hours are kept in a file."
+        )
+    if prompts == _STANDARD:
+        raise click.UsageError(
+            "--channel vendor needs a FILE: its price is told before anything is submitted."
+        )
+    if options["window"] not in (None, "stop"):
+        raise click.UsageError("--window is for requests that are sent one by one.")
 
 
 def _choose_form(prompts: str, options: dict[str, Any]) -> Form:
@@ -134,9 +173,9 @@ def _is_standard_input(path: Path) -> bool:
 async def _perform(
     source: Inputs, total: int | None, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
-    from vibe_llms.interfaces.cli.batches.display import Account
+    from vibe_llms.interfaces.cli.batches.display import Account, tell_end
 
-    model = _produce_model(options)
+    model = produce_model(options)
     channel = _produce_channel(model, output, options)
     account = Account()
     try:
@@ -146,10 +185,11 @@ async def _perform(
         raise
     finally:
         await model.application.close()
-    return _tell_end(channel, account, output, as_json=as_json)
+    return tell_end(channel, account, None if output == _STANDARD else output, as_json=as_json)
 
 
-def _produce_model(options: dict[str, Any]) -> Model:
+def produce_model(options: dict[str, Any]) -> Model:
+    """Makes the model that the options name. Raises ConfigurationError."""
     from vibe_llms.instruments.models import Model
 
     application, address = load_for(options)
@@ -173,13 +213,14 @@ def _produce_channel(model: Model, output: str, options: dict[str, Any]) -> Batc
         journal=None if output == _STANDARD else output,
         retry_failed=options["retry_failed"],
         prompt=options["template"],
-        parser=_produce_parser(options["schema"]),
+        parser=produce_parser(options["schema"]),
         **({"system": options["system"]} if options["system"] else {}),
     )
     return channel
 
 
-def _produce_parser(path: str | None) -> Parser[Any] | None:
+def produce_parser(path: str | None) -> Parser[Any] | None:
+    """Makes what answers become by a file with a schema. Raises RequestError."""
     from vibe_llms.interfaces.cli.commands.ask import read_schema
 
     schema = read_schema(path)
@@ -220,29 +261,3 @@ def _tell_how_to_go_on(channel: BatchChannel[Any], output: str) -> None:
         return
     of = "" if tally.total is None else f" of {tally.total:,}"
     note(f"{tally.done + tally.stored:,}{of} are in {output}; the same command goes on from there.")
-
-
-def _tell_end(channel: BatchChannel[Any], account: Account, output: str, *, as_json: bool) -> int:
-    import json
-    import sys
-
-    from vibe_llms.interfaces.cli.batches.display import encode_summary, tell_summary
-    from vibe_llms.interfaces.cli.errors import ExitCode
-
-    tally = channel.tally
-    for finding in channel.findings:
-        note(str(finding))
-    is_shown = output == _STANDARD
-    if as_json:
-        summary = encode_summary(tally, account, None if is_shown else output)
-        if is_shown:
-            # Standard output has the answers.
-            sys.stderr.write(json.dumps(summary) + "\n")
-        else:
-            write_json(summary)
-    else:
-        tell_summary(tally, account)
-    failed = tally.failed + tally.stored_failed
-    if failed and not is_shown and not as_json:
-        note("The same command with --retry-failed asks again what failed.")
-    return ExitCode.INCOMPLETE if failed else ExitCode.SUCCESS

@@ -1,0 +1,257 @@
+"""What was submitted to a vendor's batches: intents, written before anything is sent.
+
+They are lines of a file beside the output, which is gone when all is answered. An intent has the
+items of one chunk; a second line says under which name the vendor has it, and a third that nothing
+more is expected. Whoever finds an intent alone asks the vendor before anything is sent anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from vibe_llms.asynchrony import finish
+from vibe_llms.exceptions import Finding, RequestError, StoreError
+from vibe_llms.logs.disk import Disk, write_new_file
+from vibe_llms.logs.log import Log
+
+SUFFIX: Final = ".chunks"
+FORMAT: Final = 1
+
+
+class End(enum.StrEnum):
+    """Why nothing more is expected of a chunk."""
+
+    READ = "read"
+    REFUSED = "refused"
+    ABSENT = "absent"
+    LOST = "lost"
+
+
+class ChunkItem(msgspec.Struct, array_like=True, gc=False):
+    """One request of a chunk.
+
+    Attributes:
+        index: The place of its input, from 0.
+        id: The name of its input, where it has one.
+        digest: Of its input.
+        had_failed: Whether the output had it as failed when it was submitted.
+        losses: Of its translation, a line each.
+    """
+
+    index: int
+    id: str | None
+    digest: str
+    had_failed: bool = False
+    losses: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str | int:
+        """What the input is known by: its name, or else its place."""
+        return self.index if self.id is None else self.id
+
+
+class Chunk(msgspec.Struct, kw_only=True):
+    """What is submitted at once, and what is known of it.
+
+    Attributes:
+        chunk: Our name for it.
+        batch: The digest of the settings under which its items are asked.
+        at: When it was about to be submitted, in seconds since 1970.
+        items: What is asked; the name of each at the vendor has its place here.
+        format: Of this line.
+        vendor: The vendor's name for it; empty as long as nobody heard of that.
+        end: Why nothing more is expected; empty as long as something is.
+    """
+
+    chunk: str
+    batch: str
+    at: float
+    items: tuple[ChunkItem, ...]
+    format: int = FORMAT
+    vendor: str = ""
+    end: str = ""
+
+    def find_place(self, name: str) -> int | None:
+        """Returns which item has a name at the vendor; ``None`` where none has."""
+        chunk, _, place = name.rpartition("-")
+        if chunk != self.chunk or not (place.isascii() and place.isdigit()):
+            return None
+        return int(place) if int(place) < len(self.items) else None
+
+
+class _Note(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What became known of a chunk."""
+
+    chunk: str
+    vendor: str = ""
+    end: str = ""
+
+
+class ChunkLog:
+    """The chunks of one output; whoever has the output locked has this, too.
+
+    Args:
+        output: Where the items go.
+        batch: The digest of the settings.
+
+    Attributes:
+        batch: The digest of the settings.
+        chunks: All that were ever submitted and not yet forgotten, by our names.
+
+    Raises:
+        StoreError: The file cannot be read.
+        RequestError: It is of a batch with other settings.
+    """
+
+    def __init__(self, output: Path, batch: str) -> None:
+        self.path = find_path(output)
+        self.chunks: dict[str, Chunk] = {}
+        self.batch = batch
+        self._disk = Disk()
+        self._log: Log | None = None
+        try:
+            if self.path.exists():
+                self._log = Log(str(self.path), self._disk)
+                self._read(self._log)
+        except StoreError:  # is an OSError, too
+            self.close()
+            raise
+        except OSError as error:
+            raise self._explain(error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found torn, and was set aside: it was not submitted."""
+        return () if self._log is None else self._log.notices
+
+    @property
+    def open_chunks(self) -> list[Chunk]:
+        """Those of which something is expected."""
+        return [chunk for chunk in self.chunks.values() if not chunk.end]
+
+    @property
+    def vendor_names(self) -> frozenset[str]:
+        """The vendor's names of all that were heard of."""
+        return frozenset(chunk.vendor for chunk in self.chunks.values() if chunk.vendor)
+
+    async def intend(self, chunk: Chunk) -> None:
+        """Writes down what is about to be submitted, and waits for the disk. Raises StoreError."""
+        await self._write(chunk)
+        self.chunks[chunk.chunk] = chunk
+
+    async def name(self, chunk: Chunk, vendor: str) -> None:
+        """Writes down under which name the vendor has it. Raises StoreError."""
+        await self._write(_Note(chunk=chunk.chunk, vendor=vendor))
+        chunk.vendor = vendor
+
+    async def end(self, chunk: Chunk, end: End) -> None:
+        """Writes down that nothing more is expected. Raises StoreError."""
+        await self._write(_Note(chunk=chunk.chunk, end=end))
+        chunk.end = end
+
+    def forget(self) -> None:
+        """Removes the file, when nothing is expected any more. Raises StoreError."""
+        if self._log is None or self.open_chunks:
+            return
+        self.close()
+        try:
+            self._disk.remove(str(self.path))
+        except OSError as error:
+            raise self._explain(error) from error
+        self.chunks.clear()
+
+    def close(self) -> None:
+        """Closes the file. May be called again."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
+    def _read(self, log: Log) -> None:
+        for number, (_, line) in enumerate(log.walk(), 1):
+            try:
+                self._take(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, KeyError, ValueError) as error:
+                raise StoreError(
+                    path=f"{self.path}:{number}",
+                    detail=f"{self.path}:{number}: the line is none of a vendor's batch: {error}.",
+                    remedy="What it tells of may be billed: look at the vendor's list of batches, "
+                    "then take the line out.",
+                ) from error
+        if any(chunk.batch != self.batch for chunk in self.open_chunks):
+            raise RequestError(
+                path=str(self.path),
+                detail=f"{self.path} has batches with other settings "
+                "(model, controls, instructions, prompt or schema).",
+                remedy="Give the same settings to go on with them, or name another output.",
+            )
+
+    def _take(self, line: bytes) -> None:
+        note = _decode_note(line)
+        if note.chunk not in self.chunks:
+            chunk = _decode_chunk(line)
+            if chunk.format != FORMAT:
+                raise ValueError(f"its format is {chunk.format}, and {FORMAT} is known")
+            self.chunks[chunk.chunk] = chunk
+            return
+        known = self.chunks[note.chunk]
+        known.vendor, known.end = note.vendor or known.vendor, note.end or known.end
+
+    async def _write(self, line: Chunk | _Note) -> None:
+        data = _encode(line) + b"\n"
+        # To the end, whoever is cancelled: what was begun is on the disk or is not in the file.
+        await finish(asyncio.to_thread(self._append, data))
+
+    def _append(self, data: bytes) -> None:
+        try:
+            if self._log is None:
+                write_new_file(self._disk, str(self.path), b"")
+                self._disk.synchronize_folder(str(self.path.parent))
+                self._log = Log(str(self.path), self._disk)
+            self._log.append(data, certain=True)
+        except OSError as error:
+            raise self._explain(error) from error
+
+    def _explain(self, error: OSError) -> StoreError:
+        return StoreError(
+            path=str(self.path),
+            detail=f"{self.path} cannot be used: {error.strerror or error}.",
+            remedy="What is in it is whole; make room, and go on with the same command.",
+        )
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode_chunk: Final = msgspec.json.Decoder(Chunk).decode
+_decode_note: Final = msgspec.json.Decoder(_Note).decode
+
+
+def name_item(chunk: str, place: int) -> str:
+    """Returns how the vendor knows the request at a place of a chunk."""
+    return f"{chunk}-{place}"
+
+
+def find_path(output: Path) -> Path:
+    """Returns where the chunks of an output are written down."""
+    return output.with_name(f"{output.name}{SUFFIX}")
+
+
+def refuse_open_chunks(output: Path | None) -> None:
+    """Refuses to ask directly what may be under way at a vendor.
+
+    Raises:
+        RequestError: There are chunks of this output.
+    """
+    if output is not None and (path := find_path(output)).exists():
+        raise RequestError(
+            path=str(path),
+            detail=f"Inputs of {output} are in batches at the vendor, which {path.name} tells of.",
+            remedy="Go on with --channel vendor until these are read; asked here, too, they would "
+            "be billed twice.",
+        )

@@ -1,0 +1,200 @@
+"""``vibe batch --channel vendor``: what it asks beforehand, and says meanwhile and at the end."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from vibe_llms.interfaces.cli.batches.inputs import Form, check_file, read_file
+from vibe_llms.interfaces.cli.output import note
+from vibe_llms.values import define
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.channels.batches.submitting import ChunkNews
+    from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
+    from vibe_llms.instruments.channels.batches.vendor_runs import Forecast
+
+_MILLION: Final = 1_000_000
+
+
+@define
+class Bulletin:
+    """Tells on standard error what happens to what was submitted.
+
+    Attributes:
+        states: By the vendor's names, how many have ended, and of how many.
+    """
+
+    states: dict[str, tuple[int, int]] = attrs.field(factory=dict)
+    _is_looking: bool = False
+
+    def hear(self, news: ChunkNews) -> None:
+        """Tells of something, unless it was told before."""
+        from vibe_llms.instruments.channels.batches.submitting import Course
+
+        count = f"{news.requests:,} requests"
+        match news.course:
+            case Course.SUBMITTED:
+                note(f"Submitted {count} as {news.vendor}.")
+            case Course.FOUND:
+                note(f"Found {count} at the vendor, as {news.vendor}; they were submitted before.")
+            case Course.ABSENT:
+                note(f"The vendor has not got the {count} of before; nothing was billed.")
+            case Course.WAITING if not news.vendor and not self._is_looking:
+                self._is_looking = True
+                note(f"Looking whether the vendor has {count} that were submitted, perhaps…")
+            case Course.ENDED:
+                note(f"{news.vendor} has ended.")
+            case Course.LOST:
+                note(f"The vendor has no {news.vendor} any more.")
+        if news.course in (Course.ENDED, Course.LOST):
+            self.states.pop(news.vendor, None)
+        elif news.vendor:
+            self.states[news.vendor] = news.done, news.requests
+
+    def describe(self) -> str:
+        """Says in a few words what is at the vendor."""
+        if not self.states:
+            return ""
+        done, requests = map(sum, zip(*self.states.values(), strict=True))
+        batches = "a batch" if len(self.states) == 1 else f"{len(self.states)} batches"
+        return f"{requests:,} in {batches} of the vendor's, {done:,} of them answered"
+
+
+async def perform(
+    prompts: str, form: Form, output: str, options: dict[str, Any], *, as_json: bool
+) -> int:
+    """Submits what has no answer yet, waits, and writes the answers; or cancels what is there."""
+    from vibe_llms.interfaces.cli.batches.display import Account, show_progress, tell_end
+    from vibe_llms.interfaces.cli.commands.batch import produce_model
+
+    path = Path(prompts)
+    total = check_file(path, form)
+    model = produce_model(options)
+    bulletin, account = Bulletin(), Account()
+    channel = _produce_channel(model, output, options, bulletin)
+    try:
+        if options["cancel"]:
+            return await _cancel(channel, output)
+        # Before there is a bar, which would be drawn over the question.
+        forecast = await channel.foresee(read_file(path, form))
+        if forecast.requests:
+            _confirm(forecast, is_agreed=options["yes"] or model.application.configuration.yes)
+        items = channel.run(read_file(path, form), stored=False, total=total)
+        async with show_progress(channel, account, bulletin.describe), aclosing(items):
+            async for item in items:
+                account.add(item)
+    except BaseException:  # Ctrl-C as well
+        _tell_how_to_go_on(channel, output)
+        raise
+    finally:
+        await model.application.close()
+    return tell_end(channel, account, output, as_json=as_json)
+
+
+def _produce_channel(
+    model: Any, output: str, options: dict[str, Any], bulletin: Bulletin
+) -> VendorBatchChannel[Any]:
+    from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
+    from vibe_llms.interfaces.cli.commands.batch import produce_parser
+
+    produce: Any = VendorBatchChannel
+    channel: VendorBatchChannel[Any] = produce(
+        model,
+        journal=output,
+        retry_failed=options["retry_failed"],
+        prompt=options["template"],
+        parser=produce_parser(options["schema"]),
+        listener=bulletin.hear,
+        resubmits=options["resubmit"],
+        **({"system": options["system"]} if options["system"] else {}),
+    )
+    return channel
+
+
+async def _cancel(channel: VendorBatchChannel[Any], output: str) -> int:
+    from vibe_llms.interfaces.cli.errors import ExitCode
+
+    count = await channel.cancel()
+    batches = "1 batch" if count == 1 else f"{count} batches"
+    if count:
+        note(f"Asked the vendor to stop {batches}. Without --cancel, the same command reads what")
+        note("was answered before; the rest fails, and is not billed.")
+    else:
+        note(f"No batch of {output} is at the vendor.")
+    return ExitCode.SUCCESS
+
+
+def _confirm(forecast: Forecast, *, is_agreed: bool) -> None:
+    """Shows both prices, and asks. Raises TrustError."""
+    from vibe_llms.interfaces.cli.consent import require_consent
+
+    for line in describe_prices(forecast):
+        note(line)
+    if not is_agreed:
+        require_consent(
+            f"Submit {forecast.requests:,} requests to the batches of {forecast.provider}?",
+            remedy="Give --yes to agree beforehand.",
+        )
+
+
+def describe_prices(forecast: Forecast) -> list[str]:
+    """Says what is to be submitted, and what it costs either way, as far as that is known."""
+    unfit = f"; {forecast.unfit:,} more cannot be asked" if forecast.unfit else ""
+    lines = [
+        f"{forecast.requests:,} requests to {forecast.provider}:{forecast.name}, about "
+        f"{forecast.input_tokens:,} tokens{unfit}."
+    ]
+    usual, reason = _price(forecast, "")
+    batch, _ = _price(forecast, "batch")
+    if usual is None or batch is None:
+        return [*lines, f"What they cost is not known: {reason}"]
+    for words, (asked, answered) in (("One by one:", usual), ("As a batch:", batch)):
+        lines.append(
+            f"{words:<12} about {_show(asked)}, and {_show(answered)} for each million tokens of "
+            "the answers."
+        )
+    return lines
+
+
+def _show(amount: Decimal) -> str:
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:,.4f}"
+
+
+def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | None, str]:
+    """Returns the price of what is asked, and of a million tokens of answers; or why there is none.
+
+    The price of a token can depend on how long its request is, so that of a usual one is taken.
+    """
+    from vibe_llms.messages.canisters import Usage
+    from vibe_llms.telemetry.prices import Price, price_usage
+
+    each = max(round(forecast.input_tokens / max(forecast.requests, 1)), 1)
+    price = price_usage(
+        Usage(input_tokens=each, output_tokens=_MILLION),
+        provider=forecast.provider,
+        model=forecast.name,
+        tier=tier,
+    )
+    if not isinstance(price, Price) or not price.is_complete:
+        return None, str(getattr(price, "reason", "its prices are known in part."))
+    amounts = {bucket.bucket: bucket.amount for bucket in price.buckets}
+    asked = amounts["input_tokens"] * forecast.input_tokens / each
+    return (asked, amounts["output_tokens"]), ""
+
+
+def _tell_how_to_go_on(channel: VendorBatchChannel[Any], output: str) -> None:
+    """Says what is kept of a batch that was stopped, and what goes on without us."""
+    from vibe_llms.instruments.channels.batches.chunks import find_path
+
+    tally = channel.tally
+    if tally.done + tally.stored:
+        of = "" if tally.total is None else f" of {tally.total:,}"
+        note(f"{tally.done + tally.stored:,}{of} are in {output}.")
+    if find_path(channel.journal).exists():
+        note("What was submitted goes on at the vendor: the same command reads it when it is done,")
+        note("and with --cancel has it stopped.")

@@ -1,0 +1,104 @@
+"""One try of a request to a vendor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final
+
+from vibe_llms.dialects.processors import Decoder
+from vibe_llms.events.stream import NativeEvent
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.interfaces import ModelDescriptor
+from vibe_llms.providers.rates import SettlingSource, Ticket
+from vibe_llms.providers.sources import WireSource
+from vibe_llms.providers.streams import EventSource
+from vibe_llms.wire.exchanges import Exchange
+from vibe_llms.wire.frames import Framer
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.borders import EventCleaner
+    from vibe_llms.providers.remote import RemoteClient
+
+CONTENT_TYPES: Final = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
+
+
+class Attempt:
+    """One try of a request: waits for its turn, sends, and reads the answer."""
+
+    def __init__(
+        self,
+        client: RemoteClient,
+        model: ModelDescriptor,
+        native: JsonObject,
+        request: Request,
+        streaming: bool,
+    ) -> None:
+        self._client, self._model = client, model
+        self._native, self._request, self._streaming = native, request, streaming
+        self._ticket = Ticket(client.limiter)
+        self._cleaner: EventCleaner | None = None
+
+    def produce_source(self) -> EventSource:
+        """Returns a source which sends when it is first read."""
+        client, vendor = self._client, self._client.vendor
+        kind = CONTENT_TYPES[vendor.framing] if self._streaming else "application/json"
+        source = WireSource(self, kind, vendor.request_id_headers)
+        return SettlingSource(source, self._ticket) if client.limiter.counts_tokens else source
+
+    def repeat(self) -> EventSource:
+        """Returns the source of another try."""
+        again = Attempt(self._client, self._model, self._native, self._request, self._streaming)
+        return again.produce_source()
+
+    def open_exchange(self) -> Awaitable[Exchange]:
+        """Sends the request when its turn has come."""
+        path = self._client.vendor.compose_path(self._model, streaming=self._streaming)
+        return self._client.send(
+            "POST", path, self._native, model=self._model.name, turn=self._ticket
+        )
+
+    def produce_decoder(self) -> Decoder:
+        """Makes the vendor's decoder."""
+        return self._client.vendor.produce_decoder(self._model, self._request)
+
+    def scrub(self, event: NativeEvent) -> NativeEvent:
+        """Takes out what nobody may see, should the other side have sent it back."""
+        if self._cleaner is None:  # most answers hold nothing that nobody has understood
+            from vibe_llms.providers.borders import EventCleaner
+
+            self._cleaner = EventCleaner(self._client.list_secrets)
+        return self._cleaner.clean(event)
+
+    def clean(self, error: ConverseError) -> ConverseError:
+        """Does so with an error, and lets the limiter heed it."""
+        self._ticket.heed(error)
+        return self._client.clean(error)
+
+    def produce_framer(self) -> Framer:
+        """Makes the framer of the vendor's kind of stream."""
+        limits = self._client.vendor.context.limits
+        if self._client.vendor.framing == "ndjson":
+            from vibe_llms.wire.ndjson import NdjsonFramer
+
+            return NdjsonFramer(limits)
+        from vibe_llms.wire.sse import SseFramer
+
+        return SseFramer(limits)
+
+
+class HeldAnswer(Attempt):
+    """An answer that is there: nothing is sent, and what it says is read as of any other."""
+
+    def __init__(
+        self, client: RemoteClient, model: ModelDescriptor, request: Request, body: bytes
+    ) -> None:
+        super().__init__(client, model, {}, request, False)
+        self._body = body
+
+    def open_exchange(self) -> Awaitable[Exchange]:
+        """Returns the answer."""
+        from vibe_llms.wire.memory import hold_answer
+
+        return hold_answer(self._body, self._client.vendor.context.limits)

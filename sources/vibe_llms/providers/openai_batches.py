@@ -1,0 +1,230 @@
+"""OpenAI's batches: a file of requests is uploaded, and files of answers and of errors come back.
+
+A batch takes a name of ours in its metadata, so that it can be found again with certainty.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.batches import (
+    SKEW_SECONDS,
+    BatchBounds,
+    BatchRequest,
+    BatchResult,
+    BatchState,
+    Fate,
+    Sighting,
+)
+from vibe_llms.providers.batching import receive_lines
+from vibe_llms.providers.bodies import EncodedBody, encode_body
+from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.providers.retries import RetryPolicy, repeat
+
+REQUESTS: Final = 50_000
+BYTES: Final = 200_000_000
+"""The bounds of one file. Source: ``BatchCreateParams`` of the PyPI distribution openai 3.54.0."""
+
+_NAME: Final = "vibe_chunk"
+"""Under which key of its metadata a batch has our name for it."""
+
+_PAGE: Final = 100
+_FORM_BYTES: Final = 1_024
+"""More than the form around a file has."""
+
+_ENDS: Final = frozenset({"cancelled", "completed", "expired", "failed"})
+_EXPIRED: Final = "batch_expired"
+_CANCELLED: Final = "batch_cancelled"
+_FAILURES: Final = 3
+"""How many of its mistakes are told of where a whole file is refused."""
+
+
+class _Answer(msgspec.Struct):
+    status_code: int | None = None
+    body: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Error(msgspec.Struct):
+    code: str | None = None
+    message: str | None = None
+
+
+class _Line(msgspec.Struct):
+    custom_id: str
+    response: _Answer | None = None
+    error: _Error | None = None
+
+
+_decode_line: Final = msgspec.json.Decoder(_Line).decode
+
+
+class FileBatches:
+    """The batches of one account, for one endpoint.
+
+    Args:
+        client: By which the vendor is asked.
+        path: Where its requests would go one by one, behind the base URL.
+    """
+
+    def __init__(self, client: RemoteClient, path: str) -> None:
+        self._client = client
+        self._endpoint = f"/v1{path}"
+        limits = client.vendor.context.limits
+        self._policy = RetryPolicy.of(limits)
+        size = min(BYTES, limits.request_bytes - _FORM_BYTES)
+        self.bounds = BatchBounds(requests=REQUESTS, bytes=size)
+
+    def encode(self, identity: str, native: JsonObject) -> BatchRequest:
+        """Returns a request as a line of the file."""
+        line: JsonObject = {
+            "custom_id": identity,
+            "method": "POST",
+            "url": self._endpoint,
+            "body": self._client.vendor.prepare_body(native),
+        }
+        return BatchRequest(id=identity, data=encode_body(line))
+
+    async def submit(self, chunk: str, requests: Sequence[BatchRequest]) -> str:
+        """Uploads the file, which costs nothing and may be done twice; then makes the batch."""
+        data = b"".join(each.data + b"\n" for each in requests)
+        clock = self._client.vendor.context.clock
+        file = await repeat(lambda: self._upload(chunk, data), self._policy, clock)
+        body: JsonObject = {
+            "input_file_id": file,
+            "endpoint": self._endpoint,
+            "completion_window": "24h",
+            "metadata": {_NAME: chunk},
+        }
+        return _read_state(await self._client.request_json("POST", "/batches", body)).id
+
+    async def find(
+        self, chunk: str, *, since: float, requests: Sequence[str], known: Collection[str]
+    ) -> Sighting:
+        """Looks for the batch that has our name."""
+        after = ""
+        while True:
+            query = urlencode({"limit": _PAGE} | ({"after": after} if after else {}))
+            page: Any = await self._client.request_json("GET", f"/batches?{query}")
+            entries = page.get("data") if isinstance(page, Mapping) else None
+            before = after
+            for entry in entries or ():
+                state = _read_state(entry)
+                if (entry.get("metadata") or {}).get(_NAME) == chunk:
+                    return Sighting(id=state.id)
+                if state.created < since - SKEW_SECONDS:
+                    return Sighting()
+                after = state.id
+            # The same page over and over would be asked for without end.
+            if not page.get("has_more") or after == before:
+                return Sighting()
+
+    async def poll(self, identity: str) -> BatchState:
+        """Asks how a batch stands."""
+        return _read_state(await self._ask(identity))
+
+    async def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
+        """Reads both files; of what was cancelled before it was asked neither says anything."""
+        told = await self._ask(state.id)
+        for field in ("output_file_id", "error_file_id"):
+            file = told.get(field)
+            if not file:
+                continue
+            path = f"/files/{quote(str(file), safe='')}/content"
+            async for line in receive_lines(self._client, path):
+                yield _read_result(line)
+
+    async def cancel(self, identity: str) -> None:
+        """Asks for the end of a batch."""
+        await self._client.request_json("POST", f"/batches/{quote(identity, safe='')}/cancel")
+
+    async def _ask(self, identity: str) -> Any:
+        return await self._client.request_json("GET", f"/batches/{quote(identity, safe='')}")
+
+    async def _upload(self, chunk: str, data: bytes) -> str:
+        boundary = f"vibe-{chunk}-{os.urandom(8).hex()}"
+        answer: Any = await self._client.request_json(
+            "POST",
+            "/files",
+            encoded=EncodedBody(
+                _compose_form(boundary, f"{chunk}.jsonl", data),
+                f"multipart/form-data; boundary={boundary}",
+            ),
+        )
+        file = answer.get("id") if isinstance(answer, Mapping) else None
+        if not isinstance(file, str):
+            raise _produce_nonsense()
+        return file
+
+
+def _compose_form(boundary: str, name: str, data: bytes) -> bytes:
+    """Returns a form with a file in it, whose purpose is a batch."""
+    head = (
+        f"--{boundary}\r\n"
+        'Content-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+        f"--{boundary}\r\n"
+        f'Content-Disposition: form-data; name="file"; filename="{name}"\r\n'
+        "Content-Type: application/jsonl\r\n\r\n"
+    )
+    return b"".join((head.encode(), data, f"\r\n--{boundary}--\r\n".encode()))
+
+
+def _read_state(answer: object) -> BatchState:
+    """Reads what the vendor says of a batch. Raises ConverseError."""
+    try:
+        told: Any = answer
+        counts = told.get("request_counts") or {}
+        return BatchState(
+            id=str(told["id"]),
+            created=float(told["created_at"]),
+            has_ended=told["status"] in _ENDS,
+            requests=int(counts.get("total") or 0),
+            done=int(counts.get("completed") or 0) + int(counts.get("failed") or 0),
+            failure=_read_failure(told) if told["status"] == "failed" else "",
+        )
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _produce_nonsense() from error
+
+
+def _read_failure(told: Any) -> str:
+    """Says in one line why a file was refused."""
+    errors = (told.get("errors") or {}).get("data") or ()
+    said = []
+    for each in errors[:_FAILURES]:
+        line = f"line {each['line']}: " if each.get("line") else ""
+        said.append(f"{line}{each.get('message') or each.get('code')}")
+    return "; ".join(said) or "it gave no reason"
+
+
+def _produce_nonsense() -> ConverseError:
+    return ConverseError(
+        detail="What was answered about a batch makes no sense.", stage=Stage.DECODE
+    )
+
+
+def _read_result(line: bytes) -> BatchResult:
+    try:
+        read = _decode_line(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConverseError(
+            detail="A result of a batch makes no sense.", stage=Stage.DECODE
+        ) from error
+    answer, error_said = read.response, read.error
+    if answer is not None:
+        is_right = answer.status_code is not None and 200 <= answer.status_code < 300
+        return BatchResult(
+            id=read.custom_id,
+            fate=Fate.ANSWERED if is_right else Fate.FAILED,
+            body=bytes(answer.body),
+            status=answer.status_code,
+        )
+    code = None if error_said is None else error_said.code
+    fate = {_EXPIRED: Fate.EXPIRED, _CANCELLED: Fate.CANCELLED}.get(code or "", Fate.FAILED)
+    body = msgspec.json.encode({"error": error_said}) if fate is Fate.FAILED else b""
+    return BatchResult(id=read.custom_id, fate=fate, body=body)

@@ -1,0 +1,98 @@
+"""A batch at its vendor outlives the processes that submit it, wait for it and read it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from command_line import VIBE, produce_environment
+from vendor_batch_runner import POINTS, TEXTS
+from vendor_batching import MODELS, read_lines
+from vibe_llms.testing.simulator import SynchronousSimulator
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("provider", "deaths"),
+    [
+        ("anthropic", 1),
+        *(pytest.param(provider, 3, marks=pytest.mark.slow) for provider in MODELS),
+    ],
+)
+def test_kill_9_at_any_point_submits_nothing_twice_and_loses_nothing(
+    tmp_path: Path, provider: str, deaths: int
+) -> None:
+    """Killed at each point: the vendor has one batch, and each input has one line."""
+    with SynchronousSimulator() as simulator:
+        url = simulator.access_url("batch_polls=1")
+        runner = [sys.executable, TESTS / "vendor_batch_runner.py", provider, url, tmp_path]
+        runner += [str(deaths)]
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        subprocess.run(runner, check=True, timeout=120, env=environment)
+        made = [each for each in simulator.requests if each.path.endswith("/batches")]
+
+    submitted = sum(each.method == "POST" for each in made)
+    assert submitted == len(POINTS) + 1  # and one that nobody killed
+    for number, point in enumerate(POINTS):
+        lines = read_lines(tmp_path / f"{number}.jsonl")
+        assert [line["text"] for line in lines] == TEXTS, point
+        assert not (tmp_path / f"{number}.jsonl.chunks").exists(), point
+        told = Counter((tmp_path / f"{number}.told").read_text().split())
+        assert max(told.values()) == 1, point
+
+
+def test_ctrl_c_leaves_the_batch_at_the_vendor(tmp_path: Path) -> None:
+    """The command says how to go on, and to cancel; the same one reads what came of it."""
+    (tmp_path / "prompts.jsonl").write_text('"one"\n"two"\n')
+    options = ["-o", "answers.jsonl", "-m", "anthropic:claude-sonnet-4-5", "--yes"]
+    command = [*VIBE, "batch", "prompts.jsonl", "--channel", "vendor", *options]
+    with SynchronousSimulator() as simulator:
+        environment = produce_environment(
+            tmp_path,
+            ANTHROPIC_API_KEY="sk-ant-simulated",
+            ANTHROPIC_BASE_URL=simulator.access_url("batch_polls=1000"),
+        )
+        run = partial(
+            subprocess.run,
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        process = subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        told = ""
+        while "Submitted 2 requests as msgbatch_" not in told:
+            told += process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=30)
+        cancelled = run([*command, "--cancel"])
+        read = run(command)
+
+    assert process.returncode == 130
+    assert "What was submitted goes on at the vendor" in rest
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert "Asked the vendor to stop 1 batch." in cancelled.stderr
+    assert read.returncode == 1, read.stderr
+    assert "2 failed" in read.stderr
+    assert "One by one:" not in read.stderr
+    lines = read_lines(tmp_path / "answers.jsonl")
+    assert ["cancelled" in str(line["error"]) for line in lines] == [True, True]

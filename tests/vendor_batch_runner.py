@@ -1,0 +1,116 @@
+"""Runs a batch by its vendor's batches in processes that die: ``PROVIDER URL FOLDER DEATHS``.
+
+At each point the batch is begun in a process that kills itself there, and gone on with in others,
+until one comes to its end. What it had told of when it died stands in ``told``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from vendor_batching import advance_all, is_looked_for, open_channel
+from vibe_llms.instruments.channels.batches.chunks import ChunkLog
+from vibe_llms.instruments.channels.batches.line_journals import LineJournal
+from vibe_llms.instruments.channels.batches.runs import BatchRun
+from vibe_llms.instruments.channels.batches.submitting import ChunkNews
+from vibe_llms.providers.batching import ModelBatches
+
+TEXTS = [f"Question {number}." for number in range(12)]
+
+POINTS: dict[str, tuple[type, str, bool]] = {
+    "before the intent": (ChunkLog, "intend", False),
+    "after the intent": (ChunkLog, "intend", True),
+    "after submitting": (ModelBatches, "submit", True),
+    "after the vendor's name": (ChunkLog, "name", True),
+    "after a look": (ModelBatches, "poll", True),
+    "in the middle of reading": (LineJournal, "append", True),
+    "after reading": (BatchRun, "secure", True),
+    "after the last line": (ChunkLog, "end", True),
+    "before it is forgotten": (ChunkLog, "forget", False),
+    "after it is forgotten": (ChunkLog, "forget", True),
+}
+"""Where a process is killed: before or after the n-th time that something is done."""
+
+
+def install(point: str, times: int) -> None:
+    """Lets this process die at a point."""
+    kind, name, is_after = POINTS[point]
+    performed: Callable[..., Any] = getattr(kind, name)
+    count = 0
+
+    def is_due() -> bool:
+        nonlocal count
+        count += 1
+        return count == times
+
+    async def perform_async(*given: Any, **more: Any) -> Any:
+        dies = is_due()
+        if dies and not is_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = await performed(*given, **more)
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    def perform(*given: Any, **more: Any) -> Any:
+        dies = is_due()
+        if dies and not is_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = performed(*given, **more)
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    chosen = perform_async if asyncio.iscoroutinefunction(performed) else perform
+    setattr(kind, name, chosen)
+
+
+async def run_batch(provider: str, url: str, output: Path, told: Path) -> None:
+    """Runs the batch to its end, or until it is killed."""
+
+    def hear(news: ChunkNews) -> None:
+        if is_looked_for(news):
+            advance_all(url.partition("/simulate/")[0])
+
+    with told.open("ab", buffering=0) as file:
+        async with open_channel(provider, url, output, listener=hear) as channel:
+            async for item in channel.run(TEXTS, stored=False):
+                file.write(b"%d\n" % item.index)
+
+
+def main() -> None:
+    """Kills a batch of each point in its turn."""
+    provider, url, folder, most = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
+    # Once without dying, so that no child has to import anything.
+    asyncio.run(run_batch(provider, url, folder / "whole.jsonl", folder / "whole.told"))
+    for number, point in enumerate(POINTS):
+        output, told = folder / f"{number}.jsonl", folder / f"{number}.told"
+        deaths = 0
+        while True:
+            process = os.fork()
+            if process == 0:
+                try:
+                    if deaths < most:  # who goes on dies there, too, if it comes so far
+                        install(point, 3 if "middle" in point else 1)
+                    asyncio.run(run_batch(provider, url, output, told))
+                    os._exit(0)
+                except BaseException:
+                    traceback.print_exc()
+                    os._exit(1)
+            _, status = os.waitpid(process, 0)
+            if not os.WIFSIGNALED(status):
+                assert status == 0, point
+                break
+            deaths += 1
+        assert deaths, point
+
+
+if __name__ == "__main__":
+    main()
