@@ -20,6 +20,9 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.tools.making import produce_service
 from vibe_llms.daemons.tools.settings import ToolsSettings
 
+PLUGINS = Path(__file__).parent / "fixtures" / "plugins"
+"""Modules that strangers might have written."""
+
 ERAS = ("legacy", "2026-07-28")
 """How the official client calls the era of sessions, and the one without."""
 

@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from mcp_conformance_client import converse, read_task
-from node_programs import CONFORMANCE, compose_command
+from node_programs import CONFORMANCE, compose_command, read_required, read_verdicts
 
 pytestmark = pytest.mark.node
 
@@ -88,16 +88,6 @@ async def run_suite(*arguments: str) -> tuple[str, Host]:
     return said.decode(), host
 
 
-def read_verdicts(said: str) -> dict[str, bool]:
-    """Reads the suite's summary: which scenarios passed without a failure or a warning."""
-    lines = said.partition("=== SUITE SUMMARY ===")[2].splitlines()
-    return {
-        line[1:].partition(":")[0].strip(): line[0] == "✓"
-        for line in lines
-        if line[:1] in ("✓", "✗")
-    }
-
-
 async def list_required(revision: str) -> set[str]:
     """Asks the suite which scenarios of a client a revision requires."""
     process = await asyncio.create_subprocess_exec(
@@ -105,8 +95,7 @@ async def list_required(revision: str) -> set[str]:
         stdout=asyncio.subprocess.PIPE,
     )
     said, _ = await process.communicate()
-    section = said.decode().partition("Client scenarios")[2].partition("Run and reported")[0]
-    return {line.strip()[2:] for line in section.splitlines() if line.strip().startswith("- ")}
+    return read_required(said.decode(), "Client scenarios")
 
 
 @pytest.mark.parametrize(("revision", "count"), [("2025-11-25", 18), ("2026-07-28", 32)])
@@ -117,7 +106,7 @@ async def test_our_client_passes_all_that_a_revision_requires(revision: str, cou
 
     said, host = await run_suite("--requirements", revision, "--verbose", "--timeout", "100000")
 
-    verdicts = read_verdicts(said)
+    verdicts = read_verdicts(said, "=== SUITE SUMMARY ===")
     assert set(verdicts) == required | (set(verdicts) & (NOT_SCORED_BUT_OURS | set(OUT_OF_SCOPE)))
     wanted = required | (set(verdicts) & NOT_SCORED_BUT_OURS)
     failed = sorted(name for name in wanted if not verdicts[name])

@@ -133,3 +133,18 @@ async def test_headers_of_a_connection_are_ours_to_write() -> None:
         assert set(said.headers) == {"date", "x-kept", "content-length", "connection"}
         assert said.headers["connection"] == "close"
         assert await client.read_all() == b""
+
+
+async def test_space_around_a_value_is_not_part_of_it() -> None:
+    """Neither before it nor behind it; what is within stays."""
+    seen: list[bytes] = []
+
+    async def answer(scope: Message, receive: Receive, send: Send) -> None:
+        seen.extend(value for name, value in scope["headers"] if name == b"x-name")
+        await begin(send)
+        await say(send, b"")
+
+    async with serving(answer) as served:
+        client = await served.connect()
+        await client.ask(compose(headers="X-Name: \t a  b \t \r\n"))
+    assert seen == [b"a  b"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.costs import measure_schemas
     from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble
     from vibe_llms.invocables.invokers import invocable, produce_invoker
+    from vibe_llms.invocables.libraries import produce_prompt, produce_resource
     from vibe_llms.invocables.performing import perform
     from vibe_llms.invocables.registry import Registry
     from vibe_llms.invocables.validation import produce_validator
@@ -29,6 +30,8 @@ __all__ = [
     "measure_schemas",
     "perform",
     "produce_invoker",
+    "produce_prompt",
+    "produce_resource",
     "produce_validator",
 ]
 
@@ -43,6 +46,8 @@ __getattr__, __dir__ = produce_attribute_access(
         "measure_schemas": "costs",
         "perform": "performing",
         "produce_invoker": "invokers",
+        "produce_prompt": "libraries",
+        "produce_resource": "libraries",
         "produce_validator": "validation",
     },
 )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
 
 from vibe_llms.invocables.invokers import Invoker, produce_invoker
 from vibe_llms.values import define
+
+if TYPE_CHECKING:
+    from vibe_llms.invocables.libraries import Prompt, Resource
 
 
 @runtime_checkable
@@ -20,7 +23,7 @@ class Ensemble(Protocol):
     disconnect in one and the same task. What ``connect`` had opened when it raises or is
     cancelled, it closes itself. One that may take longer than others to connect, because a
     person is waited for, says so with an attribute ``connect_seconds``; one that may have more
-    invokers later, with ``may_grow = True``.
+    invokers later, with ``may_grow = True``. One that has more than invokers is a :class:`Library`.
     """
 
     @property
@@ -40,6 +43,20 @@ class Ensemble(Protocol):
         """Takes whom to call, in the event loop, when the invokers have changed."""
 
 
+@runtime_checkable
+class Library(Ensemble, Protocol):
+    """An ensemble that has resources and prompts, too, for programs and their users.
+
+    They are asked for whenever the invokers may have changed, and when somebody has begun.
+    """
+
+    async def survey_resources(self) -> Sequence[Resource]:
+        """Returns what can be read, in an order that stays."""
+
+    async def survey_prompts(self) -> Sequence[Prompt]:
+        """Returns what was written beforehand for users to choose, in an order that stays."""
+
+
 def _ensure_invokers(given: Iterable[Invoker | Callable[..., Any]]) -> tuple[Invoker, ...]:
     return tuple(each if isinstance(each, Invoker) else produce_invoker(each) for each in given)
 
@@ -51,10 +68,14 @@ class FunctionsEnsemble:
     Attributes:
         name: The prefix of the functions, where one is needed.
         invokers: Functions may be given as they are.
+        resources: What programs can read.
+        prompts: What their users can choose.
     """
 
     name: str
-    invokers: tuple[Invoker, ...] = attrs.field(converter=_ensure_invokers)
+    invokers: tuple[Invoker, ...] = attrs.field(default=(), converter=_ensure_invokers)
+    resources: tuple[Resource, ...] = attrs.field(default=(), converter=tuple, kw_only=True)
+    prompts: tuple[Prompt, ...] = attrs.field(default=(), converter=tuple, kw_only=True)
 
     async def connect(self) -> None:
         """Does nothing: functions need no connection."""
@@ -65,6 +86,14 @@ class FunctionsEnsemble:
     async def survey(self) -> Sequence[Invoker]:
         """Returns the functions, in the order in which they were given."""
         return self.invokers
+
+    async def survey_resources(self) -> Sequence[Resource]:
+        """Returns the resources, in the order in which they were given."""
+        return self.resources
+
+    async def survey_prompts(self) -> Sequence[Prompt]:
+        """Returns the prompts, in the order in which they were given."""
+        return self.prompts
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Does nothing: the functions stay."""

@@ -13,10 +13,11 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.gates import Gates
+from vibe_llms.invocables.outcomes import Outcome, produce_outcome, produce_structure
 from vibe_llms.invocables.validation import Fault, Validator, produce_validator
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.json_values import ensure_schema
-from vibe_llms.plain import JsonObject
+from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.values import frozen
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -50,8 +51,20 @@ def bind_whole(arguments: JsonObject, context: InvocationContext) -> Bound:
     return Bound((arguments, context))
 
 
+def conclude_structured(value: Any) -> Outcome:
+    """Makes an outcome that has a value in words, and as plain data, too."""
+    outcome = produce_outcome(value)
+    if isinstance(value, Outcome):
+        return outcome
+    return attrs.evolve(outcome, structured=produce_structure(value))
+
+
 def _ensure_schema(given: JsonObject) -> JsonObject:
     return ensure_schema(given) or {}
+
+
+def _ensure_output_schema(given: JsonObject | None) -> JsonObject | None:
+    return None if given is None else ensure_schema(given)
 
 
 def _ensure_positive(invoker: Invoker, field: attrs.Attribute[Any], value: float | None) -> None:
@@ -83,6 +96,11 @@ class Invoker:
         concurrency: How many executions may run at once; ``None`` for no limit.
         deduplicator: Tells which earlier results a result makes stale.
         is_final: A result of it that is no error ends the run: it is the answer.
+        title: What people are shown for the name.
+        output_schema: A JSON Schema of its results as plain data, which are an object then, for
+            programs that read them. It is told to those; what does not fit it is an error.
+        conclude: Makes an outcome of what the function has returned.
+        source: What it was made of, for whoever speaks the same language.
         is_asynchronous: Derived: the function is awaited, and runs in no thread.
 
     Raises:
@@ -102,10 +120,19 @@ class Invoker:
     concurrency: int | None = attrs.field(default=None, validator=_ensure_positive)
     deduplicator: Deduplicator | None = None
     is_final: bool = False
+    title: str = ""
+    output_schema: JsonObject | None = attrs.field(default=None, converter=_ensure_output_schema)
+    conclude: Callable[[Any], Outcome] = attrs.field(repr=False)
+    source: object = attrs.field(default=None, repr=False)
     _gates: Gates | None = attrs.field(default=None, repr=False)
     is_asynchronous: bool = attrs.field(init=False, repr=False)
     # A list, since a frozen object cannot have a field filled in later.
     _validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)
+    _output_validator: list[Validator] = attrs.field(factory=list, init=False, repr=False)
+
+    @conclude.default
+    def _choose_conclusion(self) -> Callable[[Any], Outcome]:
+        return produce_outcome if self.output_schema is None else conclude_structured
 
     @is_asynchronous.default
     def _see_whether_asynchronous(self) -> bool:
@@ -151,6 +178,15 @@ class Invoker:
     async def examine(self, arguments: JsonObject) -> tuple[Fault, ...]:
         """Does what :meth:`check` does, and lets the event loop go on meanwhile."""
         return await self._access_validator().examine(arguments)
+
+    async def examine_result(self, structured: JsonValue) -> tuple[Fault, ...]:
+        """Returns where a result as plain data does not fit what is said of results."""
+        if self.output_schema is None:
+            return ()
+        if not self._output_validator:
+            name = f"the results of {self.name}"
+            self._output_validator.append(produce_validator(self.output_schema, name))
+        return await self._output_validator[0].examine(structured)
 
     def _access_validator(self) -> Validator:
         if not self._validator:

@@ -6,7 +6,7 @@ import inspect
 import itertools
 from collections.abc import Iterable
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 
@@ -17,7 +17,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
     ensure_contents,
 )
-from vibe_llms.plain import escape_halves
+from vibe_llms.plain import JsonObject, JsonValue, escape_halves
 from vibe_llms.values import frozen
 
 _CONTENTS: Final = tuple(CONTENT_CLASSES.values())
@@ -34,10 +34,17 @@ class Outcome:
     Attributes:
         contents: For the model to read; a text or one content may be given as it is.
         is_error: Whether they tell of a failure.
+        structured: The same as plain data, for programs; ``None`` where there is none.
+        meta: What programs are told beside it: what MCP calls ``_meta``.
+        source: What it was made of, for whoever speaks the same language: a model never sees it,
+            and it is gone where anything of the contents was cut.
     """
 
     contents: tuple[AnyContent, ...] = attrs.field(default=(), converter=ensure_contents)
     is_error: bool = False
+    structured: JsonValue = None
+    meta: JsonObject = attrs.field(factory=dict)
+    source: object = attrs.field(default=None, eq=False, repr=False)
 
     @property
     def text(self) -> str:
@@ -76,6 +83,17 @@ def produce_outcome(value: Any) -> Outcome:
     if inspect.isgenerator(value) or inspect.isasyncgen(value):
         raise TypeError("it yields; return a list, or a text")
     return Outcome(contents=_write_json(value))
+
+
+def produce_structure(value: Any) -> JsonValue:
+    """Makes plain data of whatever :func:`produce_outcome` takes.
+
+    Raises:
+        TypeError: The value can be said in no such way.
+    """
+    import json
+
+    return cast(JsonValue, json.loads(_write_json(value)))
 
 
 def _write_json(value: Any) -> str:
@@ -121,6 +139,7 @@ def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome
         characters: How many characters all texts may have together, the note included.
         size_bytes: How many bytes all media may have together.
     """
+    outcome = _limit_structure(outcome, characters)
     contents = outcome.contents
     total = sum(len(item.text) for item in contents if isinstance(item, TextualContent))
     media = sum(len(item.data or b"") for item in contents if isinstance(item, MEDIA_CLASSES))
@@ -128,8 +147,21 @@ def limit_outcome(outcome: Outcome, characters: int, size_bytes: int) -> Outcome
         return outcome
     if media > size_bytes:
         contents = _withhold_media(contents, size_bytes)
-    contents = _limit_count(contents)
-    return attrs.evolve(outcome, contents=_limit_texts(contents, characters))
+    contents = _limit_texts(_limit_count(contents), characters)
+    return attrs.evolve(outcome, contents=contents, structured=None, source=None)
+
+
+def _limit_structure(outcome: Outcome, characters: int) -> Outcome:
+    """Leaves out what is said to programs alone, where that is longer than texts may be."""
+    # What comes of another's result says nothing as data that its texts do not say.
+    if outcome.source is not None or (outcome.structured is None and not outcome.meta):
+        return outcome
+    size = len(_write_json([outcome.structured, outcome.meta]))
+    if size <= characters:
+        return outcome
+    note = f"[structured content of {size} characters left out: the limit is {characters}]"
+    contents = (*outcome.contents, TextualContent(note))
+    return Outcome(contents=contents, is_error=outcome.is_error)
 
 
 def _withhold_media(contents: tuple[AnyContent, ...], size_bytes: int) -> tuple[AnyContent, ...]:

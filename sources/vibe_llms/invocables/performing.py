@@ -12,6 +12,7 @@ import contextvars
 import functools
 import inspect
 import logging
+import time
 from collections.abc import Awaitable
 from typing import Any, Final
 
@@ -22,8 +23,8 @@ from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.eagerness import begin
 from vibe_llms.invocables.gates import Gate, GateBlockedError, Gates
 from vibe_llms.invocables.invokers import Bound, Effect, Invoker
-from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome, produce_outcome
-from vibe_llms.invocables.validation import Misfit, explain_faults
+from vibe_llms.invocables.outcomes import Outcome, fail, limit_outcome
+from vibe_llms.invocables.validation import Misfit, explain_faults, list_faults
 from vibe_llms.invocables.workers import submit
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import define
@@ -89,7 +90,21 @@ async def perform_fitting(
         outcome = await _watch(task, invoker, places, context)
     finally:
         context.cancel()
+    if invoker.output_schema is not None and not outcome.is_error:
+        outcome = await _check_result(invoker, outcome)
     return limit_outcome(outcome, invoker.output_limit_characters, invoker.output_limit_bytes)
+
+
+async def _check_result(invoker: Invoker, outcome: Outcome) -> Outcome:
+    """Sees to it that programs get what they were promised."""
+    try:
+        faults = await invoker.examine_result(outcome.structured)
+    except ConverseError as error:
+        return fail(f"{invoker.name} was executed, but its result cannot be checked. {error}")
+    if not faults:
+        return outcome
+    said = f"{invoker.name} was executed, but its result does not fit its own schema:"
+    return fail(said + list_faults(faults))
 
 
 def _bind(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Bound | Outcome:
@@ -164,8 +179,7 @@ async def _watch(
     """Waits for an execution as long as it may take; stops it when it is over, or cancelled."""
     try:
         if not task.done():
-            # Not wait_for, which has no limit of its own for what does not heed its cancellation.
-            await asyncio.wait((task,), timeout=invoker.time_limit_seconds)
+            await _wait(task, invoker.time_limit_seconds, context)
     except asyncio.CancelledError:
         await _stop(task, invoker, places, context)
         raise
@@ -177,6 +191,19 @@ async def _watch(
     if not is_late:
         return fail(f"{invoker.name} was cancelled from within.")
     return fail(_explain_time(invoker, places.is_given_up))
+
+
+async def _wait(
+    task: asyncio.Future[Outcome], seconds: float | None, context: InvocationContext
+) -> None:
+    """Waits for so long, not counting the time in which the caller is asked something."""
+    begun = time.monotonic()
+    left = seconds
+    while not task.done() and (left is None or left > 0):
+        # Not wait_for, which has no limit of its own for what does not heed its cancellation.
+        await asyncio.wait((task,), timeout=left)
+        if seconds is not None:
+            left = seconds + context.asked_seconds - (time.monotonic() - begun)
 
 
 async def _stop(
@@ -267,7 +294,7 @@ def _call(invoker: Invoker, bound: Bound) -> Outcome | Awaitable[Any]:
 def _conclude(invoker: Invoker, value: Any) -> Outcome:
     """Makes an outcome of what a function returned, also where that can be told in no way."""
     try:
-        return produce_outcome(value)
+        return invoker.conclude(value)
     except BaseException as error:  # of the value's own methods
         return fail(
             f"{invoker.name} was executed, but what it returned cannot be told: {_tell(error)}"

@@ -94,6 +94,13 @@ def explain_faults(name: str, faults: Sequence[Fault]) -> str:
     return f"{name} was not executed, because its arguments do not fit:\n{lines}"
 
 
+def list_faults(faults: Sequence[Fault]) -> str:
+    """Returns what is wrong with a result, a line each."""
+    return "".join(
+        f"\n- {fault.path.replace('arguments', 'result', 1)}: {fault.rule}" for fault in faults
+    )
+
+
 def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestError:
     """Produces the error about a schema that cannot be applied.
 

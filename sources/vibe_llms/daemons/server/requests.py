@@ -161,7 +161,8 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Is told of a header, or of a trailer."""
         if not self._is_in_body:
-            self._headers.append((name.lower(), value))
+            # The parser takes off what stands before a value, and leaves what stands behind it.
+            self._headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         """Is told that the head is there."""

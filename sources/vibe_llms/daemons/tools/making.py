@@ -104,7 +104,7 @@ async def open_server(
             told of in the log, and the others are offered.
     """
     from vibe_llms.invocables.mcp.serving.approving import Doorkeeper
-    from vibe_llms.invocables.mcp.serving.desk import ToolServer
+    from vibe_llms.invocables.mcp.serving.desk import HostLimits, ToolServer
 
     policy = await _produce_policy(application, settings)
     is_named = bool(settings.ensembles or settings.mcp)
@@ -113,11 +113,24 @@ async def open_server(
         for failure in registry.failures.values():
             _LOGGER.warning("%s", failure)
         _ensure_known(settings.allowed, registry)
+        sessions = settings.sessions
         server = ToolServer(
-            registry, Doorkeeper(allowed=settings.allowed, policy=policy), secret=secret
+            registry,
+            Doorkeeper(allowed=settings.allowed, policy=policy),
+            secret=secret,
+            limits=HostLimits(
+                waiting=sessions.waiting,
+                wait_seconds=sessions.wait_seconds,
+                subscriptions=sessions.subscriptions,
+                # With several processes a client that comes again may come to another.
+                can_wait=settings.server.workers == 1,
+            ),
         )
-        server.begin()
-        yield server
+        await server.begin()
+        try:
+            yield server
+        finally:
+            await server.end()
 
 
 async def _produce_ensembles(
@@ -134,7 +147,7 @@ async def _produce_ensembles(
                 raise
             _LOGGER.warning("%s: %s", name, error)
     if settings.mcp or (not is_named and application.configuration.servers):
-        made += await application.produce_mcp_ensembles(settings.mcp or None)
+        made += await application.produce_mcp_ensembles(settings.mcp or None, is_passed_on=True)
     return made
 
 

@@ -16,15 +16,21 @@ from vibe_llms.values import frozen
 
 @frozen(kw_only=True)
 class SessionLimits:
-    """What clients of the era of sessions may hold, in one process.
+    """What clients may hold between their requests, in one process.
 
     Attributes:
-        sessions: How many there are at once.
+        sessions: How many sessions there are at once.
         idle_seconds: How long one stays of which nothing is heard.
+        waiting: How many calls wait at once for their clients to come again with answers.
+        wait_seconds: How long one answer of a client is waited for.
+        subscriptions: How many resources are watched for changes at once.
     """
 
     sessions: Count = 1_000
     idle_seconds: Seconds = 1_800.0
+    waiting: Count = 1_000
+    wait_seconds: Seconds = 600.0
+    subscriptions: Count = 1_000
 
 
 @frozen(kw_only=True)

@@ -107,13 +107,13 @@ class Answers:
             from mcp_types import SamplingCapability, SamplingToolsCapability
 
             sampler = _Sampler(self, self.approver, self.model)
-            callbacks["sampling_callback"] = _guard(self.server, "sampling", sampler)
+            callbacks["sampling_callback"] = guard(self.server, "sampling", sampler)
             callbacks["sampling_capabilities"] = SamplingCapability(tools=SamplingToolsCapability())
         if self.elicitor is not None:
             asker = _Asker(self, self.elicitor)
-            callbacks["elicitation_callback"] = _guard(self.server, "elicitation", asker)
+            callbacks["elicitation_callback"] = guard(self.server, "elicitation", asker)
         if self.roots:
-            callbacks["list_roots_callback"] = _guard(self.server, "roots", self._list_roots)
+            callbacks["list_roots_callback"] = guard(self.server, "roots", self._list_roots)
         return callbacks
 
     async def _list_roots(self, context: ClientRequestContext) -> Any:
@@ -125,8 +125,11 @@ class Answers:
         return ListRootsResult(roots=list(map(Root.model_validate, roots)))
 
 
-def _guard(server: str, what: str, answer: Callback) -> Callback:
-    """Makes an error that the server is told of whatever goes wrong, and tells it no more."""
+def guard(server: str, what: str, answer: Callback) -> Callback:
+    """Guards what answers a server, for the official package's client.
+
+    Whatever goes wrong becomes an error that the server is told, and tells it no more.
+    """
 
     async def callback(*arguments: Any) -> Any:
         from mcp_types import INTERNAL_ERROR, ErrorData

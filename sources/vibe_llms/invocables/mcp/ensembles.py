@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 import attrs
 
+from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.libraries import Prompt, Resource
 from vibe_llms.invocables.mcp.answers import AnswerLimits, Answers
 from vibe_llms.invocables.mcp.connections import (
     Connection,
@@ -21,6 +24,8 @@ from vibe_llms.invocables.mcp.connections import (
 from vibe_llms.invocables.mcp.elicitation import Elicitor
 from vibe_llms.invocables.mcp.kit import produce_failure
 from vibe_llms.invocables.mcp.oauth.settings import Authorizer, OAuthSettings
+from vibe_llms.invocables.mcp.passing import Passage
+from vibe_llms.invocables.mcp.relaying import Relay
 from vibe_llms.invocables.mcp.resources import Shelf, turn_pages
 from vibe_llms.invocables.mcp.search import LazyList
 from vibe_llms.invocables.mcp.settings import LAZY_ABOVE, McpServer
@@ -36,7 +41,14 @@ if TYPE_CHECKING:
     from vibe_llms.events.reactors import ConversationReactors
     from vibe_llms.providers.interfaces import ConverserModel
 
+_logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
+
+_LISTS: Final = (
+    "notifications/resources/list_changed",
+    "notifications/prompts/list_changed",
+)
+"""What is announced besides tools, and changes what the ensemble has."""
 
 
 class McpEnsemble:
@@ -46,6 +58,8 @@ class McpEnsemble:
         server: How it is reached, and what of it is offered.
         wiring: What the server may ask of us; by default nothing.
         limits: Of these, ``event_bytes`` bounds one message of the server.
+        is_passed_on: It is for programs that speak MCP, too: they have all tools, and its
+            resources as such; and whoever calls is asked what it asks.
 
     Attributes:
         shelf: The server's resources and prompts, for the host; a model is offered what of them
@@ -56,11 +70,22 @@ class McpEnsemble:
     may_grow: Final = True
 
     def __init__(
-        self, server: McpServer, *, wiring: Wiring | None = None, limits: Limits | None = None
+        self,
+        server: McpServer,
+        *,
+        wiring: Wiring | None = None,
+        limits: Limits | None = None,
+        is_passed_on: bool = False,
     ) -> None:
         self.server = server
         self._listener: Callable[[], None] = _ignore
         self._wiring = wiring or Wiring()
+        self._relay = Relay(server.name)
+        self._is_passed_on = is_passed_on
+        if is_passed_on:
+            self._wiring = attrs.evolve(
+                self._wiring, produce_callbacks=self._relay.produce_callbacks
+            )
         heard = attrs.evolve(self._wiring, notice=self._notice)
         given = limits or Limits()
         self._owner: ConnectionOwner[Connection] = ConnectionOwner(
@@ -72,6 +97,9 @@ class McpEnsemble:
         )
         self._lazy = LazyList(server.name, self._announce)
         self.shelf = Shelf(server, self.request)
+        self._passage = Passage(
+            server=server, request=self.request, relay=self._relay, watch=self.shelf.watch
+        )
         self._tools: tuple[Invoker, ...] = ()
 
     @property
@@ -118,10 +146,27 @@ class McpEnsemble:
             _list_tools, "be asked for its tools", seconds=self.server.answer_seconds
         )
         offered = [tool for tool in found if self.server.offers(tool.name)]
-        made = [produce_tool(tool, self.server, self._owner) for tool in offered]
+        made = [produce_tool(tool, self.server, self._owner, self._relay) for tool in offered]
         self._tools = tuple(tool for tool in made if tool is not None)
+        if self._is_passed_on:
+            await self._renew()
+            return self._tools
         shown = self._lazy.offer(self._tools) if self.is_lazy else list(self._tools)
         return [*shown, *await self.shelf.survey()]
+
+    async def _renew(self) -> None:
+        try:
+            await self.shelf.renew()  # it may have been started again
+        except EnsembleError as error:
+            _logger.warning("%s", error)
+
+    async def survey_resources(self) -> Sequence[Resource]:
+        """Returns the resources and templates in the server's order, for whoever speaks MCP."""
+        return await self._passage.survey_resources()
+
+    async def survey_prompts(self) -> Sequence[Prompt]:
+        """Returns the prompts in the server's order, for whoever speaks MCP."""
+        return await self._passage.survey_prompts()
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Takes whom to call when the tools may have changed, also because of a restart."""
@@ -146,7 +191,7 @@ class McpEnsemble:
 
     def _notice(self, message: Any) -> None:
         self.shelf.notice(message)
-        if message.method == "notifications/resources/list_changed":
+        if message.method in _LISTS:
             self._announce()
         self._wiring.notice(message)
 
@@ -181,6 +226,7 @@ class Answerers(_Answering, total=False):
     """Who answers what a server asks; see :func:`produce_mcp_ensemble`."""
 
     authorizer: Authorizer | None
+    is_passed_on: bool
 
 
 def produce_mcp_ensemble(
@@ -190,6 +236,7 @@ def produce_mcp_ensemble(
     grants: Path | None = None,
     limits: Limits | None = None,
     answer_limits: AnswerLimits | None = None,
+    is_passed_on: bool = False,
     **answerers: Unpack[_Answering],
 ) -> McpEnsemble:
     """Makes an ensemble of a server. What is not given, the server may not ask for.
@@ -200,6 +247,7 @@ def produce_mcp_ensemble(
         grants: The directory where tokens of OAuth are kept; ``None`` to keep them in memory.
         limits: As everywhere.
         answer_limits: How much the server may ask.
+        is_passed_on: Instead of the answerers, whoever calls is asked; see :class:`McpEnsemble`.
         answerers: ``approver`` is asked before ``model`` is asked what the server wants to know,
             of whose answers ``reactors`` hear; ``elicitor`` asks a person the server's questions;
             ``roots`` are directories that the server is told of.
@@ -208,7 +256,7 @@ def produce_mcp_ensemble(
     wiring = Wiring(produce_callbacks=answers.produce_callbacks)
     if _may_want_oauth(server, authorizer, grants):
         wiring = _add_authorization(wiring, server, authorizer, grants)
-    return McpEnsemble(server, wiring=wiring, limits=limits)
+    return McpEnsemble(server, wiring=wiring, limits=limits, is_passed_on=is_passed_on)
 
 
 def _may_want_oauth(server: McpServer, authorizer: Authorizer | None, grants: Path | None) -> bool:

@@ -31,7 +31,12 @@ def normalize_result(result: CallToolResult) -> Outcome:
     if result.structured_content is not None and not _is_told(result):
         text = json.dumps(result.structured_content, ensure_ascii=False)
         contents.append(TextualContent(text, mime_type="application/json"))
-    return Outcome(contents=contents, is_error=result.is_error)
+    return Outcome(
+        contents=contents,
+        is_error=result.is_error,
+        structured=result.structured_content,
+        source=result,
+    )
 
 
 def _is_told(result: CallToolResult) -> bool:

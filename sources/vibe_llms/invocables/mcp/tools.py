@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.exceptions import ConverseError
@@ -12,15 +13,17 @@ from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.mcp.connections import Connection, perform_request
 from vibe_llms.invocables.mcp.elicitation import visit_addresses
 from vibe_llms.invocables.mcp.http import NOT_BEGUN
+from vibe_llms.invocables.mcp.relaying import Relay, ask_until_complete, compose_meta
 from vibe_llms.invocables.mcp.results import normalize_result
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.owners import ConnectionOwner
-from vibe_llms.invocables.validation import Validator, produce_validator
+from vibe_llms.invocables.validation import Validator, list_faults, produce_validator
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
+    from mcp.client.client import Client
     from mcp_types import CallToolResult, Tool, ToolAnnotations
 
 _logger = logging.getLogger(__name__)
@@ -32,7 +35,10 @@ KEY_META: Final = "vibe-llms/idempotencyKey"
 
 
 def produce_tool(
-    tool: Tool, server: McpServer, owner: ConnectionOwner[Connection]
+    tool: Tool,
+    server: McpServer,
+    owner: ConnectionOwner[Connection],
+    relay: Relay | None = None,
 ) -> Invoker | None:
     """Makes an invoker of a tool; ``None``, and a warning, where it can be none."""
     said = tool.annotations if server.trust_annotations else None
@@ -42,10 +48,19 @@ def produce_tool(
             name=tool.name,
             description=_describe(tool, server),
             schema=tool.input_schema,
-            function=ToolFunction(tool.name, effect, server, owner, _see_output(tool, server)),
+            function=ToolFunction(
+                tool.name,
+                effect,
+                server,
+                owner,
+                relay or Relay(server.name),
+                _see_output(tool, server),
+            ),
             effect=effect,
             needs_approval=_needs_approval(tool.name, said, server),
             time_limit_seconds=server.call_seconds,
+            title=tool.title or "",
+            source=tool,
         )
     except ConverseError as error:
         _logger.warning("The tool %r of %s is left out: %s", tool.name, server.name, error)
@@ -82,6 +97,7 @@ class ToolFunction:
     """Calls one tool; cancelling it tells the server to stop.
 
     Attributes:
+        relay: Follows the calls that are under way.
         output: What the server says that structured results of it look like.
     """
 
@@ -89,10 +105,15 @@ class ToolFunction:
     effect: Effect
     server: McpServer
     owner: ConnectionOwner[Connection]
+    relay: Relay
     output: Validator | None = None
 
     async def __call__(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
         """Calls the tool with the arguments."""
+        with self.relay.follow(context):
+            return await self._perform(arguments, context)
+
+    async def _perform(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
         try:
             connection = await self.owner.acquire()
         except ConverseError as error:
@@ -113,19 +134,30 @@ class ToolFunction:
     async def _call(
         self, connection: Connection, arguments: JsonObject, context: InvocationContext
     ) -> CallToolResult:
-        meta: Any = {KEY_META: context.idempotency_key} if context.idempotency_key else None
-        result: CallToolResult = await perform_request(
-            self.server,
-            connection,
-            lambda client: client.call_tool(
+        async def send(client: Client, answers: Any = None, state: str | None = None) -> Any:
+            meta: Any = compose_meta(client, context) or {}
+            if context.idempotency_key:
+                meta[KEY_META] = context.idempotency_key
+            # Whoever has called answers what is asked; without one the wiring of the client does.
+            target: Any = client if context.host is None else client.session
+            more = {} if context.host is None else {"allow_input_required": True}
+            return await target.call_tool(
                 self.name,
                 dict(arguments),
                 progress_callback=_produce_listener(context),
-                meta=meta,
-            ),
-            f"perform {self.name!r}",
-            None,
-        )
+                input_responses=answers,
+                request_state=state,
+                meta=meta or None,
+                **more,
+            )
+
+        async def ask(client: Client) -> Any:
+            await self.relay.settle_log(client, context.host)
+            return await ask_until_complete(partial(send, client), context, self.server.name)
+
+        with self.relay.follow(context):
+            what = f"perform {self.name!r}"
+            result: CallToolResult = await perform_request(self.server, connection, ask, what, None)
         return result
 
     async def _settle(self, result: CallToolResult) -> Outcome:
@@ -149,10 +181,9 @@ class ToolFunction:
             faults = await self.output.examine(result.structured_content)
         except ConverseError as error:
             return f"what it brought cannot be checked. {error}"
-        lines = "".join(
-            f"\n- {fault.path.replace('arguments', 'result', 1)}: {fault.rule}" for fault in faults
-        )
-        return f"what it brought does not fit its own schema:{lines}\n" if faults else ""
+        if not faults:
+            return ""
+        return f"what it brought does not fit its own schema:{list_faults(faults)}\n"
 
     def _explain(self, error: ConverseError, connection: Connection) -> str:
         text = str(error)
@@ -180,7 +211,6 @@ def _was_not_begun(error: ConverseError) -> bool:
 
 def _produce_listener(context: InvocationContext) -> Callable[..., Any]:
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-        context.progress(f"{amount}: {message[:_PROGRESS_CHARACTERS]}" if message else amount)
+        context.progress((message or "")[:_PROGRESS_CHARACTERS], progress, total)
 
     return hear

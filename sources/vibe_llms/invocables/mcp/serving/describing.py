@@ -1,30 +1,93 @@
-"""An invocable as a tool of MCP: how clients are told of it."""
+"""What is offered, as clients of MCP are told of it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
-from mcp_types import Tool, ToolAnnotations
+import mcp_types as types
 
 from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.libraries import Prompt, Resource
+from vibe_llms.invocables.mcp.relaying import strip_meta
 from vibe_llms.invocables.registry import Registration
+from vibe_llms.plain import JsonObject
+
+_Described = TypeVar("_Described", types.Tool, types.Resource, types.ResourceTemplate, types.Prompt)
 
 
-def describe_tool(registration: Registration) -> Tool:
-    """Returns a tool with the hints that follow from its effect."""
-    invoker = registration.invoker
-    description = registration.description
-    return Tool(
+def describe_tool(registration: Registration) -> types.Tool:
+    """Returns a tool with the hints that follow from its effect; a server's is as it says."""
+    invoker, description = registration.invoker, registration.description
+    if isinstance(invoker.source, types.Tool):
+        # Tasks are not offered: what a server behind could do with them does not count.
+        return _pass_on(invoker.source, name=description.name, execution=None)
+    return types.Tool(
         name=description.name,
+        title=invoker.title or None,
         description=description.description,
         input_schema=_complete_schema(dict(invoker.schema)),
+        output_schema=None if invoker.output_schema is None else dict(invoker.output_schema),
         annotations=_annotate(invoker),
     )
 
 
-def _annotate(invoker: Invoker) -> ToolAnnotations:
+def adapt_tool(tool: types.Tool, *, is_modern: bool) -> types.Tool:
+    """Leaves out what an era has no words for: of the older one, results that are no objects."""
+    schema = tool.output_schema
+    if is_modern or schema is None or schema.get("type") == "object":
+        return tool
+    return tool.model_copy(update={"output_schema": None})
+
+
+def describe_resource(resource: Resource) -> types.Resource | types.ResourceTemplate:
+    """Returns a resource, or a template of many."""
+    if isinstance(resource.source, types.Resource):
+        return _pass_on(resource.source)
+    if isinstance(resource.source, types.ResourceTemplate):
+        return _pass_on(resource.source)
+    said: dict[str, Any] = {
+        "name": resource.reader.name,
+        "title": resource.title or None,
+        "description": resource.reader.description,
+        "mime_type": resource.mime_type or None,
+    }
+    if resource.is_template:
+        return types.ResourceTemplate(uri_template=resource.uri, **said)
+    return types.Resource(uri=resource.uri, size=resource.size_bytes, **said)
+
+
+def describe_prompt(name: str, prompt: Prompt) -> types.Prompt:
+    """Returns a prompt under its name."""
+    if isinstance(prompt.source, types.Prompt):
+        return _pass_on(prompt.source, name=name)
+    schema = prompt.writer.schema
+    properties: Any = schema.get("properties") or {}
+    required: Any = schema.get("required") or ()
+    arguments = [
+        types.PromptArgument(
+            name=each,
+            title=said.get("title"),
+            description=said.get("description"),
+            required=each in required,
+        )
+        for each, said in properties.items()
+    ]
+    return types.Prompt(
+        name=name,
+        title=prompt.title or None,
+        description=prompt.writer.description,
+        arguments=arguments or None,
+    )
+
+
+def _pass_on(source: _Described, **update: Any) -> _Described:
+    """Returns what a server behind says, but for what is between it and us alone."""
+    return source.model_copy(update={"meta": strip_meta(source.meta) or None, **update})
+
+
+def _annotate(invoker: Invoker) -> types.ToolAnnotations:
     is_pure = invoker.effect is Effect.PURE
-    return ToolAnnotations(
+    return types.ToolAnnotations(
         read_only_hint=is_pure,
         # Nothing of ours says that a change only adds something, so that it may destroy.
         destructive_hint=not is_pure,
@@ -35,3 +98,12 @@ def _annotate(invoker: Invoker) -> ToolAnnotations:
 def _complete_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """MCP wants the type said, where JSON Schema leaves it open."""
     return schema if schema.get("type") == "object" else {"type": "object", **schema}
+
+
+def promises_structure(invoker: Invoker) -> bool:
+    """Tells whether clients were told what structured results look like."""
+    source = invoker.source
+    schema: JsonObject | None = (
+        source.output_schema if isinstance(source, types.Tool) else invoker.output_schema
+    )
+    return schema is not None

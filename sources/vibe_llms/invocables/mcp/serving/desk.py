@@ -1,4 +1,4 @@
-"""The MCP server itself, whatever it is reached by: tools listed and called, changes announced."""
+"""The MCP server itself, whatever it is reached by: what is offered is listed, called and read."""
 
 from __future__ import annotations
 
@@ -6,179 +6,207 @@ import asyncio
 import logging
 import secrets
 import warnings
-from collections.abc import Sequence
-from typing import Any, Final
-from weakref import WeakSet
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary, WeakSet
 
-import attrs
+import mcp_types as types
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    EmptyResult,
-    InputRequiredResult,
-    ListToolsResult,
-    NotificationParams,
-    PaginatedRequestParams,
-    SetLevelRequestParams,
-    Tool,
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
 )
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp_types import INTERNAL_ERROR
 from pydantic import ValidationError
 
-from vibe_llms.exceptions import ConverseError, UnknownNameError
-from vibe_llms.invocables.approvals import produce_approval_request, settle
-from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
-from vibe_llms.invocables.mcp.serving.calls import LOG_LEVEL, perform_call
-from vibe_llms.invocables.mcp.serving.describing import describe_tool
-from vibe_llms.invocables.mcp.serving.results import compose_result
-from vibe_llms.invocables.outcomes import Outcome, fail
+from vibe_llms.invocables.mcp.serving.attending import NOT_FOUND, Attendant
+from vibe_llms.invocables.mcp.serving.callers import access_subject, is_modern
+from vibe_llms.invocables.mcp.serving.catalogue import Catalogue, Lists, turn_page
+from vibe_llms.invocables.mcp.serving.describing import adapt_tool
+from vibe_llms.invocables.mcp.serving.waiting import WaitingRoom
+from vibe_llms.invocables.mcp.serving.watching import Subscriptions
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.messages.contents import TextualContent
 from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
 from vibe_llms.version import __version__
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 NAME: Final = "vibe-llms"
-PAGE: Final = 250
-"""How many tools one page of the list has; many clients never ask for a second."""
+
+_Page: TypeAlias = types.PaginatedRequestParams | None
+
+
+@frozen(kw_only=True)
+class HostLimits:
+    """What clients may have us hold for them.
+
+    Attributes:
+        waiting: How many calls wait at once for their clients to come again with answers.
+        wait_seconds: How long one answer is waited for.
+        subscriptions: How many resources are watched for changes at once.
+        can_wait: Whether a client that comes again comes to this process.
+    """
+
+    waiting: int = 1_000
+    wait_seconds: float = 600.0
+    subscriptions: int = 1_000
+    can_wait: bool = True
 
 
 class ToolServer(Server[Any]):
-    """Offers the invocables of a registry, which is connected while it serves.
+    """Offers what the ensembles of a registry have, which is connected while it serves.
 
     Args:
         registry: What is offered. Whoever made it connects and disconnects it.
         doorkeeper: Is asked about calls that need an approval.
         secret: Seals what clients of the era without sessions bring back; the same in all
             processes that serve one address.
+        limits: What clients may have us hold for them.
     """
 
     def __init__(
-        self, registry: Registry, doorkeeper: Doorkeeper, *, secret: bytes | None = None
+        self,
+        registry: Registry,
+        doorkeeper: Doorkeeper,
+        *,
+        secret: bytes | None = None,
+        limits: HostLimits | None = None,
     ) -> None:
+        limits = limits or HostLimits()
         self._bus = InMemorySubscriptionBus()
         self.listening = ListenHandler(self._bus)
+        self._registry = registry
+        self._catalogue = Catalogue(registry)
+        self._told = Lists()
+        self._waiting = WaitingRoom(limits.waiting, limits.wait_seconds)
+        self._subscriptions = Subscriptions(
+            self._bus, self._catalogue.find_resource, limits.subscriptions
+        )
+        self._connections: WeakSet[Connection] = WeakSet()
+        self._levels: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
+        self._announcing: set[asyncio.Task[None]] = set()
+        attendant = Attendant(
+            registry=registry,
+            catalogue=self._catalogue,
+            doorkeeper=doorkeeper,
+            waiting=self._waiting,
+            levels=self._levels,
+            can_wait=limits.can_wait,
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MCPDeprecationWarning)  # the older era has levels
             super().__init__(
                 NAME,
                 version=__version__,
-                on_list_tools=self._list,
-                on_call_tool=self._call,
+                on_list_tools=self._list_tools,
+                on_call_tool=attendant.call,
+                on_list_resources=self._list_resources,
+                on_list_resource_templates=self._list_templates,
+                on_read_resource=attendant.read,
+                on_subscribe_resource=self._subscribe,
+                on_unsubscribe_resource=self._unsubscribe,
+                on_list_prompts=self._list_prompts,
+                on_get_prompt=attendant.get_prompt,
+                on_completion=attendant.complete,
                 on_set_logging_level=self._set_level,
-                on_subscriptions_listen=self.listening,
+                on_subscriptions_listen=self._listen,
                 get_tool_input_schema=self._find_schema,
             )
-        self._registry = registry
-        self._doorkeeper = doorkeeper
-        self._connections: WeakSet[Connection] = WeakSet()
-        self._reading_log: WeakSet[Connection] = WeakSet()
-        self._told: tuple[Tool, ...] = ()
-        self._announcing: set[asyncio.Task[None]] = set()
         security = RequestStateSecurity(
-            keys=[secret or secrets.token_bytes(32)], bind_principal=_access_subject
+            keys=[secret or secrets.token_bytes(32)],
+            ttl=limits.wait_seconds,
+            bind_principal=access_subject,
         )
         self.middleware.append(_conceal)
         self.middleware.append(RequestStateBoundary(security, default_audience=NAME))
         self.add_notification_handler(
-            "notifications/initialized", NotificationParams, self._remember
+            "notifications/initialized", types.NotificationParams, self._remember
         )
         registry.listen(self._announce)
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *given: Any, **more: Any
     ) -> Any:
-        """Says what the package cannot know: that changes of the list are announced."""
-        options = notification_options or NotificationOptions(tools_changed=True)
+        """Says what the package cannot know: that changes of the lists are announced."""
+        options = notification_options or NotificationOptions(
+            tools_changed=True, resources_changed=True, prompts_changed=True
+        )
         return super().create_initialization_options(options, *given, **more)
 
-    def begin(self) -> None:
+    async def begin(self) -> None:
         """Takes note of what there is, now that the registry is connected."""
-        self._told = self._describe()
+        self._told = await self._catalogue.refresh()
 
-    async def _list(
-        self, context: Context, params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        await self._registry.refresh()
-        tools = self._describe()
-        start = _find_start(tools, params.cursor if params else None)
-        page = list(tools[start : start + PAGE])
-        is_last = start + PAGE >= len(tools)
-        return ListToolsResult(tools=page, next_cursor=None if is_last else page[-1].name)
+    async def end(self) -> None:
+        """Ends what goes on between requests."""
+        await self._waiting.close()
+        await self._subscriptions.close()
 
-    async def _call(
-        self, context: Context, params: CallToolRequestParams
-    ) -> CallToolResult | InputRequiredResult:
-        try:
-            invoker = self._registry.access(params.name)
-        except UnknownNameError as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from error
-        arguments = params.arguments or {}
-        try:
-            settled = await self._settle(invoker, arguments, context, params)
-        except ConverseError as error:
-            settled = fail(str(error))
-        match settled:
-            case InputRequiredResult():
-                return settled
-            case Outcome():
-                return compose_result(settled)
-        outcome = await perform_call(invoker, settled, context, wants_log=self._reads_log(context))
-        return compose_result(_mark_edit(outcome, arguments, settled))
-
-    async def _settle(
-        self,
-        invoker: Invoker,
-        arguments: JsonObject,
-        context: Context,
-        params: CallToolRequestParams,
-    ) -> JsonObject | Outcome | InputRequiredResult:
-        """Returns the arguments with which a call may be executed, or why it may not."""
-        # Arguments that do not fit are refused later anyway: nobody need be asked about them.
-        if not invoker.needs_approval or await invoker.examine(arguments):
-            return arguments
-        request = produce_approval_request(
-            str(context.request_id),
-            invoker.name,
-            arguments,
-            description=invoker.description,
-            effect=invoker.effect,
+    async def _list_tools(self, context: Context, params: _Page) -> types.ListToolsResult:
+        page, cursor = turn_page(
+            (await self._catalogue.refresh()).tools, _read_cursor(params), lambda tool: tool.name
         )
-        approval = await self._doorkeeper.ask(request, context, params)
-        if isinstance(approval, InputRequiredResult):
-            return approval
-        settled = settle(request, approval)
-        if settled is not None:
-            return settled
-        reason = f" {approval.reason}" if approval.reason else ""
-        return fail(f"{invoker.name} was not executed: it needs an approval.{reason}")
+        tools = [adapt_tool(tool, is_modern=is_modern(context)) for tool in page]
+        return types.ListToolsResult(tools=tools, next_cursor=cursor)
 
-    async def _set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
-        """Takes note of whether a session wants to read how far its calls are."""
-        connection = context.session._connection
-        if params.level in ("debug", LOG_LEVEL):
-            self._reading_log.add(connection)
-        else:
-            self._reading_log.discard(connection)
-        return EmptyResult()
+    async def _list_resources(self, context: Context, params: _Page) -> types.ListResourcesResult:
+        page, cursor = turn_page(
+            (await self._catalogue.refresh()).resources, _read_cursor(params), lambda each: each.uri
+        )
+        return types.ListResourcesResult(resources=page, next_cursor=cursor)
 
-    def _reads_log(self, context: Context) -> bool:
-        # In the era without sessions each call says so itself, and the package heeds it.
-        is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return is_modern or context.session._connection in self._reading_log
+    async def _list_templates(
+        self, context: Context, params: _Page
+    ) -> types.ListResourceTemplatesResult:
+        page, cursor = turn_page(
+            (await self._catalogue.refresh()).templates,
+            _read_cursor(params),
+            lambda each: each.uri_template,
+        )
+        return types.ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
-    def _describe(self) -> tuple[Tool, ...]:
-        return tuple(map(describe_tool, self._registry.survey()))
+    async def _list_prompts(self, context: Context, params: _Page) -> types.ListPromptsResult:
+        page, cursor = turn_page(
+            (await self._catalogue.refresh()).prompts, _read_cursor(params), lambda each: each.name
+        )
+        return types.ListPromptsResult(prompts=page, next_cursor=cursor)
+
+    async def _set_level(
+        self, context: Context, params: types.SetLevelRequestParams
+    ) -> types.EmptyResult:
+        """Takes note of what a session wants to read."""
+        self._levels[context.session._connection] = params.level
+        return types.EmptyResult()
+
+    async def _subscribe(
+        self, context: Context, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
+        if self._catalogue.find_resource(params.uri) is None:
+            raise MCPError(NOT_FOUND, "Resource not found", {"uri": params.uri})
+        self._subscriptions.subscribe(params.uri, context.session._connection)
+        return types.EmptyResult()
+
+    async def _unsubscribe(
+        self, context: Context, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
+        self._subscriptions.unsubscribe(params.uri, context.session._connection)
+        return types.EmptyResult()
+
+    async def _listen(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        async with self._subscriptions.hold(params.notifications.resource_subscriptions or ()):
+            return await self.listening(context, params)
 
     def _find_schema(self, name: str) -> JsonObject | None:
         try:
@@ -186,25 +214,31 @@ class ToolServer(Server[Any]):
         except UnknownNameError:
             return None
 
-    async def _remember(self, context: Context, params: NotificationParams) -> None:
+    async def _remember(self, context: Context, params: types.NotificationParams) -> None:
         """Takes note of a session, to be told of changes while it lasts."""
         self._connections.add(context.session._connection)  # the package has no other way to it
 
     def _announce(self) -> None:
-        """Hears that the list may have changed; in the event loop."""
+        """Hears that the lists may have changed; in the event loop."""
+        self._catalogue.outdate()
         task = asyncio.ensure_future(self._tell_of_change())
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)
 
     async def _tell_of_change(self) -> None:
-        await self._registry.refresh()
-        tools = self._describe()
-        if tools == self._told:
-            return
-        self._told = tools
-        await self._bus.publish(ToolsListChanged())
+        before, now = self._told, await self._catalogue.refresh()
+        self._told = now
+        if before.tools != now.tools:
+            await self._tell(ToolsListChanged(), Connection.send_tool_list_changed)
+        if (before.resources, before.templates) != (now.resources, now.templates):
+            await self._tell(ResourcesListChanged(), Connection.send_resource_list_changed)
+        if before.prompts != now.prompts:
+            await self._tell(PromptsListChanged(), Connection.send_prompt_list_changed)
+
+    async def _tell(self, event: Any, send: Callable[[Connection], Any]) -> None:
+        await self._bus.publish(event)
         for connection in tuple(self._connections):
-            await connection.send_tool_list_changed()
+            await send(connection)
 
 
 async def _conceal(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -220,25 +254,5 @@ async def _conceal(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
         ) from None
 
 
-def _access_subject(context: ServerRequestContext[Any, Any]) -> str | None:
-    """Returns who asks, as the authorizer calls them."""
-    user = getattr(context.request, "scope", {}).get("user")
-    return None if user is None else str(user.display_name)
-
-
-def _find_start(tools: Sequence[Tool], cursor: str | None) -> int:
-    """Returns where a page begins: behind the tool that the one before ended with."""
-    if cursor is None:
-        return 0
-    for index, tool in enumerate(tools):
-        if tool.name == cursor:
-            return index + 1
-    raise MCPError(INVALID_PARAMS, "There is no page of this cursor; list the tools from the start")
-
-
-def _mark_edit(outcome: Outcome, arguments: JsonObject, settled: JsonObject) -> Outcome:
-    """Tells the client where a policy has changed its arguments."""
-    if settled == arguments:
-        return outcome
-    note = TextualContent("[executed with other arguments than were given, as approved]\n")
-    return attrs.evolve(outcome, contents=(note, *outcome.contents))
+def _read_cursor(params: _Page) -> str | None:
+    return params.cursor if params else None

@@ -1,30 +1,139 @@
-"""An outcome as a result of MCP. Nothing of it is dropped in silence."""
+"""What calls bring, as results of MCP. Nothing of it is dropped in silence."""
 
 from __future__ import annotations
 
 import base64
+from typing import Any
 
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     AudioContent,
     BlobResourceContents,
     CallToolResult,
+    CompleteResult,
+    Completion,
     ContentBlock,
     EmbeddedResource,
+    ErrorData,
+    GetPromptResult,
     ImageContent,
+    PromptMessage,
+    ReadResourceResult,
     ResourceLink,
     TextContent,
     TextResourceContents,
 )
 
+from vibe_llms.invocables import libraries
+from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.mcp.relaying import strip_meta
+from vibe_llms.invocables.mcp.serving.describing import promises_structure
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages import contents as ours
 
 
-def compose_result(outcome: Outcome) -> CallToolResult:
+def compose_result(outcome: Outcome, invoker: Invoker, *, is_modern: bool) -> CallToolResult:
     """Makes the result of a call; texts that follow each other stay apart."""
-    return CallToolResult(
-        content=list(map(_compose_block, outcome.contents)), is_error=outcome.is_error
+    if isinstance(outcome.source, CallToolResult):
+        result: CallToolResult = _pass_on(outcome.source)
+    else:
+        result = CallToolResult(
+            content=list(map(_compose_block, outcome.contents)),
+            structured_content=outcome.structured,
+            is_error=outcome.is_error,
+            _meta=dict(outcome.meta) or None,
+        )
+    structured = result.structured_content
+    if not is_modern and structured is not None and not isinstance(structured, dict):
+        result = result.model_copy(update={"structured_content": None})  # the text says the same
+        structured = None
+    # Where it was cut there is none: a client that was promised one shall not look for it.
+    if structured is None and promises_structure(invoker) and outcome.source is None:
+        result = result.model_copy(update={"is_error": True})
+    return result
+
+
+def compose_reading(outcome: Outcome, resource: libraries.Resource, uri: str) -> ReadResourceResult:
+    """Makes the result of reading a resource.
+
+    Raises:
+        MCPError: It cannot be read, or is too long.
+    """
+    _ensure_whole(outcome, resource.reader)
+    if isinstance(outcome.source, ReadResourceResult):
+        passed: ReadResourceResult = _pass_on(outcome.source)
+        return passed
+    contents = [_compose_resource(each, resource, uri) for each in outcome.contents]
+    if not contents:  # one that is empty is not one that is not there
+        contents = [TextResourceContents(uri=uri, mime_type=resource.mime_type or None, text="")]
+    return ReadResourceResult(contents=contents, _meta=dict(outcome.meta) or None)
+
+
+def compose_prompt(outcome: Outcome, prompt: libraries.Prompt) -> GetPromptResult:
+    """Makes the result of getting a prompt.
+
+    Raises:
+        MCPError: It cannot be written, or is too long.
+    """
+    _ensure_whole(outcome, prompt.writer)
+    if isinstance(outcome.source, GetPromptResult):
+        passed: GetPromptResult = _pass_on(outcome.source)
+        return passed
+    messages: Any = outcome.source
+    return GetPromptResult(
+        description=prompt.writer.description,
+        messages=[
+            PromptMessage(role=message.role, content=_compose_block(content))
+            for message in messages
+            for content in message.content
+        ],
+        _meta=dict(outcome.meta) or None,
     )
+
+
+def compose_completion(outcome: Outcome) -> CompleteResult:
+    """Makes the result of asking for suggestions; where there are none because of a fault, none.
+
+    Raises:
+        MCPError: A server behind refused.
+    """
+    if isinstance(outcome.source, ErrorData):
+        raise MCPError.from_error_data(outcome.source)
+    if isinstance(outcome.source, CompleteResult):
+        passed: CompleteResult = _pass_on(outcome.source)
+        return passed
+    said = outcome.source
+    if not isinstance(said, libraries.Completion):
+        raise MCPError(INTERNAL_ERROR, outcome.text or "There are no suggestions.")
+    has_more = (said.total or 0) > len(said.values)
+    return CompleteResult(
+        completion=Completion(values=list(said.values), total=said.total, has_more=has_more)
+    )
+
+
+def _ensure_whole(outcome: Outcome, invoker: Invoker) -> None:
+    """Sees to it that there is something, and nothing of it was cut.
+
+    Raises:
+        MCPError: There is not.
+    """
+    if isinstance(outcome.source, ErrorData):
+        raise MCPError.from_error_data(outcome.source)
+    if outcome.is_error:
+        raise MCPError(INTERNAL_ERROR, outcome.text)
+    if outcome.source is None:
+        raise MCPError(
+            INTERNAL_ERROR,
+            f"{invoker.name} is longer than its limits allow:"
+            f" output_limit_characters = {invoker.output_limit_characters:,},"
+            f" output_limit_bytes = {invoker.output_limit_bytes:,}.",
+        )
+
+
+def _pass_on(source: Any) -> Any:
+    """Returns what a server behind has brought, but for what is between it and us alone."""
+    return source.model_copy(update={"meta": strip_meta(source.meta) or None})
 
 
 def _compose_block(content: ours.AnyContent) -> ContentBlock:
@@ -36,7 +145,7 @@ def _compose_block(content: ours.AnyContent) -> ContentBlock:
         case ours.AudioContent(data=bytes(data)):
             return AudioContent(data=_encode(data), mime_type=content.mime_type)
         case ours.VideoContent() | ours.FileContent() if content.data is not None:
-            return EmbeddedResource(resource=_compose_resource(content, content.data))
+            return EmbeddedResource(resource=_compose_data(content, content.data, content.url))
         case ours.ImageContent() | ours.AudioContent() | ours.VideoContent() | ours.FileContent():
             return _link(content)
         case _:
@@ -45,10 +154,24 @@ def _compose_block(content: ours.AnyContent) -> ContentBlock:
 
 
 def _compose_resource(
-    content: ours.MediaContent, data: bytes
+    content: ours.AnyContent, resource: libraries.Resource, uri: str
+) -> TextResourceContents | BlobResourceContents:
+    kind = resource.mime_type or None
+    if isinstance(content, ours.TextualContent):
+        return TextResourceContents(uri=uri, mime_type=kind or content.mime_type, text=content.text)
+    data = getattr(content, "data", None)
+    if data is not None:
+        media: Any = content
+        return _compose_data(media, data, media.url or uri)
+    text = getattr(content, "text", "") or f"[content of the type {content.type!r}]"
+    return TextResourceContents(uri=uri, mime_type=kind, text=text)
+
+
+def _compose_data(
+    content: ours.MediaContent, data: bytes, uri: str | None
 ) -> TextResourceContents | BlobResourceContents:
     # A resource has an address; what has none is named by what it consists of.
-    uri = content.url or f"urn:sha256:{content.content_id}"
+    uri = uri or f"urn:sha256:{content.content_id}"
     if content.mime_type.startswith("text/"):
         try:
             text = data.decode("utf-8")

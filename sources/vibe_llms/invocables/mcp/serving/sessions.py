@@ -13,12 +13,18 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
 
 Heard: TypeAlias = Callable[[Any, str, str], None]
-"""Takes what the scope of a request had under ``HEARD``, the method, and the tool's name."""
+"""Takes what a request's scope had under ``HEARD``, the method, and the tool's or prompt's name."""
 
 HEARD: Final = "vibe_llms.heard"
 _METHODS: Final = frozenset(
-    {"initialize", "ping", "server/discover", "subscriptions/listen", "tools/call", "tools/list"}
+    {
+        *("initialize", "ping", "server/discover", "subscriptions/listen", "logging/setLevel"),
+        *("tools/call", "tools/list", "prompts/get", "prompts/list", "completion/complete"),
+        *("resources/list", "resources/read", "resources/templates/list"),
+        *("resources/subscribe", "resources/unsubscribe"),
+    }
 )
+_NAMED: Final = ("tools/call", "prompts/get")
 _NAME_CHARACTERS: Final = 200
 
 
@@ -45,7 +51,7 @@ def produce_manager(
     async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         heard = getattr(ctx.request, "scope", {}).get(HEARD)
         if heard is not None and ctx.request_id is not None:
-            name = (ctx.params or {}).get("name") if ctx.method == "tools/call" else ""
+            name = (ctx.params or {}).get("name") if ctx.method in _NAMED else ""
             method = ctx.method if ctx.method in _METHODS else "other"
             hear(heard, method, name[:_NAME_CHARACTERS] if isinstance(name, str) else "")
         return await call_next(ctx)

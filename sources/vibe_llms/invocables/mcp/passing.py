@@ -1,0 +1,210 @@
+"""The resources and prompts of a server as they are, for whoever speaks MCP, too."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.invokers import Effect, Invoker
+from vibe_llms.invocables.libraries import Prompt, Resource, Watch, match_address
+from vibe_llms.invocables.mcp.relaying import Relay, ask_until_complete, compose_meta
+from vibe_llms.invocables.mcp.resources import turn_pages
+from vibe_llms.invocables.mcp.results import (
+    normalize_block,
+    normalize_blocks,
+    normalize_resource,
+)
+from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.plain import JsonObject
+from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+
+Request = Callable[..., Awaitable[Any]]
+"""Lets something be asked of the server, as :meth:`.ensembles.McpEnsemble.request` does."""
+
+_ANYTHING: Final[JsonObject] = {"type": "object"}
+_ELSEWHERE: Final = "{+uri}"
+_MOST: Final = 2**40
+"""No limit here: one message of a server is bounded by ``event_bytes``."""
+
+
+@frozen(kw_only=True)
+class Passage:
+    """What is needed to pass a server's resources and prompts on.
+
+    Attributes:
+        server: What the user says about it.
+        request: Lets something be asked of it.
+        relay: Follows what is under way.
+        watch: Tells of changes of a resource.
+    """
+
+    server: McpServer
+    request: Request
+    relay: Relay
+    watch: Watch
+
+    async def survey_resources(self) -> list[Resource]:
+        """Returns resources and templates, in the server's order, then one for all others.
+
+        Raises:
+            EnsembleError: The server cannot be asked.
+        """
+
+        async def ask(client: Client) -> tuple[list[Any], list[Any]] | None:
+            # Whoever asks a server for what it did not announce gets an error at best.
+            if client.server_capabilities.resources is None:
+                return None
+            listed = await turn_pages(client.list_resources, "resources")
+            return listed, await turn_pages(client.list_resource_templates, "resource_templates")
+
+        found = await self._survey(ask, "be asked for its resources")
+        if found is None:
+            return []
+        resources = [self._produce_resource(each.uri, each) for each in found[0]]
+        templates = [self._produce_resource(each.uri_template, each) for each in found[1]]
+        # What a tool links to need not stand in a list.
+        return [*resources, *templates, self._produce_resource(_ELSEWHERE, None)]
+
+    async def survey_prompts(self) -> list[Prompt]:
+        """Returns the prompts, in the server's order.
+
+        Raises:
+            EnsembleError: The server cannot be asked.
+        """
+
+        async def ask(client: Client) -> list[Any]:
+            if client.server_capabilities.prompts is None:
+                return []
+            return await turn_pages(client.list_prompts, "prompts")
+
+        found = await self._survey(ask, "be asked for its prompts")
+        return [
+            Prompt(
+                writer=self._produce_invoker(each.name, each.description, partial(self._get, each)),
+                completer=self._produce_completer("ref/prompt", "name", each.name),
+                source=each,
+            )
+            for each in found
+        ]
+
+    async def _survey(self, ask: Callable[[Client], Awaitable[Any]], what: str) -> Any:
+        return await self.request(ask, what, seconds=self.server.answer_seconds)
+
+    def _produce_resource(self, uri: str, source: Any) -> Resource:
+        name = self.server.name if source is None else source.name
+
+        def match(address: str) -> JsonObject | None:
+            return None if match_address(uri, address) is None else {"uri": address}
+
+        is_template = "{" in uri
+        complete = self._produce_completer("ref/resource", "uri", uri) if is_template else None
+        return Resource(
+            uri=uri,
+            reader=self._produce_invoker(name, getattr(source, "description", ""), self._read),
+            match=match,
+            completer=None if source is None else complete,
+            watch=self.watch,
+            is_listed=source is not None,
+            source=source,
+        )
+
+    def _produce_invoker(self, name: str, description: str | None, function: Any) -> Invoker:
+        return Invoker(
+            name=name or self.server.name,
+            description=(description or "").strip() or f"Of {self.server.name}.",
+            schema=_ANYTHING,
+            function=function,
+            effect=Effect.PURE,
+            time_limit_seconds=self.server.call_seconds,
+            output_limit_characters=_MOST,
+            output_limit_bytes=_MOST,
+        )
+
+    def _produce_completer(self, kind: str, key: str, target: str) -> Invoker:
+        reference = {"type": kind, key: target}
+        return self._produce_invoker(target, "", partial(self._complete, reference))
+
+    async def _read(self, arguments: JsonObject, context: InvocationContext) -> Outcome:
+        uri = str(arguments["uri"])
+
+        async def ask(client: Client, answers: Any, state: str | None) -> Any:
+            return await client.session.read_resource(
+                uri,
+                input_responses=answers,
+                request_state=state,
+                meta=compose_meta(client, context),  # type: ignore[arg-type]
+                allow_input_required=True,
+            )
+
+        def tell(result: Any) -> Outcome:
+            contents = normalize_blocks(result.contents, normalize_resource)
+            return Outcome(contents=contents, source=result)
+
+        return await self._ask(ask, tell, context, f"read {uri}")
+
+    async def _get(self, prompt: Any, arguments: JsonObject, context: InvocationContext) -> Outcome:
+        async def ask(client: Client, answers: Any, state: str | None) -> Any:
+            return await client.session.get_prompt(
+                prompt.name,
+                {name: str(value) for name, value in arguments.items()},
+                input_responses=answers,
+                request_state=state,
+                meta=compose_meta(client, context),  # type: ignore[arg-type]
+                allow_input_required=True,
+            )
+
+        def tell(result: Any) -> Outcome:
+            blocks = [message.content for message in result.messages]
+            return Outcome(contents=normalize_blocks(blocks, normalize_block), source=result)
+
+        return await self._ask(ask, tell, context, f"give the prompt {prompt.name!r}")
+
+    async def _complete(
+        self, reference: JsonObject, arguments: JsonObject, context: InvocationContext
+    ) -> Outcome:
+        import mcp_types as types
+
+        is_prompt = reference["type"] == "ref/prompt"
+        kind: Any = types.PromptReference if is_prompt else types.ResourceTemplateReference
+        said: Any = arguments
+
+        async def ask(client: Client, answers: Any, state: str | None) -> Any:
+            if client.server_capabilities.completions is None:
+                return types.CompleteResult(completion=types.Completion(values=[]))
+            return await client.complete(
+                kind.model_validate(reference),
+                {"name": said["argument"], "value": said["value"]},
+                dict(said["others"]) or None,
+            )
+
+        return await self._ask(
+            ask, lambda result: Outcome(source=result), context, "make suggestions"
+        )
+
+    async def _ask(
+        self,
+        ask: Callable[[Client, Any, str | None], Awaitable[Any]],
+        tell: Callable[[Any], Outcome],
+        context: InvocationContext,
+        what: str,
+    ) -> Outcome:
+        """Asks the server, and keeps its own error where it refuses."""
+
+        async def send(answers: Any, state: str | None) -> Any:
+            return await self.request(
+                lambda client: ask(client, answers, state), what, seconds=None
+            )
+
+        try:
+            with self.relay.follow(context):
+                return tell(await ask_until_complete(send, context, self.server.name))
+        except ConverseError as error:
+            refusal = getattr(error.__cause__, "error", None)
+            return Outcome(contents=str(error), is_error=True, source=refusal)

@@ -1,0 +1,199 @@
+"""What a server asks during a call, passed on to the program that has called.
+
+In the era without sessions a result says what is asked, so that the question belongs to its call.
+In the era of sessions a question comes by itself: it is passed on where it can have but one
+caller, and refused where it might be another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from vibe_llms.exceptions import ConverseError, EnsembleError, Stage
+from vibe_llms.invocables.asking import ELICITATION, ROOTS, SAMPLING, Host
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.mcp.answers import Declined, guard
+from vibe_llms.plain import JsonObject
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+
+ROUNDS_LIMIT: Final = 10
+"""How often the result of one call may be that something is asked."""
+
+_RESERVED: Final = "io.modelcontextprotocol/"
+_PROGRESS: Final = "progressToken"
+_LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
+_LEVELS: Final = (
+    *("debug", "info", "notice", "warning"),
+    *("error", "critical", "alert", "emergency"),
+)
+
+
+class Relay:
+    """The calls to one server that are under way, and what it asks and says meanwhile.
+
+    Args:
+        server: Its name.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._calls: list[InvocationContext] = []
+        self._levels: dict[int, str] = {}
+
+    @contextmanager
+    def follow(self, context: InvocationContext) -> Iterator[None]:
+        """Takes note of a call while it lasts."""
+        self._calls.append(context)
+        try:
+            yield
+        finally:
+            self._calls.remove(context)
+
+    def produce_callbacks(self) -> dict[str, Any]:
+        """Produces arguments of the official package's client, for one connection."""
+        from mcp_types import SamplingCapability, SamplingToolsCapability
+
+        return {
+            "elicitation_callback": guard(self._server, "elicitation", self._elicit),
+            "sampling_callback": guard(self._server, "sampling", self._sample),
+            "sampling_capabilities": SamplingCapability(tools=SamplingToolsCapability()),
+            "list_roots_callback": guard(self._server, "roots", self._list_roots),
+            "logging_callback": self._log,
+        }
+
+    async def _elicit(self, context: Any, params: Any) -> Any:
+        from mcp_types import ElicitResult
+
+        return ElicitResult.model_validate(await self._ask(ELICITATION, params), by_name=False)
+
+    async def _sample(self, context: Any, params: Any) -> Any:
+        from mcp_types import CreateMessageResult, CreateMessageResultWithTools
+
+        answer = await self._ask(SAMPLING, params)
+        # One content is one of these, several are the other.
+        is_many = isinstance(answer.get("content"), list) or params.tools is not None
+        kind = CreateMessageResultWithTools if is_many else CreateMessageResult
+        return kind.model_validate(answer, by_name=False)
+
+    async def _list_roots(self, context: Any) -> Any:
+        from mcp_types import ListRootsResult
+
+        return ListRootsResult.model_validate(await self._ask(ROOTS, None), by_name=False)
+
+    async def _ask(self, method: str, params: Any) -> JsonObject:
+        said = {} if params is None else _dump(params)
+        caller = self._find_caller()
+        if caller is None:
+            raise Declined("It cannot be told whose call this is about.")
+        try:
+            answers = await caller.ask({"question": {"method": method, "params": said}})
+        except ConverseError as error:
+            raise Declined(str(error)) from error
+        return answers["question"]
+
+    async def _log(self, params: Any) -> None:
+        caller = self._find_caller()
+        if caller is not None:
+            caller.log(params.data, params.level, params.logger)
+
+    def _find_caller(self) -> InvocationContext | None:
+        """Returns a call that a question can be about; ``None`` where they are of several."""
+        if not self._calls:
+            return None
+        first = self._calls[0]
+        if any(each.host is None for each in self._calls):
+            return None
+        identities = {each.host.identity for each in self._calls if each.host is not None}
+        return first if len(identities) == 1 else None
+
+    async def settle_log(self, client: Client, host: Host | None) -> None:
+        """Tells a server of the era of sessions from which level on a log is read."""
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        if host is None or client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return
+        able, level = client.server_capabilities.logging, host.log_level
+        if able is None or level not in _LEVELS:
+            return
+        known = self._levels.get(id(client))
+        # One connection has one level: the lowest that anybody reads; hosts leave out the rest.
+        if known is None or _LEVELS.index(level) < _LEVELS.index(known):
+            import warnings
+
+            from mcp.shared.exceptions import MCPDeprecationWarning
+
+            self._levels = {id(client): level}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", MCPDeprecationWarning)  # the other era has none
+                sent = client.set_logging_level(level)  # type: ignore[arg-type]
+            await sent
+
+
+def compose_meta(client: Client, context: InvocationContext) -> dict[str, Any] | None:
+    """Returns what a request says beside its arguments: what the caller said, but for its hop."""
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    said = strip_meta(context.meta)
+    level = "" if context.host is None else context.host.log_level
+    if level and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        said[_LOG_LEVEL] = level
+    return said or None
+
+
+def strip_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Leaves out of a ``_meta`` what is between two neighbours alone."""
+    return {
+        name: value
+        for name, value in (meta or {}).items()
+        if not name.startswith(_RESERVED) and name not in (_PROGRESS, "progress_token")
+    }
+
+
+async def ask_until_complete(
+    send: Callable[[Any, str | None], Awaitable[Any]], context: InvocationContext, server: str
+) -> Any:
+    """Makes a request of the era without sessions until its result asks nothing any more.
+
+    Args:
+        send: Makes it, with answers and the state that the server has given.
+        context: Of the call: whoever has called answers.
+
+    Raises:
+        ConverseError: Nobody answers, or the server asks too often.
+    """
+    from mcp_types import InputRequiredResult
+
+    result = await send(None, None)
+    for _ in range(ROUNDS_LIMIT):
+        if not isinstance(result, InputRequiredResult):
+            return result
+        answers = None
+        if result.input_requests:
+            questions = {name: _dump(each) for name, each in result.input_requests.items()}
+            said = await context.ask(questions)
+            answers = {name: _read_answer(questions[name], each) for name, each in said.items()}
+        result = await send(answers, result.request_state)
+    if not isinstance(result, InputRequiredResult):
+        return result
+    detail = f"The MCP server {server!r} asked more than {ROUNDS_LIMIT} times about one call."
+    raise EnsembleError(ensemble=server, detail=detail, stage=Stage.EXECUTE)
+
+
+def _read_answer(question: JsonObject, answer: JsonObject) -> Any:
+    import mcp_types as types
+
+    kinds: dict[object, Any] = {ELICITATION: types.ElicitResult, ROOTS: types.ListRootsResult}
+    kind = kinds.get(question["method"])
+    if kind is None:
+        is_many = isinstance(answer.get("content"), list)
+        kind = types.CreateMessageResultWithTools if is_many else types.CreateMessageResult
+    return kind.model_validate(answer, by_name=False)
+
+
+def _dump(value: Any) -> JsonObject:
+    said: JsonObject = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return said

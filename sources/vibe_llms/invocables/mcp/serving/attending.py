@@ -1,0 +1,227 @@
+"""One request of a client's that has something done: called, read, written or completed."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+import mcp_types as types
+from mcp.server.connection import Connection
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    InputRequiredResult,
+)
+
+from vibe_llms.exceptions import ConverseError, UnknownNameError
+from vibe_llms.invocables.approvals import produce_approval_request, settle
+from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
+from vibe_llms.invocables.mcp.serving.callers import ClientCall, dump, is_modern
+from vibe_llms.invocables.mcp.serving.catalogue import Catalogue
+from vibe_llms.invocables.mcp.serving.results import (
+    compose_completion,
+    compose_prompt,
+    compose_reading,
+    compose_result,
+)
+from vibe_llms.invocables.mcp.serving.waiting import PREFIX, WaitingRoom
+from vibe_llms.invocables.outcomes import Outcome, fail
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.invocables.validation import explain_faults
+from vibe_llms.messages.contents import TextualContent
+from vibe_llms.plain import JsonObject
+from vibe_llms.values import define
+
+NOT_FOUND: Final = -32002
+"""How the era of sessions says that there is no such resource; the other has no code for it."""
+
+_Params: TypeAlias = (
+    types.CallToolRequestParams | types.ReadResourceRequestParams | types.GetPromptRequestParams
+)
+
+
+@define(eq=False, kw_only=True)
+class Attendant:
+    """Has done what clients ask for.
+
+    Attributes:
+        registry: Has the invocables.
+        catalogue: Has the rest.
+        doorkeeper: Is asked about calls that need an approval.
+        waiting: Keeps calls whose clients are asked something.
+        levels: What sessions read of a log.
+        can_wait: Whether a client that comes again comes to this process.
+    """
+
+    registry: Registry
+    catalogue: Catalogue
+    doorkeeper: Doorkeeper
+    waiting: WaitingRoom
+    levels: MutableMapping[Connection, str]
+    can_wait: bool
+
+    async def call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | InputRequiredResult:
+        """Executes a tool. Raises MCPError where there is none."""
+        try:
+            invoker = self.registry.access(params.name)
+        except UnknownNameError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from error
+        arguments = params.arguments or {}
+        settled: JsonObject | Outcome | InputRequiredResult = arguments
+        if not _is_waiting(params):
+            try:
+                settled = await self._settle(invoker, arguments, context, params)
+            except ConverseError as error:
+                settled = fail(str(error))
+        outcome: Outcome | InputRequiredResult
+        if isinstance(settled, Outcome | InputRequiredResult):
+            outcome = settled
+        else:
+            outcome = await self._perform(invoker, settled, context, params)
+            if isinstance(outcome, Outcome):
+                outcome = _mark_edit(outcome, arguments, settled)
+        if isinstance(outcome, InputRequiredResult):
+            return outcome
+        return compose_result(outcome, invoker, is_modern=is_modern(context))
+
+    async def read(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult | InputRequiredResult:
+        """Reads a resource. Raises MCPError where it cannot be."""
+        resource = self.catalogue.find_resource(params.uri)
+        arguments = None if resource is None else resource.match(params.uri)
+        if resource is None or arguments is None:
+            code = INVALID_PARAMS if is_modern(context) else NOT_FOUND
+            raise MCPError(code, "Resource not found", {"uri": params.uri})
+        await _ensure_fitting(resource.reader, arguments, params.uri)
+        outcome = await self._perform(resource.reader, arguments, context, params)
+        if isinstance(outcome, InputRequiredResult):
+            return outcome
+        return compose_reading(outcome, resource, params.uri)
+
+    async def get_prompt(
+        self, context: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult | InputRequiredResult:
+        """Writes a prompt. Raises MCPError where it cannot be."""
+        prompt = self.catalogue.access_prompt(params.name)
+        arguments: dict[str, Any] = dict(params.arguments or {})
+        await _ensure_fitting(prompt.writer, arguments, params.name)
+        outcome = await self._perform(prompt.writer, arguments, context, params)
+        if isinstance(outcome, InputRequiredResult):
+            return outcome
+        return compose_prompt(outcome, prompt)
+
+    async def complete(
+        self, context: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        """Makes suggestions. Raises MCPError where there is nothing to make them for."""
+        if isinstance(params.ref, types.PromptReference):
+            completer = self.catalogue.access_prompt(params.ref.name).completer
+        else:
+            completer = self.catalogue.access_template(params.ref.uri).completer
+        if completer is None:
+            return types.CompleteResult(completion=types.Completion(values=[], total=0))
+        others = (params.context.arguments if params.context else None) or {}
+        arguments: dict[str, Any] = {
+            "argument": params.argument.name,
+            "value": params.argument.value,
+            "others": others,
+        }
+        call = ClientCall(context, "", self.waiting.seconds, can_wait=False)
+        call.begin(completer, arguments)
+        outcome = await call.advance()
+        if not isinstance(outcome, Outcome):  # a suggestion asks nobody
+            await call.end()
+            raise MCPError(INTERNAL_ERROR, "There are no suggestions.")
+        return compose_completion(outcome)
+
+    async def _settle(
+        self,
+        invoker: Invoker,
+        arguments: JsonObject,
+        context: Context,
+        params: types.CallToolRequestParams,
+    ) -> JsonObject | Outcome | InputRequiredResult:
+        """Returns the arguments with which a call may be executed, or why it may not."""
+        faults = await invoker.examine(arguments)
+        if faults:  # nobody need be asked about such
+            return fail(explain_faults(invoker.name, faults))
+        if not invoker.needs_approval:
+            return arguments
+        request = produce_approval_request(
+            str(context.request_id),
+            invoker.name,
+            arguments,
+            description=invoker.description,
+            effect=invoker.effect,
+        )
+        approval = await self.doorkeeper.ask(request, context, params)
+        if isinstance(approval, InputRequiredResult):
+            return approval
+        settled = settle(request, approval)
+        if settled is None:
+            reason = f" {approval.reason}" if approval.reason else ""
+            return fail(f"{invoker.name} was not executed: it needs an approval.{reason}")
+        if settled != arguments and (faults := await invoker.examine(settled)):
+            return fail(explain_faults(invoker.name, faults))
+        return settled
+
+    async def _perform(
+        self, invoker: Invoker, arguments: JsonObject, context: Context, params: _Params
+    ) -> Outcome | InputRequiredResult:
+        """Executes a call, or goes on with one; what is asked of the client is a result, too."""
+        answers = {name: dump(each) for name, each in (params.input_responses or {}).items()}
+        if _is_waiting(params):
+            found = self.waiting.take(params.request_state or "")
+            if found is None:
+                raise MCPError(INVALID_PARAMS, "No call waits for these answers any more")
+            call = found
+            call.resume(context, answers)
+        else:
+            call = ClientCall(
+                context,
+                self.levels.get(context.session._connection, ""),
+                self.waiting.seconds,
+                self.can_wait,
+                given=answers,
+            )
+            call.begin(invoker, arguments)
+        step = await call.advance()
+        if not isinstance(step, Outcome):
+            return InputRequiredResult.model_validate(
+                {"inputRequests": step, "requestState": await self.waiting.keep(call)},
+                by_name=False,
+            )
+        if step.is_error and call.lacking and is_modern(context):
+            raise MCPError(
+                MISSING_REQUIRED_CLIENT_CAPABILITY,
+                f"{invoker.name} has to ask what this client has not said that it can be asked",
+                {"requiredCapabilities": call.lacking},
+            )
+        return step
+
+
+async def _ensure_fitting(invoker: Invoker, arguments: JsonObject, name: str) -> None:
+    """Sees to it that arguments fit. Raises MCPError."""
+    faults = await invoker.examine(arguments)
+    if faults:
+        raise MCPError(INVALID_PARAMS, explain_faults(name, faults))
+
+
+def _is_waiting(params: _Params) -> bool:
+    """Tells whether a request brings answers for a call that waits for them."""
+    return (params.request_state or "").startswith(PREFIX)
+
+
+def _mark_edit(outcome: Outcome, arguments: JsonObject, settled: JsonObject) -> Outcome:
+    """Tells the client where a policy has changed its arguments."""
+    if settled == arguments:
+        return outcome
+    note = TextualContent("[executed with other arguments than were given, as approved]\n")
+    return attrs.evolve(outcome, contents=(note, *outcome.contents), source=None)

@@ -1,0 +1,319 @@
+"""A client's call while it is under way, over however many requests that goes.
+
+In the era of sessions a question is a request to the client, and the call waits for its answer.
+In the era without, the question is the answer to the client's request: the call waits behind it
+until the client comes again, with answers and with the name under which the call waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections import deque
+from collections.abc import Hashable, Mapping
+from typing import Any, Final
+
+import anyio
+import attrs
+import mcp_types as types
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.invocables.asking import ELICITATION, ROOTS, SAMPLING, Answers, Questions
+from vibe_llms.invocables.contexts import InvocationContext
+from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.mcp.relaying import strip_meta
+from vibe_llms.invocables.mcp.serving.approving import Context
+from vibe_llms.invocables.mcp.tools import KEY_META
+from vibe_llms.invocables.outcomes import Outcome
+from vibe_llms.invocables.performing import perform_fitting
+from vibe_llms.plain import JsonObject, escape_halves
+from vibe_llms.values import define
+
+PROGRESS_LEVEL: Final = "info"
+"""As what it is told how far a call is, to a client that reads a log and asks for no progress."""
+
+LEVELS: Final = (
+    *("debug", "info", "notice", "warning"),
+    *("error", "critical", "alert", "emergency"),
+)
+
+_LEVEL_META: Final = "io.modelcontextprotocol/logLevel"
+_MOST_WAITING: Final = 100
+"""So many words on the way wait for a client that reads slowly; then the oldest are left out."""
+
+_REQUESTS: Final[Mapping[str, type[Any]]] = {
+    ELICITATION: types.ElicitRequest,
+    SAMPLING: types.CreateMessageRequest,
+    ROOTS: types.ListRootsRequest,
+}
+_RESULTS: Final[Mapping[str, type[Any]]] = {
+    ELICITATION: types.ElicitResult,
+    SAMPLING: types.CreateMessageResult,
+    ROOTS: types.ListRootsResult,
+}
+
+
+def is_modern(context: Context) -> bool:
+    """Tells whether a request is of the era without sessions."""
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+@define(eq=False)
+class ClientCall:
+    """One call; it is the host of what it executes.
+
+    Args:
+        context: Of the request that is answered now.
+        log_level: From which level on the client reads a log; empty where it reads none.
+        wait_seconds: How long one answer is waited for.
+        can_wait: Whether a later request can find the call.
+        given: Answers that the client has brought along.
+
+    Attributes:
+        lacking: Of what was asked: what the client has not said that it can.
+    """
+
+    _context: Context
+    _log_level: str
+    _wait_seconds: float
+    _can_wait: bool
+    _given: dict[str, Any] = attrs.field(factory=dict)
+    lacking: dict[str, Any] = attrs.field(factory=dict, init=False)
+    _performing: asyncio.Future[Outcome] = attrs.field(init=False)
+    _open: dict[str, tuple[JsonObject, asyncio.Future[JsonObject]]] = attrs.field(
+        factory=dict, init=False
+    )
+    _news: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _words: deque[tuple[Any, ...]] = attrs.field(
+        factory=lambda: deque(maxlen=_MOST_WAITING), init=False
+    )
+    _has_words: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _amount: float = attrs.field(default=0.0, init=False)
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for calls of one session, of one program that has started us, or of one key."""
+        if self._context.request is None:
+            return "pipes"
+        if not is_modern(self._context):
+            return id(self._context.session._connection)
+        return access_subject(self._context) or id(self)
+
+    @property
+    def log_level(self) -> str:
+        """From which level on the client reads a log."""
+        said = (self._context.meta or {}).get(_LEVEL_META)
+        return str(said) if said in LEVELS else self._log_level
+
+    def begin(self, invoker: Invoker, arguments: JsonObject) -> None:
+        """Begins to execute it, with arguments that fit."""
+        meta = dict(self._context.meta or {})
+        key = meta.get(KEY_META)
+        invocation = InvocationContext(
+            invocation_id=str(self._context.request_id),
+            idempotency_key=key if isinstance(key, str) else "",
+            host=self,
+            meta=strip_meta(meta),
+        )
+        # A task of its own: the package repeats its cancellations, and would not let it clean up.
+        self._performing = asyncio.ensure_future(perform_fitting(invoker, arguments, invocation))
+        self._performing.add_done_callback(lambda _: self._news.set())
+
+    async def advance(self) -> Outcome | dict[str, JsonObject]:
+        """Goes on until it is over or somebody is to be asked; returns the outcome, or what.
+
+        Whoever is cancelled meanwhile ends the call, and waits until it has ended.
+        """
+        telling = asyncio.ensure_future(self._tell_words())
+        try:
+            while not self._performing.done() and not self._open:
+                self._news.clear()
+                await self._news.wait()
+            await asyncio.sleep(0)  # what asks at the same time asks in the same answer
+        except asyncio.CancelledError:
+            telling.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait((telling,))
+                await self.end()
+            raise
+        self._words.append(())
+        self._has_words.set()
+        await telling
+        if self._performing.done():
+            return self._performing.result()
+        return {name: question for name, (question, _) in self._open.items()}
+
+    def resume(self, context: Context, answers: Mapping[str, JsonObject]) -> None:
+        """Takes the request with which the client has come again; others' answers are ignored."""
+        self._context = context
+        for name, answer in answers.items():
+            if name in self._open:
+                _, waiting = self._open.pop(name)
+                if not waiting.done():
+                    waiting.set_result(answer)
+
+    async def end(self) -> None:
+        """Ends the call, whatever it waits for."""
+        self._performing.cancel()
+        await asyncio.wait((self._performing,))
+
+    def can_answer(self, question: JsonObject) -> bool:
+        """Tells whether the client has said that it can be asked this."""
+        return not self._find_lack(question) and self._is_reachable()
+
+    def _is_reachable(self) -> bool:
+        if is_modern(self._context):
+            return self._can_wait
+        return self._context.session.can_send_request
+
+    def _find_lack(self, question: JsonObject) -> dict[str, Any]:
+        """Returns what the client would have to be able to, as it would say it."""
+        able = self._context.session.client_capabilities or types.ClientCapabilities()
+        params: Any = question.get("params") or {}
+        match question.get("method"):
+            case "elicitation/create":
+                mode = "url" if params.get("mode") == "url" else "form"
+                said = able.elicitation
+                # Before there were forms and addresses, there were forms.
+                if said is None or (
+                    getattr(said, mode) is None and (mode == "url" or said.url is not None)
+                ):
+                    return {"elicitation": {mode: {}}}
+            case "sampling/createMessage":
+                if able.sampling is None:
+                    return {"sampling": {}}
+                if params.get("tools") and able.sampling.tools is None:
+                    return {"sampling": {"tools": {}}}
+            case "roots/list":
+                if able.roots is None:
+                    return {"roots": {}}
+            case method:
+                raise RequestError(
+                    path="ask",
+                    detail=f"No client can be asked {method!r}.",
+                    remedy=f"There are: {', '.join(_REQUESTS)}.",
+                    stage=Stage.EXECUTE,
+                )
+        return {}
+
+    async def ask(self, questions: Questions) -> Answers:
+        """Asks the client, within the limit of time.
+
+        Raises:
+            RequestError: It cannot be asked, or did not answer.
+        """
+        found = {name: self._given.pop(name) for name in questions if name in self._given}
+        left = {name: each for name, each in questions.items() if name not in found}
+        for question in left.values():
+            if lack := self._find_lack(question):
+                self.lacking.update(lack)
+                raise _refuse(f"The client has not said that it can be asked {question['method']}.")
+        if left and not self._is_reachable():
+            raise _refuse("Nothing can be asked of a client where several processes answer it.")
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                ask = self._ask_later if is_modern(self._context) else self._ask_now
+                return {**found, **await ask(left)}
+        except TimeoutError as error:
+            seconds = f"wait_seconds = {self._wait_seconds:g}"
+            raise _refuse(f"The client did not answer within {seconds}.") from error
+
+    async def _ask_now(self, questions: Questions) -> Answers:
+        """Asks over the session, one question after the other: a person has one head."""
+        answers: dict[str, JsonObject] = {}
+        related = ServerMessageMetadata(related_request_id=self._context.request_id)
+        for name, question in questions.items():
+            method = str(question["method"])
+            request = _REQUESTS[method].model_validate(question, by_name=False)
+            result = _RESULTS[method]
+            if method == SAMPLING and request.params.tools is not None:
+                result = types.CreateMessageResultWithTools
+            try:
+                said = await self._context.session.send_request(request, result, metadata=related)
+            except (MCPError, ValueError) as error:  # pydantic's errors are such, too
+                raise _refuse(f"The client did not answer {method}: {error}.") from error
+            answers[name] = dump(said)
+        return answers
+
+    async def _ask_later(self, questions: Questions) -> Answers:
+        """Lets the answer to the present request be the questions, and waits for the next one."""
+        waiting: dict[str, tuple[str, asyncio.Future[JsonObject]]] = {}
+        try:
+            for name, question in questions.items():
+                shown = name
+                while shown in self._open:  # of what asks at the same time, under the same name
+                    shown += "_"
+                future: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+                self._open[shown] = question, future
+                waiting[name] = shown, future
+            self._news.set()
+            return {name: await future for name, (_, future) in waiting.items()}
+        finally:
+            for shown, future in waiting.values():
+                if not future.done():
+                    self._open.pop(shown, None)
+
+    def tell(self, text: str, done: float | None, total: float | None) -> None:
+        """Takes how far the call is."""
+        self._amount = self._amount + 1 if done is None else done
+        self._say("progress", self._amount, total, escape_halves(str(text)))
+
+    def log(self, level: str, data: Any, logger: str | None) -> None:
+        """Takes what is for the client's log."""
+        if level in LEVELS and self._reads(level):
+            self._say("log", level, escape_halves(data) if isinstance(data, str) else data, logger)
+
+    def _reads(self, level: str) -> bool:
+        least = self.log_level
+        return bool(least) and LEVELS.index(level) >= LEVELS.index(least)
+
+    def _say(self, *word: Any) -> None:
+        self._words.append(word)
+        self._has_words.set()
+
+    async def _tell_words(self) -> None:
+        """Sends what was said, in order, until there is an empty word."""
+        while True:
+            while self._words:
+                word = self._words.popleft()
+                if not word:
+                    return
+                await self._send(*word)
+            self._has_words.clear()
+            await self._has_words.wait()
+
+    async def _send(self, kind: str, *said: Any) -> None:
+        """Sends a word in the way that the client has asked for; else not at all."""
+        session = self._context.session
+        if kind == "progress":
+            amount, total, text = said
+            if "progress_token" in (self._context.meta or {}):
+                await session.report_progress(amount, total, text)
+                return
+            if not text or not self._reads(PROGRESS_LEVEL):
+                return
+            said = PROGRESS_LEVEL, text, None
+        level, data, logger = said
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MCPDeprecationWarning)  # such clients are there
+            sent = session.send_log_message(level, data, logger, self._context.request_id)
+        await sent
+
+
+def access_subject(context: Any) -> str | None:
+    """Returns who asks, as the authorizer calls them."""
+    user = getattr(context.request, "scope", {}).get("user")
+    return None if user is None else str(user.display_name)
+
+
+def dump(value: Any) -> dict[str, Any]:
+    """Returns an object of the package as it goes over the wire."""
+    said: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return said
+
+
+def _refuse(detail: str) -> RequestError:
+    return RequestError(path="ask", detail=detail, stage=Stage.EXECUTE)

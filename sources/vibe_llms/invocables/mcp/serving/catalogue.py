@@ -1,0 +1,192 @@
+"""All that is offered, as it was last found: tools, resources, templates and prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from vibe_llms.invocables.ensembles import Library
+from vibe_llms.invocables.libraries import Prompt, Resource
+from vibe_llms.invocables.mcp.resources import ENTRIES_LIMIT
+from vibe_llms.invocables.mcp.serving.describing import (
+    describe_prompt,
+    describe_resource,
+    describe_tool,
+)
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.suggestions import find_near
+from vibe_llms.values import define, frozen
+
+_LOGGER: Final = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+PAGE: Final = 250
+"""How many entries one page of a list has; many clients never ask for a second."""
+
+_SURVEY_SECONDS: Final = 60.0
+
+
+@frozen
+class Lists:
+    """What clients are told that there is, in an order that stays."""
+
+    tools: tuple[types.Tool, ...] = ()
+    resources: tuple[types.Resource, ...] = ()
+    templates: tuple[types.ResourceTemplate, ...] = ()
+    prompts: tuple[types.Prompt, ...] = ()
+
+
+@define(eq=False)
+class Catalogue:
+    """Finds what the ensembles of a registry have, and what of it a client means.
+
+    Attributes:
+        registry: What is offered; connected.
+        lists: What clients are told.
+    """
+
+    registry: Registry
+    lists: Lists = attrs.field(factory=Lists, init=False)
+    _resources: dict[str, Sequence[Resource]] = attrs.field(factory=dict, init=False)
+    _prompts: dict[str, Sequence[Prompt]] = attrs.field(factory=dict, init=False)
+    _named: dict[str, Prompt] = attrs.field(factory=dict, init=False)
+    _is_stale: bool = attrs.field(default=True, init=False)
+    _door: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+
+    def outdate(self) -> None:
+        """Says that what was found may hold no more."""
+        self._is_stale = True
+
+    async def refresh(self) -> Lists:
+        """Asks all ensembles what they have, if that may be something else by now; returns it.
+
+        One that cannot be asked keeps what it had, and the log says so.
+        """
+        async with self._door:
+            if not self._is_stale:
+                return self.lists
+            # Before they are asked: what is announced while they answer makes it stale again.
+            self._is_stale = False
+            await self.registry.refresh()
+            gone = self.registry.failures
+            libraries = [
+                each
+                for each in self.registry.ensembles
+                if isinstance(each, Library) and each.name not in gone
+            ]
+            await asyncio.gather(*map(self._survey, libraries))
+            self._describe()
+            return self.lists
+
+    async def _survey(self, library: Library) -> None:
+        resources = await _try(library.name, library.survey_resources)
+        if resources is not None:
+            self._resources[library.name] = resources
+        prompts = await _try(library.name, library.survey_prompts)
+        if prompts is not None:
+            self._prompts[library.name] = prompts
+
+    def _describe(self) -> None:
+        described: dict[str, Any] = {}
+        for resource in self._list_resources():
+            if not resource.is_listed:
+                continue
+            if resource.uri in described:
+                _LOGGER.warning("Of two resources at %s the first is offered", resource.uri)
+            described.setdefault(resource.uri, describe_resource(resource))
+        self._named = {}
+        for ensemble in self.registry.ensembles:
+            for prompt in self._prompts.get(ensemble.name, ()):
+                name = prompt.writer.name
+                if name in self._named:
+                    name = f"{ensemble.name}__{name}"
+                self._named.setdefault(name, prompt)
+        self.lists = Lists(
+            tools=tuple(map(describe_tool, self.registry.survey())),
+            resources=tuple(e for e in described.values() if isinstance(e, types.Resource)),
+            templates=tuple(e for e in described.values() if isinstance(e, types.ResourceTemplate)),
+            prompts=tuple(describe_prompt(*each) for each in self._named.items()),
+        )
+
+    def _list_resources(self) -> list[Resource]:
+        return [
+            resource
+            for ensemble in self.registry.ensembles
+            for resource in self._resources.get(ensemble.name, ())
+        ]
+
+    def find_resource(self, uri: str) -> Resource | None:
+        """Returns what is at an address: a resource, then one of a template.
+
+        What stands in no list is looked for where there is one ensemble that may have it; several
+        are not asked in turn: an address may tell one of them what is another's.
+        """
+        found = [each for each in self._list_resources() if each.match(uri) is not None]
+        listed = [each for each in found if each.is_listed]
+        for resource in listed:
+            if not resource.is_template:
+                return resource
+        if listed:
+            return listed[0]
+        return found[0] if len(found) == 1 else None
+
+    def access_template(self, uri: str) -> Resource:
+        """Returns a resource or template by what it is listed as.
+
+        Raises:
+            MCPError: There is none.
+        """
+        for resource in self._list_resources():
+            if resource.uri == uri and resource.is_listed:
+                return resource
+        raise MCPError(INVALID_PARAMS, f"There is no template {uri!r}.", {"uri": uri})
+
+    def access_prompt(self, name: str) -> Prompt:
+        """Returns a prompt by its name.
+
+        Raises:
+            MCPError: There is none; it names the nearest.
+        """
+        if name in self._named:
+            return self._named[name]
+        near = find_near(name, self._named)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}.{hint}")
+
+
+async def _try(name: str, survey: Callable[[], Awaitable[Sequence[_T]]]) -> Sequence[_T] | None:
+    """Asks an ensemble; where it cannot be asked, the log says so."""
+    try:
+        async with asyncio.timeout(_SURVEY_SECONDS):
+            found = tuple(await survey())
+    except Exception as error:
+        _LOGGER.warning("%s cannot be asked what it has: %s", name, error or type(error).__name__)
+        return None
+    if len(found) > ENTRIES_LIMIT:
+        _LOGGER.warning("%s has more than %d entries; the rest is left out", name, ENTRIES_LIMIT)
+    return found[:ENTRIES_LIMIT]
+
+
+def turn_page(
+    entries: Sequence[_T], cursor: str | None, identify: Callable[[_T], str]
+) -> tuple[list[_T], str | None]:
+    """Returns a page of a list, and the cursor of the next: how the last entry is identified.
+
+    Raises:
+        MCPError: Nothing in the list is where the cursor points to.
+    """
+    start = 0
+    if cursor is not None:
+        start = next((n for n, each in enumerate(entries, 1) if identify(each) == cursor), -1)
+    if start < 0:
+        raise MCPError(INVALID_PARAMS, "There is no page of this cursor; begin at the start")
+    page = list(entries[start : start + PAGE])
+    is_last = start + PAGE >= len(entries)
+    return page, None if is_last else identify(page[-1])

@@ -1,0 +1,144 @@
+"""Who waits for which resource to change, in whatever era; each is watched once for all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import attrs
+from mcp.server.connection import Connection
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, ResourceUpdatedNotification
+from mcp_types import ResourceUpdatedNotificationParams as Params
+
+from vibe_llms.exceptions import LimitError
+from vibe_llms.invocables.libraries import Resource
+from vibe_llms.invocables.mcp.serving.callers import dump
+from vibe_llms.invocables.owners import Backoff
+from vibe_llms.values import define
+
+_LOGGER: Final = logging.getLogger(__name__)
+_RESTARTS: Final = 5
+"""How often in a row a resource is watched anew whose changes were told no more."""
+
+
+@define(eq=False)
+class _Watched:
+    """A resource that is watched: sessions, and how many streams, wait for its changes."""
+
+    task: asyncio.Task[None]
+    sessions: set[Connection] = attrs.field(factory=set)
+    streams: int = 0
+
+
+@define(eq=False)
+class Subscriptions:
+    """Watches resources for as long as somebody waits for their changes.
+
+    Attributes:
+        bus: Takes changes for the clients of the era without sessions.
+        find: Finds a resource.
+        limit: How many resources are watched at once.
+    """
+
+    bus: InMemorySubscriptionBus
+    find: Callable[[str], Resource | None]
+    limit: int
+    _watched: dict[str, _Watched] = attrs.field(factory=dict, init=False)
+
+    def __len__(self) -> int:
+        return len(self._watched)
+
+    def subscribe(self, uri: str, session: Connection) -> None:
+        """Lets a session hear of changes, until it ends or wants no more.
+
+        Raises:
+            MCPError: Too much is watched.
+        """
+        watched = self._watch(uri)
+        if watched is None or session in watched.sessions:
+            return
+        watched.sessions.add(session)
+        session.exit_stack.callback(self.unsubscribe, uri, session)
+
+    def unsubscribe(self, uri: str, session: Connection) -> None:
+        """Lets a session hear no more of changes."""
+        watched = self._watched.get(uri)
+        if watched is not None:
+            watched.sessions.discard(session)
+            self._forget(uri, watched)
+
+    @asynccontextmanager
+    async def hold(self, uris: Sequence[str]) -> AsyncIterator[None]:
+        """Watches resources while a stream of changes is open.
+
+        Raises:
+            MCPError: Too much is watched.
+        """
+        held: list[tuple[str, _Watched]] = []
+        try:
+            for uri in dict.fromkeys(uris):
+                watched = self._watch(uri)
+                if watched is not None:
+                    watched.streams += 1
+                    held.append((uri, watched))
+            yield
+        finally:
+            for uri, watched in held:
+                watched.streams -= 1
+                self._forget(uri, watched)
+
+    async def close(self) -> None:
+        """Watches nothing any more."""
+        tasks = [each.task for each in self._watched.values()]
+        self._watched.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _watch(self, uri: str) -> _Watched | None:
+        """Returns what is watched; ``None`` where nothing tells of changes."""
+        if uri in self._watched:
+            return self._watched[uri]
+        resource = self.find(uri)
+        if resource is None or resource.watch is None:
+            return None
+        if len(self._watched) >= self.limit:
+            reached = LimitError(limit="sessions.subscriptions", value=self.limit)
+            raise MCPError(INTERNAL_ERROR, f"Too many resources are watched. {reached}")
+        task = asyncio.create_task(self._follow(uri, resource.watch), name=f"watch {uri}")
+        return self._watched.setdefault(uri, _Watched(task))
+
+    def _forget(self, uri: str, watched: _Watched) -> None:
+        if not watched.sessions and not watched.streams and self._watched.get(uri) is watched:
+            del self._watched[uri]
+            watched.task.cancel()
+
+    async def _follow(self, uri: str, watch: Callable[[str], Any]) -> None:
+        """Tells of changes; where these are told no more, it tries again for a while."""
+        loop = asyncio.get_running_loop()
+        backoff = Backoff(_RESTARTS)
+        while True:
+            begun = loop.time()
+            try:
+                async with watch(uri) as changes:
+                    async for _ in changes:
+                        await self._tell(uri)
+            except Exception as error:
+                _LOGGER.warning("%s is not watched any more: %s", uri, error)
+            backoff, seconds = backoff.plan(loop.time() - begun)
+            if seconds is None:
+                return
+            await asyncio.sleep(seconds)
+            await self._tell(uri)  # what has changed meanwhile went unheard
+
+    async def _tell(self, uri: str) -> None:
+        await self.bus.publish(ResourceUpdated(uri=uri))
+        watched = self._watched.get(uri)
+        said = dump(ResourceUpdatedNotification(params=Params(uri=uri)))
+        for session in tuple(watched.sessions if watched else ()):
+            await session.notify(said["method"], said.get("params"))
