@@ -21,7 +21,7 @@ from vibe_llms.limits import Limits
 from vibe_llms.wire.sse import SseFramer
 
 _LOOK_SECONDS: Final = 1.0
-"""How often it is seen whether another process was told to cancel a response."""
+"""How often it is seen what other processes have made of a response."""
 
 
 class Run:
@@ -157,7 +157,7 @@ class Background:
     async def _look(self, run: Run, inner: InnerCall) -> None:
         work = partial(rows.find_response, identity=run.identity)
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await self.pause()
             found = await self._registry.perform(work)
             if found is None or not found.is_running:  # deleted, or cancelled
                 inner.leave()
@@ -182,6 +182,10 @@ class Background:
                 rows.write_frames(db, run.identity, data)
 
         await self._registry.perform(work)
+
+    async def pause(self) -> None:
+        """Waits until it is worth looking again what another process has made of a response."""
+        await asyncio.sleep(_LOOK_SECONDS)
 
     async def replay(self, identity: str, after: int) -> list[bytes] | None:
         """Returns the events after one of a response that has ended; ``None`` without any."""

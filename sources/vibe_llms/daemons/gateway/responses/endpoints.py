@@ -85,6 +85,11 @@ class ResponseEndpoints:
             await send_frames(call, run.follow(after))
             return
         frames = await background.replay(found.id, after)
+        while frames is None and found.is_running and found.is_in_background:
+            # Another process answers it, and tells of its events when it has ended.
+            await background.pause()
+            found = await self._keeper.access_response(found.id, found.subject)
+            frames = await background.replay(found.id, after)
         if frames is None:
             raise _refuse_stream(found)
         await send_frames(call, _each(frames))
@@ -168,9 +173,7 @@ async def _each(frames: Sequence[bytes]) -> AsyncIterator[bytes]:
 
 
 def _refuse_stream(found: KeptResponse) -> RequestError:
-    if found.is_running:
-        reason = "another process of the gateway answers it, and has its events until it has ended"
-    elif found.is_in_background and found.status == "incomplete":
+    if found.is_in_background and found.status == "incomplete":
         reason = "the gateway that answered was ended before it, and its events are lost"
     else:
         reason = "it was not asked for with background and stream"
