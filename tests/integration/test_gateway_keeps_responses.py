@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,16 @@ from openai.types.responses import Response
 from gateways import produce_application, serve_gateway
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.daemons.gateway.responses import keeping
+from vibe_llms.daemons.gateway.responses.keeping import Keeper, KeepingLimits
+from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.limits import Limits
 from vibe_llms.plugins.specification.daemons import Arrival, Demand
 from vibe_llms.testing.simulator import Invoke, Say, Simulator, Think
 
 TRANSLATED = "anthropic:claude-sonnet-5"
 CARRIED = "openai_responses:gpt-5.5"
+FILE = "gateway/responses.sqlite"
 PIXEL = (
     "data:image/png;base64,"
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -317,3 +323,150 @@ async def test_what_one_has_asked_another_does_not_find(
                 await attempt
         assert (await ada.responses.retrieve(made.id)).output_text == "A secret."
     assert len(simulator.requests) == 1
+
+
+@pytest.mark.parametrize("model", [TRANSLATED, CARRIED])
+async def test_a_full_disk_is_told_of_and_nothing_is_promised(
+    simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """No id that nobody could go on from; with room again, all goes on."""
+    pages = {"most": 1_000_000}
+    opened = Registry._open
+
+    def open_small(registry: Registry) -> sqlite3.Connection:
+        connection = opened(registry)
+        connection.execute(f"PRAGMA max_page_count = {pages['most']}")
+        return connection
+
+    monkeypatch.setattr(Registry, "_open", open_small)
+    application = produce_application(tmp_path, simulator.url)
+    wide: Any = {"metadata": {f"n{number}": "x" * 500 for number in range(16)}}
+    async with serve_gateway(application) as address, produce_client(address) as client:
+        for _ in range(9):
+            simulator.enqueue(Say("Yes."), simulate="slow=10")
+        known = await client.responses.create(model=model, input="Well?")
+
+        with sqlite3.connect(application.configuration.data_directory / FILE) as database:
+            [pages["most"]] = database.execute("PRAGMA page_count").fetchone()
+        ways: Any = ({}, {"stream": True}, {"background": True})
+        for way in ways:
+            with pytest.raises(openai.InternalServerError, match="stage: store"):
+                await client.responses.create(model=model, input="Well?", **wide, **way)
+        assert len(simulator.requests) == 3  # in the background it was not even asked
+        assert (await client.responses.retrieve(known.id)).output_text == "Yes."
+
+        pages["most"] = 1_000_000
+        again = await client.responses.create(
+            model=model, input="Well?", previous_response_id=known.id, **wide
+        )
+        assert (await client.responses.retrieve(again.id)).output_text == "Yes."
+    assert len(list(application.store.survey())) == 1
+
+
+@pytest.mark.parametrize("model", [TRANSLATED, CARRIED])
+async def test_the_oldest_go_first_with_what_was_said(
+    simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """Where too many are kept; what another goes on from stays."""
+    monkeypatch.setattr(keeping, "_SWEEP_EVERY", 2)
+    application = produce_application(tmp_path, simulator.url)
+    limits = KeepingLimits(responses=2)
+    async with (
+        serve_gateway(application, keeping=limits) as address,
+        produce_client(address) as client,
+    ):
+        script(simulator, *["Yes."] * 7)
+        made = []
+        for _ in range(3):
+            made.append(await client.responses.create(model=model, input="Well?"))
+        previous = made[-1].id
+        for _ in range(2):
+            response = await client.responses.create(
+                model=model, input="And?", previous_response_id=previous
+            )
+            made.append(response)
+            previous = response.id
+        await client.responses.create(model=model, input="Well?", store=False)
+
+        async def is_there(identity: str) -> bool:
+            try:
+                await client.responses.retrieve(identity)
+            except openai.NotFoundError:
+                return False
+            return True
+
+        assert [await is_there(each.id) for each in made] == [False, False, False, True, True]
+        last = await client.responses.create(
+            model=model, input="And?", previous_response_id=previous
+        )
+    assert last.output_text == "Yes."
+    assert str(simulator.requests[-1].body).count("And?") == 3
+    assert len(list(application.store.survey())) == 1
+
+
+async def test_what_is_too_old_goes(simulator: Simulator, tmp_path: Path) -> None:
+    application = produce_application(tmp_path, simulator.url)
+    path = application.configuration.data_directory / FILE
+    async with serve_gateway(application) as address, produce_client(address) as client:
+        script(simulator, "Yes.", "Yes.")
+        old = await client.responses.create(model=TRANSLATED, input="Well?")
+        begun = await client.conversations.create()
+        new = await client.responses.create(model=TRANSLATED, input="Well?")
+
+        with sqlite3.connect(path) as database:
+            for table, identity in (("responses", old.id), ("conversations", begun.id)):
+                database.execute(
+                    f"UPDATE {table} SET created = created - 31 * 86400 WHERE id = ?", (identity,)
+                )
+        keeper = Keeper(lambda: application.store, path.parent, limits=Limits())
+        await keeper.sweep()
+        await keeper.close()
+
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(old.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.conversations.retrieve(begun.id)
+        assert (await client.responses.retrieve(new.id)).output_text == "Yes."
+    assert len(list(application.store.survey())) == 1
+
+
+async def test_encrypted_reasoning_and_schemas_are_gone_on_from(
+    simulator: Simulator, client: openai.AsyncOpenAI
+) -> None:
+    """A server of the protocol that keeps nothing gets back what it has sealed, and the schema."""
+    simulator.enqueue(Think("It needs a measure."), Say('{"metres": 3}'))
+    script(simulator, '{"metres": 4}')
+    schema: Any = {
+        "format": {
+            "type": "json_schema",
+            "name": "depth",
+            "strict": True,
+            "schema": {
+                "type": "object",
+                "properties": {"metres": {"type": "integer"}},
+                "required": ["metres"],
+                "additionalProperties": False,
+            },
+        }
+    }
+    first = await client.responses.create(
+        model=CARRIED, input="How deep?", text=schema, include=["reasoning.encrypted_content"]
+    )
+    [sealed] = [item for item in first.output if item.type == "reasoning"]
+    assert sealed.encrypted_content
+    second = await client.responses.create(
+        model=CARRIED, input="And there?", text=schema, previous_response_id=first.id
+    )
+
+    asked = simulator.requests[1].body
+    assert [item.get("type", "message") for item in asked["input"]] == [
+        "message",
+        "reasoning",
+        "message",
+        "message",
+    ]
+    assert asked["input"][1]["encrypted_content"] == sealed.encrypted_content
+    assert asked["text"] == schema
+    assert second.output_text == '{"metres": 4}'
+    read = await client.responses.retrieve(first.id)
+    assert settle(read) == settle(first)

@@ -1,4 +1,4 @@
-"""Two workers of one gateway: what one keeps, the other reads, goes on from, cancels and deletes."""
+"""Two workers of one gateway: what one keeps, the other reads, goes on from, and cancels."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import msgspec
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.gateway.responses.bodies import Fields, interrupt_body
 from vibe_llms.daemons.gateway.responses.hearing import Hearer, Restater
+from vibe_llms.exceptions import StoreError
 from vibe_llms.limits import Limits
 
 
@@ -90,7 +91,11 @@ class KeptCall(HttpCall):
             self._held.append(data)
             if self._hearer.response is None:
                 return
-            await self._kept.begin(self._hearer.response)
+            try:
+                await self._kept.begin(self._hearer.response)
+            except StoreError:  # the client has had no byte, and learns of no id
+                self.status, self._head, self._held = 0, None, []
+                raise
             self._is_begun = True
             data = b"".join(self._held)
             self._held = []

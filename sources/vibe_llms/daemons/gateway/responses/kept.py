@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, select_told
@@ -12,6 +13,7 @@ from vibe_llms.daemons.gateway.responses.chains import Chain, go_on
 from vibe_llms.daemons.gateway.responses.hearing import select_kept
 from vibe_llms.daemons.gateway.responses.items import read_canisters
 from vibe_llms.daemons.gateway.responses.rows import KeptResponse
+from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:
@@ -146,8 +148,14 @@ class KeptHere:
             owner=self._keeper.registry.owner,
             body={**body, "status": status},
         )
-        is_new, self._is_begun = not self._is_begun, True
-        await self._keeper.keep(row, is_new=is_new)
+        try:
+            await self._keeper.keep(row, is_new=not self._is_begun)
+        except StoreError:
+            if not self._is_begun:  # nobody learns of it, so nobody could remove what was said
+                with suppress(StoreError):
+                    await self._keeper.release(row.conversation)
+            raise
+        self._is_begun = True
 
 
 class KeptInMemory:
