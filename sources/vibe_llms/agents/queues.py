@@ -14,6 +14,12 @@ DEFAULT_QUEUE: Final = "runs"
 
 EACH: Final = 16
 
+BATCH_QUEUE: Final = "batches"
+"""Where chunks of batches wait."""
+
+_CHUNKS: Final = 2
+"""How many chunks a worker has at once: while the last inputs of one are asked, another begins."""
+
 _NAME: Final = r"[a-z][a-z0-9_-]{0,62}"
 _HIGHEST: Final = 1_000
 _WORD: Final = re.compile(rf"({_NAME})(?:=([1-9][0-9]{{0,5}})(?:/([1-9][0-9]{{0,5}}))?)?")
@@ -32,6 +38,9 @@ class Queue:
     name: str = DEFAULT_QUEUE
     each: int = EACH
     total: int | None = None
+
+
+BATCHES: Final = Queue(BATCH_QUEUE, _CHUNKS)
 
 
 def _is_name(value: Any) -> bool:
@@ -60,7 +69,8 @@ def read_queues(text: str) -> tuple[Queue, ...]:
         if match is None:
             raise _refuse(f"{word!r} is no queue: write NAME, NAME=EACH or NAME=EACH/TOTAL")
         name, each, total = match.groups()
-        queue = Queue(name, int(each or EACH), int(total) if total else None)
+        usual = _CHUNKS if name == BATCH_QUEUE else EACH
+        queue = Queue(name, int(each or usual), int(total) if total else None)
         if queue.total is not None and queue.total < queue.each:
             raise _refuse(f"{word!r}: all workers together cannot have less than each has")
         if name in found:

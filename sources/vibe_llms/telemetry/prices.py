@@ -9,9 +9,11 @@ every vendor charges as output.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
@@ -22,7 +24,7 @@ from vibe_llms.telemetry.discounts import BATCH_DISCOUNTS
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice
+    from genai_prices.types import ModelInfo, ModelPrice
 
 _MILLION: Final = Decimal(1_000_000)
 
@@ -54,6 +56,15 @@ _SOURCES: Final[Mapping[str, str]] = {
     "xai": "x-ai",
 }
 """From the name of a provider here to its name in ``genai-prices``."""
+
+_INPUT: Final = (
+    "input_tokens",
+    "cache_write_tokens",
+    "cache_write_long_tokens",
+    "input_audio_tokens",
+)
+_OUTPUT: Final = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
+_HOUR_SECONDS: Final = 3600
 
 _PATHS: Final = frozenset({"anthropic", "aws", "google"})
 """Where what stands before a slash is the place of a model, and not a part of its name."""
@@ -184,6 +195,40 @@ def _price_tier(tier: str, usual: PriceResult, provider: str) -> PriceResult:
     )
 
 
+def find_dearest(provider: str, model: str, input_tokens: int) -> tuple[Decimal, Decimal] | None:
+    """Returns the dollars of a token of input and of output, in the dearest way that there is.
+
+    Args:
+        input_tokens: How long the request is at most; a longer one is never cheaper by the token.
+
+    Returns:
+        ``None`` where no price is known.
+    """
+    # Prices change by the day.
+    hour = int(time.time() // _HOUR_SECONDS)
+    return _find_rates(provider, model, 1 << input_tokens.bit_length(), hour)
+
+
+@lru_cache(1024)
+def _find_rates(
+    provider: str, model: str, input_tokens: int, hour: int
+) -> tuple[Decimal, Decimal] | None:
+    def price(bucket: str, *, tokens: int, **more: int) -> Decimal | None:
+        usage = Usage(**{bucket: tokens}, **more)  # type: ignore[arg-type]  # all are counts
+        found = price_usage(usage, provider=provider, model=model)
+        priced = found.buckets if isinstance(found, Price) else ()
+        amounts = [each.amount / each.tokens for each in priced if each.bucket == bucket]
+        return amounts[0] if amounts else None
+
+    inputs = [price(bucket, tokens=input_tokens) for bucket in _INPUT]
+    outputs = [price(bucket, tokens=1, input_tokens=input_tokens) for bucket in _OUTPUT]
+    known_inputs = [each for each in inputs if each is not None]
+    known_outputs = [each for each in outputs if each is not None]
+    if inputs[0] is None or outputs[0] is None:
+        return None
+    return max(known_inputs), max(known_outputs)
+
+
 def _price_buckets(
     usage: Usage, prices: ModelPrice
 ) -> tuple[tuple[BucketPrice, ...], tuple[str, ...]]:
@@ -224,8 +269,21 @@ def _find_prices(source: str, model: str, moment: datetime) -> tuple[ModelPrice,
     import genai_prices  # with pydantic and a fifth of a second: only whoever asks for a price
     from genai_prices.data_snapshot import get_snapshot
 
-    _, known = get_snapshot().find_provider_model(model, None, source, None)
+    known = _find_model(source, model, id(get_snapshot()))
+    if known is None:
+        raise LookupError(model)
     return known.get_prices(moment), genai_prices.__version__
+
+
+@lru_cache(256)
+def _find_model(source: str, model: str, snapshot: int) -> ModelInfo | None:
+    """Finds a model in what is known now, which takes a millisecond where there is none."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        return get_snapshot().find_provider_model(model, None, source, None)[1]
+    except LookupError:
+        return None
 
 
 def _ensure_utc(moment: datetime | None) -> datetime:

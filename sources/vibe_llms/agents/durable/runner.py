@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from vibe_llms.agents.batches.performing import ChunkPerformer
+from vibe_llms.agents.batches.submitting import survey_due
 from vibe_llms.agents.durable.engine import (
     APPLICATION,
     VERSION,
@@ -20,12 +22,13 @@ from vibe_llms.agents.durable.engine import (
     reaching,
 )
 from vibe_llms.agents.durable.heartbeats import BEAT_SECONDS, DEAD_SECONDS, Heartbeats
-from vibe_llms.agents.durable.scheduling import WORKFLOW, Scheduler
+from vibe_llms.agents.durable.scheduling import CHUNK_WORKFLOW, WORKFLOW, Scheduler
 from vibe_llms.agents.hosting import OPEN, HostSettings, RunHost
 from vibe_llms.agents.performing import Performer
 from vibe_llms.agents.queues import Queue
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreError
+from vibe_llms.instruments.channels.batches.databases import open_database
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
 
@@ -53,6 +56,9 @@ class DurableRunner:
         beat_seconds: How often a worker says that it lives; one that has not for three times as
             long counts as dead.
         grace_seconds: How long runs may work on when it is closed.
+
+    Attributes:
+        batches: Where the rows of batches are.
     """
 
     def __init__(
@@ -70,6 +76,8 @@ class DurableRunner:
         self.queues = tuple(queues)
         self.worker = f"{socket.gethostname()}-{os.getpid()}-{produce_identity()[:8]}"
         self._host = RunHost(performer, hosting, index)
+        self.batches = open_database(url)
+        self._chunks = ChunkPerformer(self.batches, performer.application)
         self._beat_seconds = beat_seconds
         self._grace_seconds = grace_seconds
         self._engine: Engine | None = None
@@ -77,6 +85,7 @@ class DurableRunner:
         self._is_working = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: set[asyncio.Task[None]] = set()
+        self._working_chunks: set[asyncio.Task[None]] = set()
 
     @property
     def index(self) -> RunIndex:
@@ -114,6 +123,11 @@ class DurableRunner:
             async with asyncio.timeout(self._grace_seconds):
                 for run_id in self.working:
                     await self._host.rest(run_id)
+                while self._working_chunks:
+                    await asyncio.wait(self._working_chunks)
+        for chunk in self._working_chunks:
+            chunk.cancel()
+        await finish(asyncio.gather(*self._working_chunks, return_exceptions=True))
         await self._host.close()
         await finish(asyncio.gather(*self._waking, return_exceptions=True))
         for task in self._tasks:
@@ -121,6 +135,8 @@ class DurableRunner:
         await finish(asyncio.gather(*self._tasks, return_exceptions=True))
         if self._is_working:
             await finish(asyncio.to_thread(self._end_work))
+        await self._chunks.close()
+        await asyncio.to_thread(self.batches.close)
         await asyncio.to_thread(self._engine.close)
         self._engine = None
 
@@ -129,6 +145,14 @@ class DurableRunner:
         task = asyncio.create_task(self._enqueue(run_id))
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
+
+    def wake_batch(self, batch: str = "") -> None:
+        """Queues what is to be done of a batch, or of all. Does database work.
+
+        Raises:
+            StoreError: The database is out of reach.
+        """
+        self._scheduler.enqueue_chunks(survey_due(self.batches, batch))
 
     async def interrupt(self, run_id: str) -> None:
         """Breaks off a run that works in this process."""
@@ -147,6 +171,7 @@ class DurableRunner:
                 found = await asyncio.to_thread(self._host.survey_open)
                 if self._is_working:
                     await asyncio.to_thread(self._scheduler.enqueue_all, found)
+                    await asyncio.to_thread(self.wake_batch)
                     await finish(asyncio.to_thread(self._host.tidy))
             except StoreError as error:
                 _LOGGER.warning("the store cannot be looked through: %s", error)
@@ -174,6 +199,10 @@ class DurableRunner:
             work = asyncio.run_coroutine_threadsafe(self._perform(run_id), loop)
             return await asyncio.wrap_future(work)
 
+        async def perform_chunk(batch: str, number: int) -> None:
+            work = asyncio.run_coroutine_threadsafe(self._perform_chunk(batch, number), loop)
+            await asyncio.wrap_future(work)
+
         with reaching(engine.place):
             self._heartbeats.prepare()
             self._scheduler.register(self.queues)
@@ -191,8 +220,10 @@ class DurableRunner:
                     }
                 )
                 DBOS.listen_queues([each.name for each in self.queues])
-                # A run that kills its workers is counted in its own log, which says so, too.
+                # A run that kills its workers is counted in its own log, which says so, too; a
+                # chunk in its row.
                 DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(perform)
+                DBOS.workflow(name=CHUNK_WORKFLOW, max_recovery_attempts=None)(perform_chunk)
                 DBOS.launch()
             except BaseException:
                 DBOS.destroy(destroy_registry=True)
@@ -227,6 +258,23 @@ class DurableRunner:
             if asyncio.get_running_loop().time() > deadline:
                 return state
             await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _perform_chunk(self, batch: str, number: int) -> None:
+        """Performs a chunk of a batch; of one that is let go the next ones know by its row."""
+        work = asyncio.create_task(self._chunks.perform(batch, number, lambda: self._is_leaving))
+        self._working_chunks.add(work)
+        try:
+            await asyncio.wait([work])
+        finally:
+            self._working_chunks.discard(work)
+        if self._is_leaving:  # handed back, whether it is through or not
+            await asyncio.Event().wait()
+        if (error := work.exception()) is not None:
+            _LOGGER.warning("chunk %s of batch %s waits: %s", number, batch, error)
+        try:
+            await asyncio.to_thread(self.wake_batch, batch)
+        except StoreError as error:  # whoever looks next does it
+            _LOGGER.warning("batch %s cannot be queued now: %s", batch, error)
 
     def _read_state(self, run_id: str) -> str:
         try:

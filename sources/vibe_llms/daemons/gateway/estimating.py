@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -12,7 +10,7 @@ import msgspec
 
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand
-from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
+from vibe_llms.telemetry.prices import OWN_MACHINES, Price, find_dearest, price_usage
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.asked import Asked
@@ -24,16 +22,6 @@ _BYTES_A_TOKEN: Final = 2
 
 SAID_BYTES_A_TOKEN: Final = 3
 """An estimate of what was said: English has about four, most other languages fewer."""
-
-_HOUR_SECONDS: Final = 3600
-
-_INPUT: Final = (
-    "input_tokens",
-    "cache_write_tokens",
-    "cache_write_long_tokens",
-    "input_audio_tokens",
-)
-_OUTPUT: Final = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
 
 
 class _Generation(msgspec.Struct):
@@ -142,30 +130,7 @@ def _price_at_most(
         return Decimal(0)
     if output_tokens is None:
         return None
-    # A longer request is never cheaper by the token, and prices change by the day.
-    size = 1 << input_tokens.bit_length()
-    hour = int(time.time() // _HOUR_SECONDS)
-    rates = _find_rates(provider, name, size, hour)
-    return None if rates is None else rates[0] * input_tokens + rates[1] * output_tokens
-
-
-@lru_cache(1024)
-def _find_rates(
-    provider: str, model: str, input_tokens: int, hour: int
-) -> tuple[Decimal, Decimal] | None:
-    """Returns the cents of a token of input and of output in the dearest way that there is."""
-
-    def price(bucket: str, *, tokens: int, **more: int) -> Decimal | None:
-        usage = Usage(**{bucket: tokens}, **more)  # type: ignore[arg-type]  # all are counts
-        found = price_usage(usage, provider=provider, model=model)
-        priced = found.buckets if isinstance(found, Price) else ()
-        amounts = [each.amount / each.tokens for each in priced if each.bucket == bucket]
-        return amounts[0] * 100 if amounts else None
-
-    inputs = [price(bucket, tokens=input_tokens) for bucket in _INPUT]
-    outputs = [price(bucket, tokens=1, input_tokens=input_tokens) for bucket in _OUTPUT]
-    known_inputs = [each for each in inputs if each is not None]
-    known_outputs = [each for each in outputs if each is not None]
-    if inputs[0] is None or outputs[0] is None:
+    rates = find_dearest(provider, name, input_tokens)
+    if rates is None:
         return None
-    return max(known_inputs), max(known_outputs)
+    return 100 * (rates[0] * input_tokens + rates[1] * output_tokens)

@@ -11,6 +11,7 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import AsyncExitStack, aclosing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
@@ -22,7 +23,9 @@ from vibe_llms.instruments.channels.batches.items import (
     BatchReport,
     BatchTally,
 )
+from vibe_llms.instruments.channels.batches.orders import BatchRunner
 from vibe_llms.instruments.channels.batches.runs import BatchRun
+from vibe_llms.instruments.channels.batches.submitted_runs import Submission, SubmittedRun
 from vibe_llms.instruments.channels.batches.work import ModelWork, Wording
 from vibe_llms.instruments.channels.batches.workers import perform_all
 from vibe_llms.instruments.channels.composing import Composing
@@ -51,6 +54,11 @@ class JournalSettings(TypedDict, total=False):
     journal: Path | str | None
     retry_failed: bool
     progress: Callable[[BatchTally], None] | None
+    runner: BatchRunner | None
+    key: str
+    retries: int
+    cap: Decimal | None
+    priority: int
 
 
 class BatchSettings(JournalSettings, RequestOptions, total=False):
@@ -74,6 +82,14 @@ class BatchChannel(Closing, Generic[T]):
             the same journal goes on where the other stopped. Without one nothing is kept.
         retry_failed: Whether inputs that the journal has as failed are tried again.
         progress: Called after each item, with counts that go on changing.
+        runner: Has the batch performed by workers, as :func:`.open_batches` lends it; ``None`` to
+            perform it here. Then the work is a model; the journal is written when all is done, and
+            the next ones hold.
+        key: With the same settings a key is one batch: who asks again goes on with it. Without
+            one, each run is a batch of its own.
+        retries: How often an input is asked again whose error may pass, when its chunk is through.
+        cap: What the whole batch may cost, in dollars; it stops before that is passed.
+        priority: Of two batches the higher one goes first, from -1000 to 1000.
         options: What is said to the model besides each prompt; see
             :class:`vibe_llms.instruments.options.RequestOptions`.
 
@@ -86,9 +102,10 @@ class BatchChannel(Closing, Generic[T]):
         journal: The file, as a whole path.
         tally: How far the present run has come, or the last one had come.
         findings: What was found amiss in the journal, and mended.
+        batch: The id of the batch that a runner has; empty until it is known.
 
     Raises:
-        ValueError: The concurrency is below 1.
+        ValueError: The concurrency is below 1; or something holds with a runner alone.
         TypeError: The work does not take this prompt, parser or option.
     """
 
@@ -122,6 +139,11 @@ class BatchChannel(Closing, Generic[T]):
         journal: Path | str | None = None,
         retry_failed: bool = False,
         progress: Callable[[BatchTally], None] | None = None,
+        runner: BatchRunner | None = None,
+        key: str = "",
+        retries: int = 0,
+        cap: Decimal | None = None,
+        priority: int = 0,
         **options: Any,
     ) -> None:
         if concurrency < 1:
@@ -133,6 +155,25 @@ class BatchChannel(Closing, Generic[T]):
         self._progress = progress
         self.tally = BatchTally()
         self.findings: tuple[Finding, ...] = ()
+        self.batch = ""
+        self._submission = self._choose_submission(
+            runner, key=key, retries=retries, cap=cap, priority=priority
+        )
+
+    def _choose_submission(self, runner: BatchRunner | None, **given: Any) -> Submission | None:
+        if runner is None:
+            if chosen := [name for name, value in given.items() if value]:
+                raise ValueError(f"{', '.join(chosen)}: that is for a runner to see to.")
+            return None
+        if not isinstance(self._work, ModelWork) or self._work.is_engine:
+            raise TypeError("What workers perform is put to a model, not to an engine or function.")
+        return Submission(
+            runner=runner,
+            concurrency=self._concurrency,
+            retry_failed=self._retry_failed,
+            journal=self.journal,
+            **given,
+        )
 
     async def run(
         self,
@@ -162,6 +203,12 @@ class BatchChannel(Closing, Generic[T]):
             ConverseError: The model cannot be used for any input.
         """
         self.tally = tally = BatchTally(total=measure(inputs) if total is None else total)
+        if self._submission is not None:
+            items = self._run_elsewhere(self._submission, inputs, ordered=ordered, stored=stored)
+            async with aclosing(items):
+                async for item in items:
+                    yield item
+            return
         async with AsyncExitStack() as stack:
             run: BatchRun[T] = BatchRun(
                 self._work,
@@ -174,7 +221,7 @@ class BatchChannel(Closing, Generic[T]):
             await run.open(stack)
             refuse_open_chunks(self.journal)
             self.findings = run.findings
-            items = perform_all(
+            performed = perform_all(
                 inputs,
                 run.perform,
                 run.finish,
@@ -183,12 +230,37 @@ class BatchChannel(Closing, Generic[T]):
                 window=self._concurrency * _WINDOW,
             )
             # Closed before the stack is left: no worker writes to a journal that is closed.
-            async with aclosing(items):
-                async for item in items:
+            async with aclosing(performed):
+                async for item in performed:
                     yield item
             # Before the journal is settled, which is none of the work that is timed.
             tally.end()
             await run.settle()
+
+    async def submit(self, inputs: Inputs) -> str:
+        """Hands a batch over to its runner, and returns its id; nobody need wait for it.
+
+        Raises:
+            ValueError: There is no runner.
+            ConverseError: As :meth:`run`.
+        """
+        if self._submission is None:
+            raise ValueError("A batch without a runner is performed by `run`.")
+        return await self._hand_over(self._submission).submit(inputs)
+
+    async def _run_elsewhere(
+        self, submission: Submission, inputs: Inputs, *, ordered: bool, stored: bool
+    ) -> AsyncGenerator[BatchItem[T], None]:
+        run = self._hand_over(submission)
+        self.batch = await run.submit(inputs)
+        items = run.follow(ordered=ordered, stored=stored)
+        async with aclosing(items):
+            async for item in items:
+                yield item
+
+    def _hand_over(self, submission: Submission) -> SubmittedRun[T]:
+        assert isinstance(self._work, ModelWork)
+        return SubmittedRun(self._work, submission, self.tally, self._progress)
 
     async def collect(self, inputs: Inputs) -> BatchReport[T]:
         """Does all the work, and returns what it amounts to, in the order of the inputs.

@@ -99,6 +99,16 @@ class ModelWork:
         self._is_owner = is_owner
         self._pattern: Request | None = None
 
+    @property
+    def parser(self) -> Parser[Any] | None:
+        """What answers become; ``None`` for text."""
+        return self._parser
+
+    @property
+    def is_engine(self) -> bool:
+        """Whether inputs are put to an engine."""
+        return isinstance(self._answering, Engine)
+
     async def prepare(self) -> Ask:
         """Looks up what all requests share, and returns what asks one.
 

@@ -42,11 +42,16 @@ if TYPE_CHECKING:
 )
 @yes_option
 def worker(runner: str, queues: str, grace: float, yes: bool) -> None:
-    """Perform runs that wait in the queues of a runner, until Ctrl-C.
+    """Perform runs and batches that wait in the queues of a runner, until Ctrl-C.
 
     Any number of workers share them, on any machine with PostgreSQL. What a worker had begun that
     is killed, or cannot be reached, the others go on with after 15 seconds. One that is told to
     leave, by Ctrl-C or SIGTERM, takes no more and hands back what it has not ended.
+
+    
+        vibe worker --runner postgresql://… --queues runs=16,batches=2
+
+    The queue `batches` has the chunks of batches, of which each worker performs two at once.
 
     Runs and conversations are in the configured store; with PostgreSQL, unless another is
     configured, in the same database.
@@ -78,7 +83,7 @@ async def _work(
     runner = DurableRunner(url, performer, queues=queues, grace_seconds=grace)
     await runner.start()
     try:
-        note(f"Performs runs of {', '.join(each.name for each in queues)}. Ctrl-C ends it.")
+        note(f"Performs what waits in {', '.join(each.name for each in queues)}. Ctrl-C ends it.")
         await told.wait()
         note("Leaves; others go on with what it has not ended.")
     finally:

@@ -1,0 +1,213 @@
+"""The databases in which batches are kept, where more than one process works at them.
+
+SQLite and PostgreSQL are spoken to in the same words: statements with ``?`` for values, and what
+one of them alone would understand stands here.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from vibe_llms.configuration.definitions import is_postgresql_url
+from vibe_llms.exceptions import StoreError
+from vibe_llms.instruments.channels.batches.tables import TABLES
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from vibe_llms.conversations.stores.postgresql.database import Database
+
+_SQLITE: Final = "sqlite:///"
+_BUSY_SECONDS: Final = 30.0
+_LOCK: Final = 0x76696262
+"""Two processes that find no tables make them one after the other."""
+
+
+class Transaction(Protocol):
+    """Statements that are kept all together, or none of them."""
+
+    def fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Performs a statement; returns its rows."""
+
+    def change(self, statement: str, *values: Any) -> int:
+        """Performs a statement; returns how many rows it has changed."""
+
+    def change_all(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Performs a statement with each of these values; returns how many rows were changed."""
+
+
+class BatchDatabase(Protocol):
+    """A database with the tables of batches. Any thread may use it."""
+
+    @property
+    def place(self) -> str:
+        """Its URL as it may be shown."""
+
+    @property
+    def now(self) -> str:
+        """What says the moment in its statements, in seconds, by its own clock."""
+
+    def transact(self, *, reading: bool = False) -> AbstractContextManager[Transaction]:
+        """Keeps what is done within, or nothing.
+
+        Args:
+            reading: Nothing is to be changed.
+
+        Raises:
+            StoreError: It is out of reach, or refuses.
+        """
+
+    def close(self) -> None:
+        """Closes its connections."""
+
+
+def open_database(url: str) -> BatchDatabase:
+    """Opens the database that a URL names; it is connected to when it is first used."""
+    if is_postgresql_url(url):
+        return PostgresqlBatches(url)
+    return SqliteBatches(Path(url.removeprefix(_SQLITE)))
+
+
+class SqliteBatches:
+    """A file of SQLite, over one connection.
+
+    Args:
+        path: The file. It is made, with its folder, unless it is there.
+    """
+
+    now = "(julianday('now') - 2440587.5) * 86400.0"
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._door = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    @property
+    def place(self) -> str:
+        """The URL of the file."""
+        return f"{_SQLITE}{self._path}"
+
+    @contextmanager
+    def transact(self, *, reading: bool = False) -> Iterator[Transaction]:
+        """Keeps what is done within, or nothing. Raises StoreError."""
+        with self._door:
+            try:
+                connection = self._connection or self._open()
+                connection.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
+                try:
+                    yield _SqliteTransaction(connection)
+                except BaseException:
+                    connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
+            except (sqlite3.Error, OSError) as error:
+                raise StoreError(
+                    path=self.place,
+                    detail=f"{self.place}: {error}.",
+                    remedy="See that the file can be written and is one of a runner.",
+                ) from error
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        # What was committed survives the loss of power; each commit has many items in it.
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in TABLES.split(";"):
+            connection.execute(statement)
+        connection.execute("COMMIT")
+        self._connection = connection
+        return connection
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._door:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+
+class _SqliteTransaction:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement, values).fetchall()
+
+    def change(self, statement: str, *values: Any) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+    def change_all(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
+        return self._connection.executemany(statement, rows).rowcount
+
+
+class PostgresqlBatches:
+    """A database of PostgreSQL; the same one may have conversations.
+
+    Args:
+        url: As PostgreSQL's own tools take it.
+    """
+
+    now = "extract(epoch FROM clock_timestamp())::double precision"
+
+    def __init__(self, url: str) -> None:
+        from vibe_llms.conversations.stores.postgresql.database import Database
+
+        self._database: Database = Database(url)
+        self._door = threading.Lock()
+        self._is_prepared = False
+
+    @property
+    def place(self) -> str:
+        """Its URL, without a password."""
+        return self._database.place
+
+    @contextmanager
+    def transact(self, *, reading: bool = False) -> Iterator[Transaction]:
+        """Keeps what is done within, or nothing. Raises StoreError."""
+        if not self._is_prepared:
+            self._prepare()
+        with self._database.transact(reading=reading) as connection:
+            yield _PostgresqlTransaction(connection)
+
+    def _prepare(self) -> None:
+        with self._door:
+            if self._is_prepared:
+                return
+            with self._database.transact() as connection:
+                # Held until the transaction ends: what another has made is seen after that.
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                connection.execute(TABLES)
+            self._is_prepared = True
+
+    def close(self) -> None:
+        """Closes what is open and idle."""
+        self._database.close()
+
+
+class _PostgresqlTransaction:
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(_translate(statement), values).fetchall()
+
+    def change(self, statement: str, *values: Any) -> int:
+        return self._connection.execute(_translate(statement), values).rowcount
+
+    def change_all(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_translate(statement), rows)
+            return cursor.rowcount
+
+
+def _translate(statement: str) -> str:
+    return statement.replace("?", "%s")

@@ -1,0 +1,229 @@
+"""What a batch asks for, as data that any worker reads, and who has it performed elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.instruments.channels.batches.tables import BatchState
+from vibe_llms.instruments.parsers.parsers import ATTEMPTS, Parser
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.codec.envelopes import decode_request, encode_request
+from vibe_llms.messages.codec.lines import decode_canisters, encode_canisters
+from vibe_llms.messages.requests import Request
+from vibe_llms.values import frozen
+
+PRIORITY_BOUND = 1_000
+
+
+class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a model for each input, and how.
+
+    Attributes:
+        model: Its whole address.
+        request: The request that all others are like, as JSON; its last canister stands for the
+            input.
+        schema: What answers are held to; ``None`` for text.
+        name: What a model calls such an answer.
+        attempts: How many answers are asked for until one fits the schema.
+        concurrency: How many inputs of a chunk are asked at once.
+        retries: How often an input is asked again whose error may pass.
+        cap_usd: What the whole batch may cost, as a decimal number of dollars; ``None`` for any.
+        priority: Of two batches the higher one goes first.
+        settings: The digest of what tells this batch's lines from those of others.
+    """
+
+    model: str
+    request: msgspec.Raw
+    schema: dict[str, Any] | None = None
+    name: str = ""
+    attempts: int = ATTEMPTS
+    concurrency: int = 64
+    retries: int = 0
+    cap_usd: str | None = None
+    priority: int = 0
+    settings: str = ""
+
+    @property
+    def pattern(self) -> Request:
+        """The request that all others are like."""
+        return decode_request(bytes(self.request))
+
+    @property
+    def cap(self) -> Decimal | None:
+        """What the batch may cost, in dollars."""
+        return None if self.cap_usd is None else Decimal(self.cap_usd)
+
+    def produce_parser(self) -> Parser[Any] | None:
+        """Makes what reads the answers; ``None`` where they are text."""
+        if self.schema is None:
+            return None
+        return Parser(self.schema, name=self.name, attempts=self.attempts)
+
+
+def encode_order(order: BatchOrder) -> str:
+    """Writes an order."""
+    return msgspec.json.encode(order).decode()
+
+
+def decode_order(text: str) -> BatchOrder:
+    """Reads an order.
+
+    Raises:
+        RequestError: A later version of this program has written it.
+    """
+    try:
+        return msgspec.json.decode(text, type=BatchOrder)
+    except msgspec.DecodeError as error:
+        detail = f"The order of a batch does not read: {error}."
+        raise RequestError(path="order", detail=detail) from error
+
+
+def write_pattern(request: Request) -> msgspec.Raw:
+    """Writes the request that all others are like."""
+    return msgspec.Raw(encode_request(request))
+
+
+class Asked(NamedTuple):
+    """An input as it is kept.
+
+    Attributes:
+        name: By which it is known, where it has one.
+        digest: Of the input.
+        input: What is said: JSON of a text, or lines of canisters.
+    """
+
+    name: str | None
+    digest: str
+    input: str
+
+
+def write_input(said: str | tuple[AnyCanister, ...]) -> str:
+    """Writes what is said.
+
+    Raises:
+        CodecError: It cannot be written as JSON.
+    """
+    return json.dumps(said) if isinstance(said, str) else encode_canisters(said).decode()
+
+
+def read_input(written: str) -> str | tuple[AnyCanister, ...]:
+    """Reads what is said. Raises CodecError."""
+    if written.startswith('"'):
+        return str(json.loads(written))
+    return tuple(decode_canisters(written.encode()))
+
+
+@frozen(kw_only=True)
+class BatchSummary:
+    """How far a batch has come, whoever works at it.
+
+    Attributes:
+        id: Its name in the database.
+        state: Where it stands.
+        detail: Why, where somebody has to know.
+        model: Whom it asks.
+        total: How many inputs it has; ``None`` until all are there.
+        known: How many are there.
+        done: How many were done or failed.
+        failed: How many of those failed.
+        input_tokens: What all answers used.
+        output_tokens: The same of what was said.
+        cost: In dollars, as far as prices are known.
+        unpriced: How many answers have no price.
+        cap: What it may cost.
+        created: When it was asked for, in seconds since 1970.
+        ended: When it was done or failed.
+    """
+
+    id: str
+    state: BatchState
+    detail: str = ""
+    model: str = ""
+    total: int | None = None
+    known: int = 0
+    done: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: Decimal = Decimal(0)
+    unpriced: int = 0
+    cap: Decimal | None = None
+    created: float = 0.0
+    ended: float | None = None
+
+
+class Outcome(NamedTuple):
+    """What came of an item.
+
+    Attributes:
+        line: Its line, as in a journal of lines.
+        is_stored: Whether it was there before anybody followed.
+    """
+
+    line: bytes
+    is_stored: bool
+
+
+class Submitted(NamedTuple):
+    """A batch that was handed over.
+
+    Attributes:
+        batch: Its id.
+        before: How many results each of its chunks had before that, by number, where it had any.
+    """
+
+    batch: str
+    before: Mapping[int, int]
+
+
+class BatchRunner(Protocol):
+    """Has batches performed by workers, and tells how far they are."""
+
+    async def submit(
+        self, order: BatchOrder, asked: AsyncIterator[Asked], key: str = ""
+    ) -> Submitted:
+        """Asks for a batch, or goes on with one.
+
+        Args:
+            asked: Its inputs. Those that are there are compared, others come behind them.
+            key: With the same settings a key is one batch; without one it is always a new one.
+
+        Raises:
+            RequestError: The batch has other inputs than these.
+            StoreError: The database is out of reach.
+        """
+
+    async def find(self, batch: str) -> BatchSummary:
+        """Returns how far a batch is. Raises UnknownNameError."""
+
+    async def resume(
+        self, batch: str, *, retry_failed: bool = False, cap: Decimal | None = None
+    ) -> None:
+        """Lets a batch go on that was stopped or has ended.
+
+        Args:
+            retry_failed: Inputs that failed are asked again.
+            cap: What it may cost from now on; by default what it was.
+        """
+
+    def follow(
+        self,
+        batch: str,
+        *,
+        ordered: bool = False,
+        waits: bool = True,
+        before: Mapping[int, int] | None = None,
+    ) -> AsyncGenerator[Outcome]:
+        """Yields what came of each item, as it comes, until nobody works at the batch any more.
+
+        Args:
+            ordered: In the order of the inputs.
+            waits: Whether it goes on when all was yielded that is there.
+            before: What counts as stored: of each chunk so many; by default all that is there.
+        """

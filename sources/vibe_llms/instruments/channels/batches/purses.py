@@ -1,0 +1,153 @@
+"""What a batch may spend: put down before anything is sent, and corrected by what it has cost.
+
+So what is on its way is counted, and the cap is not passed by it. What was put down for a request
+whose worker has died stays so, as it may have been billed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from decimal import Decimal
+
+from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.instruments.channels.batches.databases import BatchDatabase
+from vibe_llms.instruments.channels.batches.gathering import Gatherer
+from vibe_llms.instruments.channels.batches.tables import count_money
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.telemetry.prices import OWN_MACHINES, find_dearest
+
+_BYTES_A_TOKEN = 2
+"""An estimate from above: no language that is written has fewer bytes a token for long."""
+_FORM_TOKENS = 256
+"""What a protocol says around a request's own words, with the schema's instructions."""
+
+
+class Purse:
+    """What is left of what a batch may cost.
+
+    Args:
+        database: Has the batch.
+        batch: Its id.
+    """
+
+    def __init__(self, database: BatchDatabase, batch: str) -> None:
+        self._database = database
+        self._batch = batch
+        self._gatherer: Gatherer[int, bool] = Gatherer(self._grant)
+        self._out = 0
+        self._settled = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def acquire(self, amount: int) -> bool:
+        """Puts an amount down; returns whether there was as much.
+
+        Where there is not, what is under way here is waited for: it may have cost less.
+        """
+        while True:
+            settled = self._settled
+            if await self._gatherer.ask(amount):
+                self._out += 1
+                return True
+            if settled != self._settled:
+                continue
+            if not self._out:
+                return False
+            change = asyncio.get_running_loop().create_future()
+            self._waiting.append(change)
+            await change
+
+    def settle(self) -> None:
+        """Notes that something under way has come to its end, and what it has cost is written."""
+        self._out -= 1
+        self._settled += 1
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    async def release(self, amount: int) -> None:
+        """Takes back what was put down for something that was not billed."""
+        await self._gatherer.ask(-amount)
+
+    def _grant(self, amounts: Sequence[int]) -> list[bool]:
+        with self._database.transact() as transaction:
+            rows = transaction.fetch(
+                "UPDATE vibe_batches SET committed = committed WHERE id = ?"
+                " RETURNING cap, committed",
+                self._batch,
+            )
+            if not rows:
+                return [False] * len(amounts)
+            cap, committed = rows[0]
+            granted = []
+            for amount in amounts:
+                fits = cap is None or committed + amount <= cap
+                granted.append(fits)
+                committed += amount if fits else 0
+            transaction.change(
+                "UPDATE vibe_batches SET committed = ? WHERE id = ?", committed, self._batch
+            )
+        return granted
+
+
+class Estimator:
+    """Says what requests of a batch cost at most.
+
+    Args:
+        descriptor: Of the model.
+        pattern: The request that all are like.
+        attempts: How many answers may be asked for, each with those before it quoted.
+
+    Raises:
+        ConfigurationError: Nobody knows what the model costs, or how long an answer may be.
+    """
+
+    def __init__(self, descriptor: ModelDescriptor, pattern: Request, attempts: int = 1) -> None:
+        self._provider, self._model = descriptor.priced
+        self._attempts = attempts
+        self._preface = _measure(pattern.canisters[:-1]) + (
+            0 if pattern.schema is None else len(str(pattern.schema))
+        )
+        said = pattern.controls.get("max_tokens")
+        known = descriptor.attributes.access_value("output_limit_tokens")
+        output = said if isinstance(said, int) else known
+        if not isinstance(output, int):
+            raise _refuse("how long an answer may be", "Say max_tokens")
+        self._output = output
+        self.estimate("")
+
+    def estimate(self, said: str) -> int:
+        """Returns what asking for an input costs at most.
+
+        Args:
+            said: The input as it is kept.
+
+        Raises:
+            ConfigurationError: Nobody knows what the model costs.
+        """
+        if self._provider in OWN_MACHINES:
+            return 0
+        first = (self._preface + len(said.encode())) // _BYTES_A_TOKEN + _FORM_TOKENS
+        again = 2 * self._output + _FORM_TOKENS  # an answer, and what is wrong with it
+        longest = first + (self._attempts - 1) * again
+        rates = find_dearest(self._provider, self._model, longest)
+        if rates is None:
+            raise _refuse("what the model costs", "Name another model")
+        asked = self._attempts * first + again * self._attempts * (self._attempts - 1) // 2
+        total: Decimal = rates[0] * asked + rates[1] * self._output * self._attempts
+        return count_money(total)
+
+
+def _measure(canisters: Sequence[object]) -> int:
+    from vibe_llms.messages.codec.lines import encode_canisters
+
+    return len(encode_canisters(canisters))  # type: ignore[arg-type]
+
+
+def _refuse(what: str, remedy: str) -> ConfigurationError:
+    message = (
+        f"A batch cannot be held to a cap where nobody knows {what}. {remedy}, or give no cap."
+    )
+    return ConfigurationError(findings=(Finding(place="cap", message=message),))

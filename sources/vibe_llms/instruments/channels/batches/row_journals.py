@@ -1,0 +1,249 @@
+"""The journal of a batch as rows of a database, of which each worker writes those of a chunk.
+
+A row is there before its input is asked, and gets what came of it. The first result that is
+written for a row counts: a worker that was paused, and whose chunk another has taken since, gives
+what it has paid for, and begins nothing more.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from vibe_llms.exceptions import Finding, StoreError
+from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
+from vibe_llms.instruments.channels.batches.gathering import Gatherer
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.journals import Entry, refuse_input
+from vibe_llms.instruments.channels.batches.tables import WORKING, count_money
+from vibe_llms.telemetry.prices import Price, price_usage
+
+_PAUSE_SECONDS: Final = 0.5
+"""How long is waited for a database that is away, with results in hand that were paid for."""
+
+
+class _Result(NamedTuple):
+    number: int
+    line: str
+    has_failed: bool
+    input_tokens: int
+    output_tokens: int
+    cost: int
+    unpriced: int
+    reserved: int
+
+
+class RowJournal:
+    """What came of the items of a chunk; an :class:`.ItemJournal`.
+
+    Args:
+        database: Has the rows.
+        batch: The id of the batch.
+        chunk: Its number.
+        epoch: Under which this worker has taken it.
+        is_leaving: Says whether nobody waits any more for a database that is away.
+    """
+
+    def __init__(
+        self,
+        database: BatchDatabase,
+        batch: str,
+        chunk: int,
+        epoch: int,
+        *,
+        is_leaving: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._database = database
+        self._batch = batch
+        self._chunk = chunk
+        self._epoch = epoch
+        self._is_leaving = is_leaving
+        self._reserved: dict[int, int] = {}
+        self._entries: dict[str | int, Entry] | None = None
+        self._closed = threading.Event()
+        self._gatherer: Gatherer[_Result, None] = Gatherer(self._write)
+        self.must_stop = ""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """None: a database mends itself."""
+        return ()
+
+    def reserve(self, number: int, amount: int) -> None:
+        """Notes what was put down for an item, which its result replaces by what it has cost."""
+        self._reserved[number] = amount
+
+    async def append(self, item: BatchItem[Any], line: bytes, input_digest: str) -> None:
+        """Writes what came of an item, unless something is there already.
+
+        A database that is away is waited for. ``must_stop`` says afterwards, where it does, why
+        nothing more is to be begun.
+        """
+        usage, failed = item.usage, item.error is not None
+        cost, unpriced = _price(item)
+        await self._gatherer.ask(
+            _Result(
+                number=item.index,
+                line=line.decode().rstrip("\n"),
+                has_failed=failed,
+                input_tokens=(usage and usage.total_input_tokens) or 0,
+                output_tokens=(usage and usage.total_output_tokens) or 0,
+                cost=cost,
+                unpriced=unpriced,
+                reserved=self._reserved.pop(item.index, 0),
+            )
+        )
+
+    def find(self, key: str | int, input_digest: str) -> Entry | None:
+        """Returns what was done of an item when this was first asked, by its name or place."""
+        if self._entries is None:
+            self._entries = self._read_entries()
+        entry = self._entries.get(key)
+        if entry is not None and entry.input_digest != input_digest:
+            raise refuse_input(f"Batch {self._batch}", key, "or give another key")
+        return entry
+
+    def read(self, entry: Entry) -> bytes:
+        """Returns the line of an item."""
+        with self._database.transact(reading=True) as transaction:
+            ((line,),) = transaction.fetch(
+                "SELECT outcome FROM vibe_items WHERE batch = ? AND number = ?",
+                self._batch,
+                entry.offset,
+            )
+        return str(line).encode()
+
+    def synchronize(self) -> None:
+        """Does nothing: what was committed is on the disk."""
+
+    def settle(self) -> None:
+        """Does nothing: rows are there once, and in order."""
+
+    def close(self) -> None:
+        """Waits for a database that is away no longer."""
+        self._closed.set()
+
+    async def finish(self) -> None:
+        """Waits until all that was appended is kept."""
+        await self._gatherer.close()
+        self.close()
+
+    def _write(self, results: Sequence[_Result]) -> Sequence[None]:
+        while True:
+            try:
+                self._keep(results)
+            except StoreError:
+                if self._is_leaving() or self._closed.wait(_PAUSE_SECONDS):
+                    raise
+            else:
+                return [None] * len(results)
+
+    def _keep(self, results: Sequence[_Result]) -> None:
+        try:
+            self._insert(results, all_are_new=True)
+        except _NotNewError:
+            self._insert(results, all_are_new=False)
+
+    def _insert(self, results: Sequence[_Result], *, all_are_new: bool) -> None:
+        with self._database.transact() as transaction:
+            # First the chunk, which is locked from then on: places are given in the order of
+            # commits, so that who follows the batch passes none over.
+            placed, epoch = self._lock(transaction)
+            new = results if all_are_new else self._leave_out_done(transaction, results)
+            rows = [
+                (placed + place, int(each.has_failed), each.line, self._batch, each.number)
+                for place, each in enumerate(new, 1)
+            ]
+            written = 0
+            if rows:
+                written = transaction.change_all(
+                    "UPDATE vibe_items SET place = ?, failed = ?, outcome = ?"
+                    " WHERE batch = ? AND number = ? AND outcome IS NULL",
+                    rows,
+                )
+            if written != len(rows):
+                raise _NotNewError
+            self._count(transaction, new)
+            states = transaction.fetch("SELECT state FROM vibe_batches WHERE id = ?", self._batch)
+        self.must_stop = self._explain(states, epoch)
+
+    def _explain(self, states: list[tuple[Any, ...]], epoch: int) -> str:
+        if not states:
+            return "The batch was deleted."
+        if states[0][0] not in WORKING:
+            return f"The batch is {states[0][0]}."
+        return "" if epoch == self._epoch else "Another worker has taken the chunk."
+
+    def _lock(self, transaction: Transaction) -> tuple[int, int]:
+        found = transaction.fetch(
+            "UPDATE vibe_chunks SET placed = placed WHERE batch = ? AND number = ?"
+            " RETURNING placed, epoch",
+            self._batch,
+            self._chunk,
+        )
+        return (found[0][0], found[0][1]) if found else (0, -1)
+
+    def _leave_out_done(
+        self, transaction: Transaction, results: Sequence[_Result]
+    ) -> list[_Result]:
+        open_ones = {
+            number
+            for each in results
+            for (number,) in transaction.fetch(
+                "SELECT number FROM vibe_items WHERE batch = ? AND number = ? AND outcome IS NULL",
+                self._batch,
+                each.number,
+            )
+        }
+        return [each for each in results if each.number in open_ones]
+
+    def _count(self, transaction: Transaction, new: Sequence[_Result]) -> None:
+        transaction.change(
+            "UPDATE vibe_chunks SET done = done + ?, failed = failed + ?, placed = placed + ?,"
+            " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?,"
+            " unpriced = unpriced + ? WHERE batch = ? AND number = ?",
+            len(new),
+            sum(each.has_failed for each in new),
+            len(new),
+            sum(each.input_tokens for each in new),
+            sum(each.output_tokens for each in new),
+            sum(each.cost for each in new),
+            sum(each.unpriced for each in new),
+            self._batch,
+            self._chunk,
+        )
+        # What was put down for a result that came too late stays so: it was paid for all the same.
+        if change := sum(each.cost - each.reserved for each in new if each.reserved):
+            transaction.change(
+                "UPDATE vibe_batches SET committed = committed + ? WHERE id = ?",
+                change,
+                self._batch,
+            )
+
+    def _read_entries(self) -> dict[str | int, Entry]:
+        with self._database.transact(reading=True) as transaction:
+            rows = transaction.fetch(
+                "SELECT number, name, digest, failed FROM vibe_items"
+                " WHERE batch = ? AND chunk = ? AND outcome IS NOT NULL",
+                self._batch,
+                self._chunk,
+            )
+        return {
+            number if name is None else json.loads(name): Entry(number, digest, bool(failed))
+            for number, name, digest, failed in rows
+        }
+
+
+class _NotNewError(Exception):
+    """Somebody else has written a result, or this one has written it before."""
+
+
+def _price(item: BatchItem[Any]) -> tuple[int, int]:
+    """Returns what an item has cost, and 1 where nobody knows."""
+    origin = item.origin
+    if origin is None:
+        return 0, 0
+    price = price_usage(origin.usage, provider=origin.provider, model=origin.model)
+    return (count_money(price.amount), 0) if isinstance(price, Price) else (0, 1)

@@ -1,0 +1,206 @@
+"""One run of a batch that workers perform: its inputs are handed over, and its results followed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
+from vibe_llms.instruments.channels.batches.exporting import write_results
+from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally
+from vibe_llms.instruments.channels.batches.lines import decode_item, digest
+from vibe_llms.instruments.channels.batches.orders import (
+    Asked,
+    BatchOrder,
+    BatchRunner,
+    BatchSummary,
+    write_input,
+    write_pattern,
+)
+from vibe_llms.instruments.channels.batches.work import ModelWork
+from vibe_llms.instruments.parsers.parsers import ATTEMPTS
+from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.requests import Request
+from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.channels.batches.channel import Inputs
+
+T = TypeVar("T")
+
+
+@frozen(kw_only=True)
+class Submission:
+    """How a batch is handed over; see :class:`.BatchChannel`."""
+
+    runner: BatchRunner
+    key: str = ""
+    concurrency: int = 64
+    retries: int = 0
+    cap: Decimal | None = None
+    priority: int = 0
+    retry_failed: bool = False
+    journal: Path | None = None
+
+
+class SubmittedRun(Generic[T]):
+    """Hands a batch over, and yields what comes of it.
+
+    Args:
+        work: What each input is put to.
+        submission: To whom, and how.
+        tally: Counts what comes.
+        progress: Hears of the tally after each item.
+
+    Attributes:
+        batch: The id of the batch, once it is known.
+    """
+
+    def __init__(
+        self,
+        work: ModelWork,
+        submission: Submission,
+        tally: BatchTally,
+        progress: Callable[[BatchTally], None] | None,
+    ) -> None:
+        self._work = work
+        self._submission = submission
+        self._tally = tally
+        self._progress = progress
+        self.batch = ""
+        self._before: Mapping[int, int] = {}
+
+    async def submit(self, inputs: Inputs) -> str:
+        """Hands the inputs over; returns the id of the batch.
+
+        Raises:
+            RequestError: They are others than the batch has, or cannot be handed over.
+            ConverseError: The model cannot be used for any input.
+        """
+        given = self._submission
+        await self._work.prepare()
+        order = self._compose_order()
+        self.batch, self._before = await given.runner.submit(order, self._ask(inputs), given.key)
+        found = await given.runner.find(self.batch)
+        has_more = given.cap is not None and given.cap != found.cap
+        is_wanted = found.state not in ("filling", "open", "done") or has_more
+        if is_wanted or (given.retry_failed and found.failed):
+            await given.runner.resume(self.batch, retry_failed=given.retry_failed, cap=given.cap)
+        self._tally.total = found.total
+        return self.batch
+
+    async def follow(
+        self, *, ordered: bool = False, stored: bool = True
+    ) -> AsyncGenerator[BatchItem[T], None]:
+        """Yields what comes of each input; leaving it leaves the batch to the workers.
+
+        Raises:
+            ConverseError: Nobody works at the batch any more, and not all of it is done.
+        """
+        given = self._submission
+        outcomes = given.runner.follow(self.batch, ordered=ordered, before=self._before)
+        async with aclosing(outcomes):
+            async for line, is_stored in outcomes:
+                item = await self._read(line, is_stored=is_stored)
+                self._count(item)
+                if stored or not is_stored:
+                    yield item
+        self._tally.end()
+        found = await given.runner.find(self.batch)
+        if given.journal is not None and found.done:
+            await write_results(given.runner, self.batch, given.journal)
+        if found.state != "done":
+            raise explain_end(found)
+
+    def _compose_order(self) -> BatchOrder:
+        given, work = self._submission, self._work
+        parser = work.parser
+        return BatchOrder(
+            model=work.pattern.model,
+            request=write_pattern(work.pattern),
+            schema=None if parser is None else dict(parser.schema),
+            name="" if parser is None else parser.name,
+            attempts=ATTEMPTS if parser is None else parser.attempts,
+            concurrency=given.concurrency,
+            retries=given.retries,
+            cap_usd=None if given.cap is None else str(given.cap),
+            priority=given.priority,
+            settings=digest(work.describe()),
+        )
+
+    async def _ask(self, inputs: Inputs) -> AsyncIterator[Asked]:
+        names: set[str] = set()
+        place = 0
+        async for each in _walk(inputs):
+            name, value = (each.id, each.value) if isinstance(each, BatchInput) else (None, each)
+            if name is not None and name in names:
+                raise RequestError(
+                    path=f"inputs[{place}].id",
+                    detail=f"Two inputs of the batch have the id {name!r}.",
+                    remedy="Give each an id of its own, or none.",
+                )
+            if name is not None:
+                names.add(name)
+            yield await self._write(name, value)
+            place += 1
+
+    async def _write(self, name: str | None, value: Any) -> Asked:
+        wording = self._work.wording
+        if isinstance(value, Request):
+            raise RequestError(
+                path="inputs",
+                detail="An input of a batch that workers perform is no whole request.",
+                remedy="Give what is asked, and say the rest to the batch.",
+            )
+        told = digest(await wording.identify(value))
+        if value.__class__ is str and wording.prompt is None:
+            return Asked(name, told, write_input(value))
+        return Asked(name, told, write_input(await wording.compose(value)))
+
+    async def _read(self, line: bytes, *, is_stored: bool) -> BatchItem[Any]:
+        item = decode_item(line)
+        if item.error is None:
+            item = await self._work.restore(item)
+        return item if is_stored else renew(item, is_stored=False)
+
+    def _count(self, item: BatchItem[Any]) -> None:
+        if item.is_stored:
+            self._tally.stored += 1
+            self._tally.stored_failed += item.has_failed
+            return
+        self._tally.count(item)
+        if self._progress is not None:
+            self._progress(self._tally)
+
+
+def explain_end(found: BatchSummary) -> ConverseError:
+    """Says why a batch has ended before all of it was done."""
+    if found.state == "failed":
+        from vibe_llms.messages.codec.errors import decode_error
+
+        return decode_error(found.detail)
+    if found.state == "capped":
+        return LimitError(
+            limit="cap",
+            value=float(found.cap or 0),
+            detail=f"Batch {found.id} has cost ${found.cost:,.4f}, and what it asks next might "
+            f"cost more than its cap of ${found.cap or 0:,.4f} leaves.",
+            remedy="Give it a higher cap, and it goes on.",
+        )
+    return ConverseError(
+        detail=f"Batch {found.id} was stopped: {found.done:,} of {found.known:,} are done.",
+        remedy="Resume it, and it goes on.",
+        stage=Stage.EXECUTE,
+    )
+
+
+async def _walk(inputs: Inputs) -> AsyncIterator[Any]:
+    if isinstance(inputs, AsyncIterable):
+        async for each in inputs:
+            yield each
+        return
+    for each in inputs:
+        yield each

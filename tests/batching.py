@@ -1,0 +1,196 @@
+"""Batches on runners, for tests: databases, workers as processes, and a vendor that counts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from command_line import VIBE, produce_environment
+from postgresql_server import produce_url
+from vibe_llms.agents.batches.performing import ChunkPerformer
+from vibe_llms.agents.batches.submitting import DueChunk, Submission, survey_due
+from vibe_llms.application import Application
+from vibe_llms.instruments.channels.batches.databases import BatchDatabase
+from vibe_llms.instruments.channels.batches.lines import digest
+from vibe_llms.instruments.channels.batches.orders import Asked, BatchOrder, write_input
+
+NEEDS_DBOS = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
+BASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+
+
+def choose_url(base: str, directory: Path) -> str:
+    """Returns the URL of an empty database."""
+    if base == "sqlite":
+        return f"sqlite:///{directory}/runner.db"
+    return produce_url(directory)
+
+
+def order(**more: Any) -> BatchOrder:
+    """An order that nobody performs."""
+    import msgspec
+
+    return BatchOrder(model="scripted:echo", request=msgspec.Raw(b"{}"), **more)
+
+
+async def ask(*texts: str) -> AsyncIterator[Asked]:
+    """Inputs as they are handed over; one with a colon has a name."""
+    for text in texts:
+        name, _, said = text.rpartition(":")
+        yield Asked(name or None, digest(said), write_input(said))
+
+
+async def submit(database: BatchDatabase, batch: str, *texts: str, chunk: int = 4) -> None:
+    """Hands a batch over that nobody performs."""
+    await Submission(database, batch, order(), chunk).perform(ask(*texts), lambda: None)
+
+
+@attrs.define
+class Vendor:
+    """Answers Chat Completions by what was asked, and counts it."""
+
+    url: str
+    asked: Counter[str]
+    delay_seconds: float = 0.0
+    status: int = 200
+    code: str = "server_error"
+    open: int = 0
+    most: int = 0
+
+    def compose(self, text: str) -> bytes:
+        """Composes the answer to a prompt."""
+        message = {"role": "assistant", "refusal": None, "content": f"Echo: {text}"}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        body = {"id": "c", "object": "chat.completion", "created": 1, "model": "gpt-4o-mini"}
+        said = json.dumps({**body, "choices": [choice], "usage": usage}).encode()
+        if self.status != 200:
+            said = json.dumps({"error": {"message": "not now", "code": self.code}}).encode()
+        head = f"HTTP/1.1 {self.status} X\r\nContent-Type: application/json\r\n"
+        return f"{head}Content-Length: {len(said)}\r\n\r\n".encode() + said
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves one connection."""
+        with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                start = head.find(b"content-length:") + 15
+                body = await reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
+                text = json.loads(body)["messages"][-1]["content"]
+                self.asked[text] += 1
+                self.open += 1
+                self.most = max(self.most, self.open)
+                await asyncio.sleep(self.delay_seconds)
+                self.open -= 1
+                writer.write(self.compose(text))
+
+    def write_configuration(self, folder: Path, **settings: Any) -> Path:
+        """Writes a configuration in which this is the vendor of `openai_conversations:…`."""
+        path = folder / "config.toml"
+        lines = {"base_url": f"{self.url}/v1", "api_key": "x", **settings}
+        table = "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
+        limits = "[limits]\nattempts = 1\n"
+        path.write_text(f"[providers.openai_conversations]\n{table}{limits}")
+        return path
+
+
+@contextmanager
+def run_vendor(delay_seconds: float = 0.0) -> Iterator[Vendor]:
+    """Runs a vendor in a thread of its own."""
+    vendor = Vendor("", Counter(), delay_seconds)
+    told: queue.Queue[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
+
+    async def serve() -> None:
+        ended = asyncio.Event()
+        server = await asyncio.start_server(vendor.serve, "127.0.0.1", 0, backlog=1024)
+        vendor.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        told.put((asyncio.get_running_loop(), ended))
+        await ended.wait()
+        server.close()  # what is still served is cancelled with the loop
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    loop, ended = told.get(timeout=10)
+    try:
+        yield vendor
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
+
+
+class Desk:
+    """Performs chunks in this process as soon as they are there, as a worker does without DBOS."""
+
+    def __init__(self, database: BatchDatabase, application: Application) -> None:
+        self.database = database
+        self.performer = ChunkPerformer(database, application)
+        self.is_leaving = False
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[tuple[str, int], asyncio.Task[None]] = {}
+
+    def wake(self, batch: str = "") -> None:
+        """Performs what is due; called in a thread."""
+        due = survey_due(self.database, batch)
+        self._loop.call_soon_threadsafe(self._begin, due)
+
+    def _begin(self, due: list[DueChunk]) -> None:
+        for each in due:
+            key = each.batch, each.number
+            if key not in self._tasks and not self.is_leaving:
+                self._tasks[key] = asyncio.create_task(self._perform(*key))
+
+    async def _perform(self, batch: str, number: int) -> None:
+        try:
+            await self.performer.perform(batch, number, lambda: self.is_leaving)
+        finally:
+            del self._tasks[batch, number]
+
+    async def rest(self) -> None:
+        """Waits until nothing is worked at."""
+        while self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    async def close(self) -> None:
+        """Lets what is under way come to its end."""
+        self.is_leaving = True
+        await self.rest()
+        await self.performer.close()
+
+
+def start_worker(folder: Path, url: str, *more: str) -> subprocess.Popen[str]:
+    """Starts ``vibe worker`` for batches; its configuration is in the folder."""
+    return subprocess.Popen(
+        [*VIBE, "worker", "--runner", url, "--queues", "batches", *more],
+        env=produce_environment(folder, VIBE_LLMS_CONFIG=str(folder / "config.toml")),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def start_program(folder: Path, program: str, *more: object) -> subprocess.Popen[str]:
+    """Starts a program that uses the package."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, more)],
+        env={
+            **produce_environment(folder, VIBE_LLMS_CONFIG=str(folder / "config.toml")),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

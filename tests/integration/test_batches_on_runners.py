@@ -1,0 +1,335 @@
+"""A batch that workers perform over a database gives what one gives that is performed here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from batching import BASES, NEEDS_DBOS, Desk, Vendor, choose_url, run_vendor, start_program
+from vibe_llms.agents.batches.batches import Batches, look_at_batches, open_batches
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.exceptions import ConfigurationError, ConverseError, ProviderError, RequestError
+from vibe_llms.instruments.channels.batches.channel import BatchChannel
+from vibe_llms.instruments.channels.batches.databases import open_database
+from vibe_llms.instruments.channels.batches.items import BatchInput
+from vibe_llms.instruments.channels.batches.row_chunks import begin_alone, take_up
+from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.prompts import Prompt
+
+pytestmark = NEEDS_DBOS
+
+ADDRESS = "openai_conversations:gpt-4o-mini"
+WORKER = """
+import asyncio, os, signal, sys
+from vibe_llms.agents.batches import performing
+from vibe_llms.agents.durable.runner import DurableRunner
+from vibe_llms.agents.performing import Performer
+from vibe_llms.agents.queues import BATCHES
+from vibe_llms.application import Application
+
+plain = performing.attempt
+
+async def attempt(work, due):
+    item = await plain(work, due)
+    if "poison" in str(item.text):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+async def main(url):
+    performing.attempt = attempt
+    application = Application.load()
+    performer = Performer(store=application.store, application=application)
+    runner = DurableRunner(url, performer, queues=(BATCHES,), beat_seconds=0.2)
+    await runner.start()
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def vendor() -> Iterator[Vendor]:
+    with run_vendor() as vendor:
+        yield vendor
+
+
+@pytest.fixture(autouse=True)
+def anew(vendor: Vendor) -> None:
+    vendor.asked.clear()
+    vendor.status, vendor.delay_seconds, vendor.most = 200, 0.0, 0
+
+
+@attrs.define
+class Place:
+    """Where batches are performed in this process."""
+
+    application: Application
+    runner: Batches
+    folder: Path
+
+    def channel(self, **settings: Any) -> BatchChannel[Any]:
+        model = Model(ADDRESS, application=self.application)
+        produce: Any = BatchChannel
+        channel: BatchChannel[Any] = produce(model, **{"runner": self.runner, **settings})
+        return channel
+
+
+def load(vendor: Vendor, folder: Path, **settings: Any) -> Application:
+    path = vendor.write_configuration(folder, **settings)
+    environment = {"VIBE_LLMS_CONFIG": str(path), "HOME": str(folder)}
+    return Application(load_configuration(environment=environment, working_directory=folder))
+
+
+@asynccontextmanager
+async def working(vendor: Vendor, folder: Path, url: str, **settings: Any) -> AsyncIterator[Place]:
+    """Performs batches over DBOS."""
+    application = load(vendor, folder, **settings)
+    async with open_batches(url, application=application, chunk=8) as runner:
+        assert runner is not None
+        yield Place(application, runner, folder)
+    await application.close()
+
+
+@asynccontextmanager
+async def at_desk(vendor: Vendor, folder: Path, **settings: Any) -> AsyncIterator[Place]:
+    """Performs batches at once, without DBOS."""
+    application = load(vendor, folder, **settings)
+    database = open_database(choose_url("sqlite", folder))
+    desk = Desk(database, application)
+    yield Place(application, Batches(database, desk.wake, chunk=8), folder)
+    await desk.close()
+    database.close()
+    await application.close()
+
+
+@pytest.mark.parametrize("base", BASES)
+async def test_it_gives_what_a_batch_gives_here_and_asks_once(
+    tmp_path: Path, vendor: Vendor, base: str
+) -> None:
+    """In the order of the inputs, also in its file; asked for again, it is there already."""
+    inputs = [BatchInput(f"Who is {number}?", id=f"n{number}") for number in range(30)]
+    async with working(vendor, tmp_path, choose_url(base, tmp_path)) as place:
+        here = await place.channel(runner=None, system="Be brief.").collect(inputs)
+        assert set(vendor.asked.values()) == {1}
+        vendor.asked.clear()
+        settings = {"system": "Be brief.", "key": "k", "journal": tmp_path / "out.jsonl"}
+        there = await place.channel(**settings).collect(inputs)
+        again = await place.channel(**settings).collect(inputs)
+        more = await place.channel(**settings).collect([*inputs, "One more?"])
+
+        told = [
+            [(item.index, item.id, item.value, item.text) for item in report.results]
+            for report in (here, there, again, more)
+        ]
+        assert told[1:3] == [told[0]] * 2
+        assert told[3][:-1] == told[0]
+        assert vendor.asked == {**{each.value: 1 for each in inputs}, "One more?": 1}
+        assert (there.tally.done, there.tally.stored) == (30, 0)
+        assert (again.tally.done, again.tally.stored) == (0, 30)
+        assert (more.tally.done, more.tally.stored) == (1, 30)
+        lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert [line["index"] for line in lines] == list(range(31))
+        (found,) = await place.runner.survey()
+        assert (found.state, found.done, found.failed, found.total) == ("done", 31, 0, 31)
+        assert (found.input_tokens, found.output_tokens) == (310, 155)
+        assert not found.unpriced
+        assert found.cost > 0
+        with pytest.raises(RequestError, match="for another input"):
+            await place.channel(**settings).collect(["Something else?"])
+        with pytest.raises(RequestError, match="has 31 inputs, and 4 were given"):
+            await place.channel(**settings).collect(inputs[:4])
+
+
+async def test_a_prompt_and_a_schema_go_along(tmp_path: Path, vendor: Vendor) -> None:
+    """What is said is made where the batch is asked for; what comes becomes a value there, too."""
+    async with at_desk(vendor, tmp_path) as place:
+        channel = place.channel(prompt=Prompt("Who wrote {{ title }}?", system="A name."))
+        report = await channel.collect([{"title": "Emma"}])
+        assert report.values == ("Echo: Who wrote Emma?",)
+        schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+        failed = await place.channel(parser=schema).collect(["What?"])
+        assert failed.failures[0].error is not None
+        assert failed.failures[0].error.WORD == "parse"
+
+
+async def test_what_failed_and_may_pass_is_asked_again_by_policy(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what still fails is told, and asked again when somebody wants it."""
+    monkeypatch.setattr("vibe_llms.agents.batches.performing._PAUSE_SECONDS", 0.0)
+    vendor.status = 500
+    async with at_desk(vendor, tmp_path) as place:
+        report = await place.channel(key="k", retries=2).collect(["One?", "Two?"])
+        assert [type(item.error) for item in report.failures] == [ProviderError] * 2
+        assert vendor.asked == {"One?": 3, "Two?": 3}
+        vendor.status = 200
+        stored = await place.channel(key="k").collect(["One?", "Two?"])
+        assert stored.tally.stored_failed == 2
+        mended = await place.channel(key="k", retry_failed=True).collect(["One?", "Two?"])
+        assert mended.values == ("Echo: One?", "Echo: Two?")
+        (found,) = await place.runner.survey()
+        assert (found.done, found.failed) == (2, 0)
+
+
+async def test_a_batch_that_nobody_can_perform_says_so(tmp_path: Path, vendor: Vendor) -> None:
+    """It ends, with the error that every input would meet; and goes on when that is mended."""
+    vendor.status, vendor.code = 401, "invalid_api_key"
+    async with at_desk(vendor, tmp_path) as place:
+        with pytest.raises(ProviderError, match="not now"):
+            await place.channel(key="k").collect([f"{n}?" for n in range(100)])
+        (found,) = await place.runner.survey()
+        assert found.state == "failed"
+        vendor.status = 200
+        report = await place.channel(key="k").collect([f"{n}?" for n in range(100)])
+        assert len(report.results) == 100
+
+
+async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vendor) -> None:
+    vendor.delay_seconds = 0.1
+    texts = [f"{n}?" for n in range(60)]
+    async with at_desk(vendor, tmp_path) as place:
+        channel = place.channel(key="k", concurrency=1)
+        running = asyncio.create_task(channel.collect(texts))
+        await until(lambda: vendor.asked["5?"])
+        await place.runner.stop(channel.batch)
+        with pytest.raises(ConverseError, match="was stopped"):
+            await running
+        done = sum(vendor.asked.values())
+        assert done < 60
+        async with look_at_batches(choose_url("sqlite", tmp_path)) as others:
+            assert (await others.find(channel.batch)).state == "stopped"
+        report = await place.channel(key="k").collect(texts)
+        assert len(report.results) == 60
+        assert set(vendor.asked.values()) == {1}
+
+
+async def test_after_three_deaths_inputs_are_asked_one_by_one(
+    tmp_path: Path, vendor: Vendor
+) -> None:
+    """And one that was asked so twice, and never came to anything, is set aside and says so."""
+    async with at_desk(vendor, tmp_path) as place:
+        database = place.runner.database
+        submitting = place.channel(key="k", runner=Batches(database, chunk=8))
+        batch = await submitting.submit([f"{n}?" for n in range(6)])
+        for _ in range(3):
+            assert await asyncio.to_thread(take_up, database, batch, 0)
+        for _ in range(2):
+            await asyncio.to_thread(begin_alone, database, batch, 3)
+        report = await place.channel(key="k").collect([f"{n}?" for n in range(6)])
+        (failure,) = report.failures
+        assert failure.index == 3
+        assert "set aside: it was asked by itself 2 times" in str(failure.error)
+        assert vendor.asked == {f"{n}?": 1 for n in range(6) if n != 3}
+        assert vendor.most == 1
+
+
+async def test_work_that_cannot_go_elsewhere_is_refused(tmp_path: Path, vendor: Vendor) -> None:
+    async def invert(number: int) -> float:
+        return 1 / number
+
+    async with at_desk(vendor, tmp_path) as place:
+        with pytest.raises(TypeError, match="not to an engine or function"):
+            BatchChannel(invert, runner=place.runner)
+        with pytest.raises(ValueError, match="retries"):
+            place.channel(runner=None, retries=3)
+        with pytest.raises(RequestError, match="no inputs"):
+            await place.channel().collect([])
+        twice = [BatchInput(str(place), id=str(place % 20)) for place in range(30)]
+        with pytest.raises(RequestError, match="have the id '0'"):
+            await place.channel().collect(twice)
+        assert not await place.runner.survey()
+        with pytest.raises(RequestError, match="A priority is from"):
+            await place.channel(priority=5000).collect(["x"])
+    with pytest.raises(ConfigurationError, match="names no database"):
+        async with open_batches("mysql://x"):
+            pass
+    async with open_batches("local:") as nobody:
+        assert nobody is None
+
+
+def wait_for_line(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+
+async def until(condition: Any, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come so far"
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.postgresql
+async def test_a_killed_workers_chunks_are_gone_on_with(tmp_path: Path, vendor: Vendor) -> None:
+    """By another, without anybody's doing; only what was under way is asked again."""
+    url = choose_url("postgresql", tmp_path)
+    vendor.delay_seconds = 0.05
+    application = load(vendor, tmp_path)
+    texts = [f"{n}?" for n in range(80)]
+    workers = [start_program(tmp_path, WORKER, url) for _ in range(2)]
+    try:
+        for each in workers:
+            await asyncio.to_thread(wait_for_line, each)
+        async with open_batches(url, application=application, queues=(), chunk=10) as runner:
+            model = Model(ADDRESS, application=application)
+            channel = BatchChannel(model, runner=runner, concurrency=2)
+            seen = []
+            async for item in channel.run(texts):
+                seen.append(item.index)
+                if len(seen) == 12:
+                    workers[0].send_signal(signal.SIGKILL)
+        assert sorted(seen) == list(range(80))
+        assert set(vendor.asked) == set(texts)
+        assert sum(vendor.asked.values()) <= 80 + 4  # two chunks of two at once
+    finally:
+        for each in workers:
+            each.kill()
+            each.communicate()
+        await application.close()
+
+
+@pytest.mark.slow
+async def test_an_input_that_kills_its_workers_is_set_aside(tmp_path: Path, vendor: Vendor) -> None:
+    """After so many; and says why, while all others are done."""
+    url = choose_url("sqlite", tmp_path)
+    application = load(vendor, tmp_path)
+    texts = [f"{'poison' if n == 13 else n}?" for n in range(20)]
+    deaths = 0
+
+    def work() -> subprocess.Popen[str]:
+        return start_program(tmp_path, WORKER, url)
+
+    worker = work()
+    try:
+        async with open_batches(url, application=application, queues=(), chunk=20) as runner:
+            model = Model(ADDRESS, application=application)
+            channel = BatchChannel(model, runner=runner, concurrency=4)
+            collecting = asyncio.create_task(channel.collect(texts))
+            while not collecting.done():
+                await asyncio.wait([collecting], timeout=0.05)
+                if worker.poll() is not None:
+                    worker.communicate()
+                    deaths += 1
+                    worker = work()
+            report = collecting.result()
+        (failure,) = report.failures
+        assert (failure.index, deaths) == (13, 5)
+        assert "set aside" in str(failure.error)
+        assert len(report.results) == 19
+    finally:
+        worker.kill()
+        worker.communicate()
+        await application.close()

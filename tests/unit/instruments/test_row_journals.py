@@ -1,0 +1,211 @@
+"""Rows of a batch: who has a chunk, whose result counts, and what a batch may spend."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batching import BASES, ask, choose_url, order, submit
+from vibe_llms.agents.batches.batches import Batches
+from vibe_llms.agents.batches.following import Follower
+from vibe_llms.agents.batches.submitting import Submission
+from vibe_llms.exceptions import RequestError, StoreError
+from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.lines import decode_item, encode_item
+from vibe_llms.instruments.channels.batches.purses import Purse
+from vibe_llms.instruments.channels.batches.row_chunks import leave, take_up
+from vibe_llms.instruments.channels.batches.row_journals import RowJournal
+from vibe_llms.instruments.channels.batches.tables import count_money, read_money
+
+BATCH = "b" * 32
+
+
+@pytest.fixture(params=BASES)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BatchDatabase]:
+    database = open_database(choose_url(request.param, tmp_path))
+    yield database
+    database.close()
+
+
+def produce_journal(database: BatchDatabase, chunk: int = 0) -> RowJournal:
+    taken = take_up(database, BATCH, chunk)
+    assert taken is not None
+    return RowJournal(database, BATCH, chunk, taken.epoch)
+
+
+async def keep(journal: RowJournal, index: int, text: str = "fine") -> None:
+    item: BatchItem[Any] = BatchItem(index=index, text=text, value=text)
+    await journal.append(item, encode_item(item, batch="s", input_digest="d"), "d")
+
+
+async def read(database: BatchDatabase, *, ordered: bool = False) -> list[tuple[int, str | None]]:
+    follower = Follower(database, BATCH, waits=False)
+    items = [decode_item(line) async for line, _ in follower.follow(ordered=ordered)]
+    return [(item.index, item.text) for item in items]
+
+
+async def test_the_first_result_counts_whoever_writes_it(database: BatchDatabase) -> None:
+    """A worker that was paused gives what it has, begins nothing more, and counts nothing twice."""
+    await submit(database, BATCH, "one", "two", "three")
+    paused = produce_journal(database)
+    other = produce_journal(database)
+    await keep(other, 0, "of the other")
+    await asyncio.gather(keep(paused, 0, "late"), keep(paused, 1, "paid for"))
+    assert paused.must_stop == "Another worker has taken the chunk."
+    await asyncio.gather(keep(other, 1, "late, too"), keep(other, 2))
+    assert not other.must_stop
+
+    assert await read(database) == [(0, "of the other"), (1, "paid for"), (2, "fine")]
+    found = await Batches(database).find(BATCH)
+    assert (found.done, found.failed) == (3, 0)
+
+
+async def test_a_chunk_counts_who_has_died_over_it(database: BatchDatabase) -> None:
+    """And not who has left by itself, nor what is done."""
+    await submit(database, BATCH, "one", "two", "three", chunk=2)
+    first = take_up(database, BATCH, 0)
+    assert first is not None
+    assert (first.attempts, [row.input for row in first.rows]) == (1, ['"one"', '"two"'])
+    second = take_up(database, BATCH, 0)
+    assert second is not None
+    assert second.attempts == 2
+    await asyncio.to_thread(leave, database, BATCH, 0, first.epoch)  # it has lost it already
+    await asyncio.to_thread(leave, database, BATCH, 0, second.epoch)
+    journal = produce_journal(database)
+    await keep(journal, 1)
+    third = take_up(database, BATCH, 0)
+    assert third is not None
+    assert (third.attempts, [row.number for row in third.rows]) == (3, [0])
+    await keep(journal, 0)
+    assert take_up(database, BATCH, 0) is None
+    assert take_up(database, BATCH, 7) is None
+    await Batches(database).stop(BATCH)
+    assert take_up(database, BATCH, 1) is None
+
+
+async def test_a_commit_whose_answer_was_lost_counts_once(
+    database: BatchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written again is there already."""
+    monkeypatch.setattr("vibe_llms.instruments.channels.batches.row_journals._PAUSE_SECONDS", 0)
+    await submit(database, BATCH, "one", "two")
+    journal = produce_journal(database)
+    plain, failures = journal._keep, [StoreError(detail="lost"), StoreError(detail="away")]
+
+    def lose(results: Any) -> None:
+        if len(failures) == 2:
+            plain(results)
+        if failures:
+            raise failures.pop()
+        plain(results)
+
+    monkeypatch.setattr(journal, "_keep", lose)
+    await asyncio.gather(keep(journal, 0), keep(journal, 1))
+    assert not failures
+    found = await Batches(database).find(BATCH)
+    assert (found.done, len(await read(database))) == (2, 2)
+
+
+async def test_who_leaves_waits_for_no_database(database: BatchDatabase) -> None:
+    await submit(database, BATCH, "one")
+    taken = take_up(database, BATCH, 0)
+    assert taken is not None
+    journal = RowJournal(database, BATCH, 0, taken.epoch, is_leaving=lambda: True)
+
+    def fail(results: Any) -> None:
+        raise StoreError(detail="away")
+
+    journal._keep = fail  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match="away"):
+        await keep(journal, 0)
+
+
+async def test_inputs_are_compared_and_others_come_behind_them(database: BatchDatabase) -> None:
+    """By name and by what they say, however they were cut into chunks."""
+    await submit(database, BATCH, "one", "a:two", "three", chunk=2)
+    await submit(database, BATCH, "one", "a:two", "three", "four", "five", chunk=2)
+    found = await Batches(database).find(BATCH)
+    assert (found.total, found.known, found.state) == (5, 5, "open")
+    for texts in (["one", "b:two"], ["one", "a:other"]):
+        with pytest.raises(RequestError, match="for another input"):
+            await submit(database, BATCH, *texts, chunk=2)
+    with pytest.raises(RequestError, match="has 5 inputs, and 2 were given"):
+        await submit(database, BATCH, "one", "a:two", chunk=2)
+
+
+async def test_two_may_hand_the_same_batch_over_at_once(database: BatchDatabase) -> None:
+    texts = [f"input {number}" for number in range(40)]
+    told: list[int] = []
+    both = [Submission(database, BATCH, order(), 4) for _ in range(2)]
+    await asyncio.gather(*(each.perform(ask(*texts), lambda: told.append(1)) for each in both))
+    found = await Batches(database).find(BATCH)
+    assert (found.total, found.known) == (40, 40)
+    assert len(told) >= 10
+
+
+async def test_what_comes_is_followed_as_it_comes_or_in_order(database: BatchDatabase) -> None:
+    """Each once, also over chunks; what was there before is told apart."""
+    await submit(database, BATCH, *map(str, range(6)), chunk=3)
+    first, second = produce_journal(database, 0), produce_journal(database, 1)
+    for journal, index in ((second, 4), (first, 2), (first, 0)):
+        await keep(journal, index)
+    assert [index for index, _ in await read(database)] == [2, 0, 4]
+    assert [index for index, _ in await read(database, ordered=True)] == [0, 2, 4]
+
+    for ordered, wanted in ((False, [2, 0, 4, 1, 5, 3]), (True, [0, 1, 2, 3, 4, 5])):
+        follower = Follower(database, BATCH, waits=True)
+        seen: list[tuple[int, bool]] = []
+        async for line, is_stored in follower.follow(ordered=ordered):
+            seen.append((decode_item(line).index, is_stored))
+            if len(seen) == (1 if ordered else 3) and not ordered:
+                for journal, index in ((first, 1), (second, 5), (second, 3)):
+                    await keep(journal, index)
+                with database.transact() as transaction:
+                    transaction.change("UPDATE vibe_batches SET state = 'done'")
+        assert [index for index, _ in seen] == wanted
+        stored = {index for index, is_stored in seen if is_stored}
+        assert stored == ({0, 2, 4} if not ordered else set(range(6)))
+
+
+async def test_the_cap_is_never_passed_by_what_is_on_its_way(database: BatchDatabase) -> None:
+    """Whatever is put down and corrected, by two processes, in any order."""
+    await submit(database, BATCH, "one")
+    cap = count_money(Decimal("0.001"))
+    await Batches(database).resume(BATCH, cap=read_money(cap))
+    dice = random.Random(1)
+    spent, under_way, most = 0, 0, 0
+    journal = produce_journal(database)
+
+    async def work(purse: Purse) -> None:
+        nonlocal spent, under_way, most
+        for _ in range(40):
+            amount = dice.randint(1, cap // 20)
+            if not await purse.acquire(amount):
+                return
+            under_way += amount
+            most = max(most, spent + under_way)
+            await asyncio.sleep(0)
+            cost = dice.randint(0, amount)
+            await purse.release(amount - cost)
+            under_way, spent = under_way - amount, spent + cost
+            purse.settle()
+
+    purses = Purse(database, BATCH), Purse(database, BATCH)
+    await asyncio.gather(*(work(purse) for purse in purses for _ in range(4)))
+    assert cap // 2 < most <= cap
+    with database.transact(reading=True) as transaction:
+        assert transaction.fetch("SELECT committed FROM vibe_batches") == [(spent,)]
+    await keep(journal, 0)
+
+
+def test_money_is_exact_and_never_less_than_it_is() -> None:
+    assert count_money(Decimal("0.15") / 1_000_000) == 150
+    assert count_money(Decimal("0.0000000001")) == 1
+    assert read_money(count_money(Decimal("12.345"))) == Decimal("12.345")
