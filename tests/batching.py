@@ -157,6 +157,8 @@ class Desk:
             await self.performer.perform(batch, number, lambda: self.is_leaving)
         finally:
             del self._tasks[batch, number]
+        if not self.is_leaving:
+            await asyncio.to_thread(self.wake, batch)
 
     async def rest(self) -> None:
         """Waits until nothing is worked at."""
