@@ -29,6 +29,7 @@ from vibe_llms.instruments.channels.batches.tables import count_money, read_mone
 if TYPE_CHECKING:
     from vibe_llms.application import Application
 
+_PAGE: Final = 500
 _SUMMARY: Final = (
     "SELECT b.id, b.state, b.detail, b.about, b.total, b.cap, b.created, b.ended,"
     " COALESCE(SUM(c.size), 0), COALESCE(SUM(c.done), 0), COALESCE(SUM(c.failed), 0),"
@@ -132,6 +133,20 @@ class Batches:
     ) -> AsyncGenerator[Outcome]:
         """Yields what came of each item; see :class:`.BatchRunner`."""
         return Follower(self.database, batch, waits=waits, before=before).follow(ordered=ordered)
+
+    async def survey_failures(self, batch: str) -> AsyncGenerator[bytes]:
+        """Yields the lines of what failed, in the order of the inputs."""
+        last = -1
+        while rows := await self._fetch(
+            "SELECT number, outcome FROM vibe_items WHERE batch = ? AND failed = 1"
+            " AND number > ? ORDER BY number LIMIT ?",
+            batch,
+            last,
+            _PAGE,
+        ):
+            for number, line in rows:
+                yield str(line).encode()
+                last = number
 
     def _resume(self, batch: str, retry_failed: bool, cap: Decimal | None) -> None:
         with self.database.transact() as transaction:

@@ -66,6 +66,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "ask": ("ask:ask", "Ask one question and print the answer."),
         "chat": ("chat:chat", "Converse in the terminal."),
         "batch": ("batch:batch", "Ask a model for each line of a file, many at once."),
+        "batches": ("batches.group:batches", "Follow batches that workers perform, and stop them."),
         "flow": ("flow.group:flow", "Run a task whose program is a Mermaid diagram."),
     },
     "Conversations": {

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from click.shell_completion import CompletionItem
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -57,6 +59,35 @@ SKILL = _Completed("text", "skills", is_path=True)
 EXAMPLE = _Completed("text", "examples")
 FLOW_RUN = _Completed("id", "flow_runs")
 RUN = _Completed("id", "runs")
+
+
+class _Dollars(click.ParamType["Decimal"]):
+    """An amount of dollars, as ``2.50``."""
+
+    name = "dollars"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Decimal:
+        from decimal import Decimal, InvalidOperation
+
+        try:
+            amount = Decimal(value)
+        except InvalidOperation:
+            amount = Decimal(-1)
+        if not amount.is_finite() or amount <= 0:
+            self.fail(f"{value!r} is no amount of dollars, such as 2.50.", param, ctx)
+        return amount
+
+
+DOLLARS = _Dollars()
+
+runner_option = click.option(
+    "--runner",
+    required=True,
+    metavar="URL",
+    help="The database that all share: sqlite:///FILE on this machine, or postgresql://…",
+)
 
 
 class Command(click.Command):

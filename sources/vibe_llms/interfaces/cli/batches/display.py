@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +15,8 @@ from vibe_llms.interfaces.cli.output import note, shorten, write_json
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
     from vibe_llms.exceptions import ConverseError, Finding
     from vibe_llms.instruments.channels.batches.items import BatchItem, BatchTally
     from vibe_llms.messages.canisters import Origin
@@ -68,6 +70,13 @@ class Account:
         elif item.origin is not None:
             self._add_price(item.origin, item.tier)
 
+    def export(self) -> list[dict[str, Any]]:
+        """Returns the failures by their kinds, as plain data."""
+        return [
+            {"kind": kind, "count": group.count, "items": group.places, "message": group.message}
+            for kind, group in self.failures.items()
+        ]
+
     def _add_failure(self, item: BatchItem[Any], error: ConverseError) -> None:
         kind = error.WORD
         if fault := getattr(error, "fault", None):
@@ -118,18 +127,10 @@ class _Bar:
     """A bar that rich draws, from counts that others change."""
 
     def __init__(self, channel: Channel, account: Account, tell_more: Callable[[], str]) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import TimeRemainingColumn
 
         self._channel, self._account, self._tell_more = channel, account, tell_more
-        self._progress = Progress(
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[counts]}"),
-            TimeRemainingColumn(compact=True),
-            console=Console(stderr=True, highlight=False),
-            auto_refresh=False,  # rich would draw in a thread of its own, while counts change
-            transient=True,  # the summary takes its place
-        )
+        self._progress = _produce_progress(TimeRemainingColumn(compact=True))
         self._task = self._progress.add_task("", total=None, counts="")
         self._progress.start()
 
@@ -149,6 +150,36 @@ class _Bar:
     def stop(self) -> None:
         """Takes it away."""
         self._progress.stop()
+
+
+def _produce_progress(*columns: ProgressColumn) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[counts]}"),
+        *columns,
+        console=Console(stderr=True, highlight=False),
+        auto_refresh=False,  # rich would draw in a thread of its own, while counts change
+        transient=True,  # the summary takes its place
+    )
+
+
+@contextmanager
+def open_bar() -> Iterator[Callable[[int, int, str], object]]:
+    """Lends what draws a bar on a terminal, of how many of how many are done, with words."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, words: None
+        return
+    progress = _produce_progress()
+    task = progress.add_task("", total=None, counts="")
+
+    def draw(done: int, total: int, words: str) -> None:
+        progress.update(task, total=total, completed=done, counts=words, refresh=True)
+
+    with progress:
+        yield draw
 
 
 def describe_counts(tally: BatchTally, account: Account) -> str:
@@ -181,6 +212,11 @@ def tell_summary(tally: BatchTally, account: Account) -> None:
         f"{tally.done:,} done{earlier}, {failed:,} failed, in {tally.seconds:.1f} s "
         f"({_rate(tally):,.1f}/s){_describe_use(tally, account)}."
     )
+    list_failures(account)
+
+
+def list_failures(account: Account) -> None:
+    """Lists failures by their kinds, the most frequent first."""
     for kind, group in sorted(account.failures.items(), key=lambda each: -each[1].count):
         places = ", ".join(group.places) + (", …" if group.count > len(group.places) else "")
         note(f"{group.count:>7,}  {kind}: {shorten(group.message, _MESSAGE_COLUMNS)} ({places})")
@@ -212,10 +248,7 @@ def encode_summary(tally: BatchTally, account: Account, output: str | None) -> d
         "input_tokens": usage.total_input_tokens,
         "output_tokens": usage.total_output_tokens,
         "cost_usd": float(account.cost) if account.cost else None,
-        "failures": [
-            {"kind": kind, "count": group.count, "items": group.places, "message": group.message}
-            for kind, group in account.failures.items()
-        ],
+        "failures": account.export(),
     }
 
 

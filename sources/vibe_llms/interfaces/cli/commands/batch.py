@@ -9,6 +9,7 @@ import click
 
 from vibe_llms.interfaces.cli.access import load_for
 from vibe_llms.interfaces.cli.options import (
+    DOLLARS,
     command,
     control_option,
     json_option,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vibe_llms.interfaces.cli.batches.display import Account
     from vibe_llms.interfaces.cli.batches.inputs import Form
 
+LOCAL = "local:"
 _STANDARD = "-"
 """The name for standard input, and for standard output."""
 
@@ -81,6 +83,32 @@ _STANDARD = "-"
     is_flag=True,
     help="Submit again what the vendor may have already, and may bill twice.",
 )
+@click.option(
+    "--runner",
+    metavar="URL",
+    help="Have workers perform it: sqlite:///FILE on this machine, or postgresql://…",
+)
+@click.option(
+    "--key", default="", help="With --runner: its name; by default what FILE and settings say."
+)
+@click.option(
+    "--retries",
+    default=0,
+    type=click.IntRange(0, 10),
+    help="With --runner: how often what may pass is asked again.",
+)
+@click.option(
+    "--cap", type=DOLLARS, metavar="DOLLARS", help="With --runner: what it may cost at most."
+)
+@click.option(
+    "--priority",
+    default=0,
+    type=click.IntRange(-1000, 1000),
+    help="With --runner: the higher goes first.",
+)
+@click.option(
+    "--detach", is_flag=True, help="With --runner: hand it over, and leave it to workers."
+)
 @strict_option
 @window_option
 @lenient_option
@@ -99,6 +127,9 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
     With --channel vendor they are submitted as a batch of the vendor's, once its price is agreed
     to: answered within a day, and for less. Whatever ends the command, the same one goes on.
 
+    With --runner any number of `vibe worker` share it with this command, which may be ended: the
+    batch goes on, and the same command, or `vibe batches`, follows it.
+
     Ends with 1 where any failed; what failed is in the output, too.
     """
     from vibe_llms.interfaces.cli.interrupts import run
@@ -114,10 +145,37 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
 
         return run(perform(prompts, form, output, options, as_json=as_json))
     source, total = _open_source(prompts, form)
+    if options["runner"] not in (None, LOCAL):
+        return run(_share(prompts, source, output, options, as_json=as_json))
     return run(_perform(source, total, output, options, as_json=as_json))
 
 
+async def _share(
+    prompts: str, source: Inputs, output: str, options: dict[str, Any], *, as_json: bool
+) -> int:
+    from vibe_llms.agents.runners import check_shared
+    from vibe_llms.interfaces.cli.batches.shared import perform
+
+    check_shared(options["runner"])
+    model, parser = produce_model(options), produce_parser(options["schema"])
+    try:
+        return await perform(prompts, source, output, options, model, parser, as_json=as_json)
+    finally:
+        await model.application.close()
+
+
 def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
+    is_shared = options["runner"] not in (None, LOCAL)
+    if is_shared and options["channel"] == "vendor":
+        raise click.UsageError("--channel vendor has its batches at the vendor, and no --runner.")
+    if not is_shared:
+        for name in ("key", "retries", "cap", "priority", "detach"):
+            if options[name]:
+                raise click.UsageError(f"--{name} is for a --runner with workers.")
+        if output.lower().endswith(".parquet"):
+            raise click.UsageError(
+                "Lines are written as they come: name a .jsonl, and `vibe batches convert` it."
+            )
     if options["channel"] != "vendor":
         for name in ("cancel", "resubmit"):
             if options[name]:

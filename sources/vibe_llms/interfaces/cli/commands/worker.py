@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import command, yes_option
+from vibe_llms.interfaces.cli.options import command, runner_option, yes_option
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 
 @command("worker")
-@click.option(
-    "--runner",
-    required=True,
-    metavar="URL",
-    help="The database that all share: sqlite:///FILE on this machine, or postgresql://…",
-)
+@runner_option
 @click.option(
     "--queues",
     "queues",

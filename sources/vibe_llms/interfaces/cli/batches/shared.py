@@ -1,0 +1,243 @@
+"""Batches on a runner: handing one over, watching how far it is, and writing what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+import time
+from collections import deque
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from vibe_llms.interfaces.cli.batches.display import Account, list_failures, open_bar
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.output import note, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vibe_llms.agents.batches.batches import Batches
+    from vibe_llms.instruments.channels.batches.channel import BatchChannel, Inputs
+    from vibe_llms.instruments.channels.batches.orders import BatchSummary
+    from vibe_llms.instruments.models import Model
+    from vibe_llms.instruments.parsers.parsers import Parser
+
+STANDARD: Final = "-"
+_LOOK_SECONDS: Final = 0.5
+_SAMPLES: Final = 60
+"""Over how many looks the rate is taken: half a minute."""
+
+
+class Pace:
+    """How fast a batch goes, by what was seen of it lately."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque(maxlen=_SAMPLES)
+
+    def note(self, found: BatchSummary) -> None:
+        """Takes in how far it is now."""
+        self._seen.append((self._clock(), found.done))
+
+    @property
+    def rate(self) -> float:
+        """Items a second; 0 while nobody can say."""
+        if len(self._seen) < 2:
+            return 0.0
+        (begun, first), (ended, last) = self._seen[0], self._seen[-1]
+        return (last - first) / max(ended - begun, 0.001)
+
+    def describe(self, found: BatchSummary) -> str:
+        """Says how far a batch is: items, rate, tokens, money and time left."""
+        words = [f"{found.done:,}/{_total(found):,}", f"{self.rate:,.1f}/s"]
+        if found.failed:
+            words.append(f"{found.failed:,} failed")
+        if tokens := found.input_tokens + found.output_tokens:
+            words.append(f"{tokens:,} tokens")
+        if found.cost:
+            of = "" if found.cap is None else f" of ${found.cap:,.2f}"
+            words.append(f"${found.cost:,.2f}{of}")
+        if self.rate > 0 and found.state == "open":
+            words.append(f"{_tell_time((_total(found) - found.done) / self.rate)} left")
+        return "  ".join(words)
+
+
+async def perform(
+    prompts: str,
+    source: Inputs,
+    output: str,
+    options: dict[str, Any],
+    model: Model,
+    parser: Parser[Any] | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Hands a batch over, works at it, and writes what came of it when all is done."""
+    from vibe_llms.agents.batches.batches import open_batches
+    from vibe_llms.agents.queues import BATCHES
+
+    url, key = options["runner"], options["key"]
+    is_left = options["detach"]
+    if not key and prompts != STANDARD:
+        key = await asyncio.to_thread(_digest_file, Path(prompts))
+    queues = () if is_left else (BATCHES,)
+    async with open_batches(url, application=model.application, queues=queues) as runner:
+        assert runner is not None
+        channel = _produce_channel(runner, key, options, model, parser)
+        batch = await channel.submit(source)
+        told = describe_runner(url)
+        if is_left:
+            note(
+                f"Batch {batch} is handed over; `vibe batches watch {batch[:8]} {told}` follows it."
+            )
+            return ExitCode.SUCCESS
+        return await follow_to_end(runner, batch, output, told, as_json=as_json)
+
+
+def _produce_channel(
+    runner: Batches, key: str, options: dict[str, Any], model: Model, parser: Parser[Any] | None
+) -> BatchChannel[Any]:
+    from vibe_llms.instruments.channels.batches.channel import BatchChannel
+
+    produce: Any = BatchChannel
+    channel: BatchChannel[Any] = produce(
+        model,
+        runner=runner,
+        key=key,
+        concurrency=options["concurrency"],
+        retry_failed=options["retry_failed"],
+        retries=options["retries"],
+        cap=options["cap"],
+        priority=options["priority"],
+        prompt=options["template"],
+        parser=parser,
+        **({"system": options["system"]} if options["system"] else {}),
+    )
+    return channel
+
+
+async def follow_to_end(
+    runner: Batches, batch: str, output: str, told: str, *, as_json: bool
+) -> int:
+    """Shows how far a batch is until nobody works at it, and writes what came of it."""
+    try:
+        await watch(runner, batch)
+    except BaseException:  # Ctrl-C as well
+        note(f"Batch {batch} stays, and whoever works at it goes on with it.")
+        note(f"The same command goes on, or `vibe batches watch {batch[:8]} {told}`.")
+        raise
+    await write_output(runner, batch, output)
+    return await tell_end(runner, batch, None if output == STANDARD else output, as_json=as_json)
+
+
+async def watch(runner: Batches, batch: str) -> None:
+    """Shows how far a batch is, on a terminal, until nobody works at it any more."""
+    from vibe_llms.exceptions import StoreError
+    from vibe_llms.instruments.channels.batches.tables import WORKING
+
+    pace = Pace()
+    with open_bar() as draw:
+        while True:
+            try:
+                found = await runner.find(batch)
+            except StoreError:  # it comes back, or somebody ends this
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
+            pace.note(found)
+            draw(found.done, _total(found), pace.describe(found))
+            if found.state not in WORKING:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def write_output(runner: Batches, batch: str, output: str) -> None:
+    """Writes what there is of a batch, in the order of its inputs."""
+    from vibe_llms.instruments.channels.batches.exporting import write_results
+    from vibe_llms.instruments.channels.batches.lines import decode_item, encode_item
+
+    if output != STANDARD:
+        await write_results(runner, batch, Path(output))
+        return
+    async with aclosing(runner.follow(batch, ordered=True, waits=False)) as outcomes:
+        async for line, _ in outcomes:
+            sys.stdout.write(encode_item(decode_item(line)).decode())
+    sys.stdout.flush()
+
+
+async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: bool) -> int:
+    """Says what became of a batch, and lists its failures by their kinds."""
+    from vibe_llms.instruments.channels.batches.lines import decode_item
+    from vibe_llms.instruments.channels.batches.submitted_runs import explain_end
+
+    found = await runner.find(batch)
+    account = Account()
+    async with aclosing(runner.survey_failures(batch)) as failures:
+        async for line in failures:
+            account.add(decode_item(line))
+    if as_json:
+        summary = {**export_summary(found), "output": output, "failures": account.export()}
+        if output is None:
+            import json
+
+            sys.stderr.write(json.dumps(summary) + "\n")
+        else:
+            write_json(summary)
+    else:
+        note(describe(found))
+        list_failures(account)
+        if found.failed:
+            note("The same command with --retry-failed asks again what failed.")
+    if found.state != "done":
+        raise explain_end(found)
+    return ExitCode.INCOMPLETE if found.failed else ExitCode.SUCCESS
+
+
+def describe_runner(url: str) -> str:
+    """Returns the option of a command by which it is named again; a password is left out."""
+    return "--runner URL" if "@" in url else f"--runner {url}"
+
+
+def describe(found: BatchSummary) -> str:
+    """Says in a sentence what became of a batch."""
+    seconds = "" if found.ended is None else f", in {found.ended - found.created:,.1f} s"
+    words = f"{found.done:,} of {_total(found):,} done, {found.failed:,} failed{seconds}"
+    if found.input_tokens or found.output_tokens:
+        words += f"; {found.input_tokens:,} tokens in, {found.output_tokens:,} out"
+    if found.cost:
+        rest = f" and {found.unpriced:,} answers without a price" if found.unpriced else ""
+        words += f", ${found.cost:,.4f}{rest}"
+    return f"{words}."
+
+
+def export_summary(found: BatchSummary) -> dict[str, Any]:
+    """Returns how far a batch is, as plain data."""
+    return {
+        "batch": found.id,
+        "state": found.state,
+        "model": found.model,
+        "total": found.total,
+        "done": found.done,
+        "failed": found.failed,
+        "input_tokens": found.input_tokens,
+        "output_tokens": found.output_tokens,
+        "cost_usd": float(found.cost) if found.cost else None,
+        "cap_usd": None if found.cap is None else float(found.cap),
+    }
+
+
+def _total(found: BatchSummary) -> int:
+    return found.known if found.total is None else found.total
+
+
+def _tell_time(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _digest_file(path: Path) -> str:
+    """Names what a file asks, so that the same command on any machine is the same batch."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""``vibe batches``: what workers perform, seen and spoken to from any machine."""

@@ -1,0 +1,64 @@
+"""``vibe batches list``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from vibe_llms.interfaces.cli.interrupts import run
+from vibe_llms.interfaces.cli.options import command, json_option, runner_option
+from vibe_llms.interfaces.cli.output import note, write_json, write_table
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.channels.batches.orders import BatchSummary
+
+
+@command("list")
+@runner_option
+@click.option("--limit", "-n", default=20, show_default=True, type=click.IntRange(min=1))
+@json_option
+def list_(runner: str, limit: int, as_json: bool) -> None:
+    """List batches, the latest first.
+
+    \b
+    filling  not all of its inputs are there yet
+    open     all are there, and not all are done
+    done     all are done or failed
+    stopped  by somebody
+    capped   what it asks next might cost more than its cap leaves
+    failed   it has met what every input would meet, as a missing key
+    """
+    from vibe_llms.interfaces.cli.batches.shared import export_summary
+
+    found = run(_survey(runner, limit))
+    if as_json:
+        write_json([export_summary(each) for each in found])
+        return
+    if not found:
+        note("There is no batch yet.")
+    write_table(
+        (
+            (
+                each.id[:12],
+                each.state,
+                f"{each.done:,}/{each.known:,}",
+                f"{each.failed:,}" if each.failed else "",
+                f"${each.cost:,.2f}" if each.cost else "",
+                datetime.fromtimestamp(each.created).strftime("%Y-%m-%d %H:%M"),
+                each.model,
+            )
+            for each in found
+        ),
+        headers=("id", "state", "done", "failed", "cost", "asked for", "model"),
+        styles=("cyan", "", "", "red", "", "dim", "dim"),
+    )
+
+
+async def _survey(url: str, limit: int) -> Sequence[BatchSummary]:
+    from vibe_llms.agents.batches.batches import look_at_batches
+
+    async with look_at_batches(url) as batches:
+        return await batches.survey(limit)

@@ -1,0 +1,118 @@
+"""``vibe batch --runner`` hands a batch over; ``vibe batches`` follows and stops it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batching import NEEDS_DBOS
+from vibe_llms.instruments.channels.batches.orders import BatchSummary
+from vibe_llms.interfaces.cli.batches.shared import Pace
+
+Vibe = Callable[..., Any]
+
+
+@pytest.fixture
+def prompts(home: Path) -> str:
+    lines = ["Who?", {"prompt": "Where?", "id": "w"}, "When?"]
+    (home / "prompts.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return "prompts.jsonl"
+
+
+@NEEDS_DBOS
+def test_a_batch_is_left_to_workers_and_followed(vibe: Vibe, home: Path, prompts: str) -> None:
+    """By any command, from anywhere; the one that has asked for it works at it, too."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    runner = ["--runner", f"sqlite:///{home}/runner.db"]
+    left = vibe("batch", prompts, *runner, "--detach", "--priority", "3")
+    assert left.code == 0, left.err
+    assert "is handed over" in left.err
+    (found,) = json.loads(vibe("batches", "list", *runner, "--json").out)
+    assert (found["state"], found["total"], found["done"]) == ("open", 3, 0)
+    name = found["batch"][:6]
+    assert "Stopped: batch" in vibe("batches", "stop", name, *runner).err
+    followed = vibe("batches", "watch", name, *runner)
+    assert followed.code != 0
+    assert "was stopped: 0 of 3 are done" in followed.err
+    assert "Goes on" in vibe("batches", "resume", name, *runner).err
+
+    done = vibe("batch", prompts, *runner, "--output", "answers.parquet", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["batch"] == found["batch"]
+    rows = parquet.read_table(home / "answers.parquet").to_pylist()
+    assert [(row["index"], row["id"], row["text"]) for row in rows] == [
+        (0, None, "Who?"),
+        (1, "w", "Where?"),
+        (2, None, "When?"),
+    ]
+    shown = vibe("batches", "results", name, *runner)
+    assert [json.loads(line)["text"] for line in shown.out.splitlines()] == [
+        "Who?",
+        "Where?",
+        "When?",
+    ]
+    assert "done" in vibe("batches", "list", *runner).out
+    assert vibe("batches", "delete", name, *runner, "--yes").code == 0
+    assert "There is no batch" in vibe("batches", "list", *runner).err
+    assert vibe("batches", "watch", name, *runner).code == 4
+
+
+def test_lines_become_a_table(vibe: Vibe, home: Path, prompts: str) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    vibe("batch", prompts, "--output", "answers.jsonl")
+    assert vibe("batches", "convert", "answers.jsonl", "answers.parquet").code == 0
+    rows = parquet.read_table(home / "answers.parquet").to_pylist()
+    assert [row["text"] for row in rows] == ["Who?", "Where?", "When?"]
+    assert [row["failed"] for row in rows] == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--cap", "2"], "--cap is for a --runner"),
+        (["--detach", "--runner", "local:"], "--detach is for a --runner"),
+        (["--cap", "much", "--runner", "sqlite:///r.db"], "no amount of dollars"),
+        (["--cap", "NaN", "--runner", "sqlite:///r.db"], "no amount of dollars"),
+        (["--output", "answers.parquet"], "vibe batches convert"),
+        (["--runner", "sqlite:///r.db", "--channel", "vendor", "-o", "a"], "no --runner"),
+        (["--runner", "mysql://x"], "names no database of a runner"),
+    ],
+)
+def test_what_does_not_go_together_is_said(
+    vibe: Vibe, home: Path, prompts: str, words: list[str], told: str
+) -> None:
+    outcome = vibe("batch", prompts, *words)
+    assert outcome.code in (2, 3)
+    assert told in outcome.err
+    assert sorted(path.name for path in home.iterdir() if path.suffix != ".toml") == [prompts]
+
+
+def test_the_pace_tells_items_rate_tokens_money_and_time_left() -> None:
+    now = [0.0]
+    pace = Pace(lambda: now[0])
+
+    def look(seconds: float, done: int) -> str:
+        now[0] = seconds
+        found = BatchSummary(
+            id="b",
+            state="open",
+            total=10_000,
+            done=done,
+            failed=2,
+            input_tokens=3_000,
+            output_tokens=1_500,
+            cost=Decimal("1.234"),
+            cap=Decimal(5),
+        )
+        pace.note(found)
+        return pace.describe(found)
+
+    first = look(0.0, 4_000)
+    assert first == "4,000/10,000  0.0/s  2 failed  4,500 tokens  $1.23 of $5.00"
+    assert look(10.0, 4_500).startswith("4,500/10,000  50.0/s  2 failed")
+    assert look(10.0, 4_500).endswith("$1.23 of $5.00  1:50 left")
