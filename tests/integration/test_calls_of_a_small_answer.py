@@ -16,10 +16,12 @@ from typing import Any
 import attrs
 import pytest
 
+from hostility import produce_stream
 from vibe_llms import Model
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.testing.simulator.scripts import Say
 
 MODULES = {
     "chat_completions": "openai_conversations",
@@ -68,10 +70,14 @@ AT_MOST_WITH_REACTORS = 262
 """Calls of functions of Python, asyncio's own among them: about fifty are its."""
 
 
+AT_MOST_STREAMED = 205
+"""The same as ``ask`` makes it by default, where the stream is short and comes at once."""
+
+
 @contextmanager
-def serve(body: bytes) -> Iterator[str]:
+def serve(body: bytes, kind: str = "application/json") -> Iterator[str]:
     """Serves one answer, over and over, in a thread of its own; gives the address."""
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}"
     answer = head.encode() + b"\r\n\r\n" + body
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -91,7 +97,14 @@ def serve(body: bytes) -> Iterator[str]:
         thread.join(10)
 
 
-def count_calls(url: str, folder: Path, module: str, reactors: ConversationReactors | None) -> int:
+def count_calls(
+    url: str,
+    folder: Path,
+    module: str,
+    reactors: ConversationReactors | None = None,
+    *,
+    stream: bool = False,
+) -> int:
     """Asks a few times, and returns how many functions were called for the last answer."""
     (folder / "config.toml").write_text(
         f'[providers.p]\nmodule = "vibe_llms.providers.{module}"\nbase_url = "{url}"\n'
@@ -108,10 +121,10 @@ def count_calls(url: str, folder: Path, module: str, reactors: ConversationReact
     async def ask() -> None:
         async with Model("p:m", application=application) as model:
             for _ in range(4):  # what is made once is made
-                await model.answer("Hello", reactors=reactors, stream=False)
+                await model.answer("Hello", reactors=reactors, stream=stream)
             sys.setprofile(count)
             try:
-                response = await model.answer("Hello", reactors=reactors, stream=False)
+                response = await model.answer("Hello", reactors=reactors, stream=stream)
             finally:
                 sys.setprofile(None)
             assert response.text == "Hi"
@@ -124,7 +137,15 @@ def count_calls(url: str, folder: Path, module: str, reactors: ConversationReact
 def test_a_small_whole_answer_takes_few_calls(tmp_path: Path, protocol: str) -> None:
     """From the question to the response, with everything on: limits, retries, rates, timeouts."""
     with serve(json.dumps(ANSWERS[protocol]).encode()) as url:
-        assert count_calls(url, tmp_path, MODULES[protocol], None) <= AT_MOST
+        assert count_calls(url, tmp_path, MODULES[protocol]) <= AT_MOST
+
+
+@pytest.mark.parametrize("protocol", sorted(ANSWERS))
+def test_a_short_stream_takes_few_calls(tmp_path: Path, protocol: str) -> None:
+    """It costs hardly more than the same answer in one piece."""
+    body = produce_stream(protocol, Say("Hi"))
+    with serve(body, "text/event-stream") as url:
+        assert count_calls(url, tmp_path, MODULES[protocol], stream=True) <= AT_MOST_STREAMED
 
 
 @pytest.mark.parametrize("protocol", sorted(ANSWERS))

@@ -1,7 +1,8 @@
 """The whole answer that is as most are: one text, why it ended, and an account of its tokens.
 
 A dialect reads such a body by a typed decoder (``calling/usual``), which admits nothing else: in
-any other form an answer goes through the decoder that knows all of them. Both say the same.
+any other form an answer goes through the decoder that knows all of them. Both say the same. A
+stream that has come to its end when it is first looked at is read so, too.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Usual(NamedTuple):
         native_stop_reason: The same in the vendor's words.
         native: What else the vendor said about the response.
         group_native: What else it said about the message.
+        pieces: The text as it was streamed; empty where it was not.
     """
 
     response_id: str
@@ -51,3 +53,26 @@ class Usual(NamedTuple):
     native_stop_reason: str
     native: Native | None
     group_native: Native | None = None
+    pieces: tuple[str, ...] = ()
+
+
+_DATA: Final = b"data: "
+_EVENT: Final = b"event: "
+
+
+def cut_stream(body: bytes) -> list[bytes] | None:
+    """Returns the data of each server-sent event of a whole stream; the names are not needed.
+
+    ``None`` where an event is not written as most are: in one line of data, after its name or
+    without.
+    """
+    if b"\r" in body or not body.endswith(b"\n\n"):
+        return None
+    frames = []
+    for block in body[:-2].split(b"\n\n"):
+        if block.startswith(_EVENT):
+            _, _, block = block.partition(b"\n")
+        if not block.startswith(_DATA) or b"\n" in block:
+            return None
+        frames.append(block[len(_DATA) :])
+    return frames

@@ -375,7 +375,8 @@ class RemoteModel(ModelBase[JsonObject]):
         # A vendor that composes the body in its own way may look at the words.
         is_usual = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
         self._write = Moulds(self._translate).nativize if is_usual else self._translate
-        self._read_usual = vendor.find_usual_reader()
+        self._read_usual = vendor.find_usual_reader(streaming=False)
+        self._read_usual_stream = vendor.find_usual_reader(streaming=True)
         self._policy = RetryPolicy.of(vendor.context.limits)
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
@@ -397,15 +398,17 @@ class RemoteModel(ModelBase[JsonObject]):
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
         """Returns a source which sends the request when it is first read, or has the answer.
 
-        What is not streamed is sent here: it mostly comes at once, and as one text.
+        Where a usual answer can be read at once, the request is sent here: what is not streamed
+        mostly comes at once, and of a short stream all may be there when the first of it is.
         """
 
         attempt = Attempt(self._client, self._descriptor, native, request, streaming)
-        source, read = attempt.produce_source(), self._read_usual
-        if not streaming and read is not None and isinstance(source, WireSource):
+        source = attempt.produce_source()
+        read = self._read_usual_stream if streaming else self._read_usual
+        if read is not None and isinstance(source, WireSource):
             provider = self._descriptor.provider
             try:
-                said = await source.receive_usual(read)
+                said = await source.receive_usual(read, self._limits.event_bytes)
             except BaseException:  # cancelled, mostly
                 await finish(close_quietly(source, provider))
                 raise

@@ -88,13 +88,16 @@ class WireSource:
         self._ended = False
         self._has_rest = False
 
-    async def receive_usual(self, read: Callable[[bytes], Usual | None]) -> Usual | None:
+    async def receive_usual(
+        self, read: Callable[[bytes], Usual | None], most_bytes: int
+    ) -> Usual | None:
         """Returns what an answer says that came at once and is as most are.
 
         ``None`` is for any other, and for what went wrong: then :meth:`receive` goes on from here.
 
         Args:
             read: Reads such an answer, and returns ``None`` for any other.
+            most_bytes: No event of a stream may be longer: one that may be is not read so.
         """
         try:
             exchange = await self._attempt.open_exchange()
@@ -103,7 +106,9 @@ class WireSource:
         except ConverseError as error:
             self._error = error
             return None
-        return read(self._beginning) if getattr(exchange, "is_spent", False) else None
+        if not getattr(exchange, "is_spent", False) or len(self._beginning) > most_bytes:
+            return None
+        return read(self._beginning)
 
     async def receive(self) -> Sequence[StreamEvent] | None:
         """Returns the next events, at least one; None at the end. Raises ConverseError."""

@@ -103,7 +103,7 @@ class UsualAnswer:
                 response_id=said.response_id, model=said.model, request_id=self._request_id
             ),
             ContentStartedEvent(index=0, kind="text"),
-            ContentDeltaEvent(0, said.text),
+            *[ContentDeltaEvent(0, piece) for piece in said.pieces or (said.text,)],
             ContentFinishedEvent(index=0, item=text, group_native=said.group_native),
             UsageEvent(usage=said.usage),
             ResponseFinishedEvent(

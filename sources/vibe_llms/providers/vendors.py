@@ -144,14 +144,18 @@ class Vendor(abc.ABC):
         """Makes the decoder of one response to the request."""
         return self.dialect.Decoder(provider=model.provider, model=model.name)
 
-    def find_usual_reader(self) -> Callable[[bytes], Usual | None] | None:
-        """Returns what reads a whole answer at once that is as most are; mostly the dialect's own.
+    def find_usual_reader(self, *, streaming: bool) -> Callable[[bytes], Usual | None] | None:
+        """Returns what reads an answer at once that is as most are; mostly the dialect's own.
 
         ``None`` where there is none, as where the vendor has a decoder of its own.
+
+        Args:
+            streaming: Whether it reads a whole stream.
         """
         if type(self).produce_decoder is not Vendor.produce_decoder:
             return None
-        return getattr(self.dialect.Decoder, "read_usual", None)
+        name = "read_usual_stream" if streaming else "read_usual"
+        return getattr(self.dialect.Decoder, name, None)
 
     def produce_batches(self, client: RemoteClient, model: ModelDescriptor) -> VendorBatches | None:
         """Returns what has requests answered later, for less; by default the vendor has none."""

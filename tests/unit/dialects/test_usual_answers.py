@@ -5,29 +5,21 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import attrs
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostility import ABSENT, produce_bodies, produce_decoder, replace_at, walk_places
+from both_ways import OTHERS, REQUEST, assemble, forget_chance
+from hostility import produce_bodies, produce_decoder, replace_at, walk_places
 from properties import examples
-from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.messages.codec.envelopes import decode_response, encode_response
-from vibe_llms.messages.identities import access_now
-from vibe_llms.messages.requests import Request, Response
-from vibe_llms.providers.assembly import Assembler
+from vibe_llms.messages.requests import Response
 from vibe_llms.providers.usual import UsualAnswer
 
-REQUEST = Request(canisters=[UserCanister("hello")])
-NOW = access_now()
 FILES = {
     "anthropic_messages": "messages",
     "openai_chat": "chat_completions",
@@ -40,13 +32,6 @@ RECORDINGS = os.environ.get("VIBE_LLMS_RECORDINGS", "")
 protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
-def assemble(protocol: str, events: Iterator[StreamEvent]) -> Response:
-    assembler = Assembler(provider="p", model="asked", protocol=protocol)
-    for event in events:
-        assembler.feed(event)
-    return assembler.produce_response(REQUEST, duration_seconds=0.0, first_seconds=0.0)
-
-
 def read_long(protocol: str, body: bytes) -> Response:
     """Reads an answer as any other. Raises ConverseError."""
     return assemble(protocol, iter(produce_decoder(protocol).decode_response(body)))
@@ -57,17 +42,6 @@ def read_short(protocol: str, body: bytes) -> UsualAnswer | None:
     if said is None:
         return None
     return UsualAnswer(said, provider="p", protocol=protocol, request_id=None)
-
-
-def forget_chance(response: Response) -> str:
-    """Writes a response down, without what differs each time; whatever it holds is checked."""
-    canisters = tuple(
-        attrs.evolve(canister, id="i", timestamp=NOW, turn_id="t")  # type: ignore[call-arg]
-        for canister in response.canisters
-    )
-    written = encode_response(attrs.evolve(response, canisters=canisters))
-    assert encode_response(decode_response(written)) == written
-    return written if isinstance(written, str) else written.decode()
 
 
 def check(protocol: str, body: bytes) -> bool:
@@ -127,13 +101,6 @@ def produce_plain(protocol: str) -> Any:
         "temperature": 1.0,
         "usage": {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10},
     }
-
-
-OTHERS = (
-    ABSENT, None, 7, 0, -1, 0.5, 10**25, "", " ", "x", "stop", "length", "max_tokens", "STOP",
-    "tool_calls", "error", "stop_sequence", "incomplete", [], ["x"], {}, {"x": 1}, {"$x": None},
-    {"message": "no"}, True, False,
-)  # fmt: skip
 
 
 @protocols

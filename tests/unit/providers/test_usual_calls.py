@@ -331,3 +331,102 @@ async def test_a_name_of_the_exchange_that_is_no_text_is_none(
 
     assert response.text == "Hi"
     assert response.metadata.request_id is None
+
+
+CHUNKS = [
+    b"data: " + msgspec.json.encode({"id": "c", "created": 1, "model": "m-1", **each}) + b"\n\n"
+    for each in (
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hi"}}]},
+        {"choices": [{"index": 0, "delta": {"content": " there"}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2}},
+    )
+]
+STREAMED = {"Content-Type": "text/event-stream", "x-request-id": "r-1"}
+STREAM = MemoryAnswer(headers=STREAMED, chunks=[b"".join([*CHUNKS, b"data: [DONE]\n\n"])])
+PIECES = MemoryAnswer(headers=STREAMED, chunks=[*CHUNKS, b"data: [DONE]\n\n"])
+
+
+async def test_a_stream_that_came_whole_makes_the_same_response(
+    tmp_path: Path, shortcuts: Shortcuts
+) -> None:
+    """In one piece it takes the short way, in several it does not."""
+    model, _ = await access_model(tmp_path, STREAM, PIECES)
+
+    short = await model.converse(REQUEST)
+    assert shortcuts.taken == 1
+    long = await model.converse(REQUEST)
+    assert shortcuts.taken == 1
+
+    assert short.text == long.text == "Hi there"
+    assert describe(short) == describe(long)
+    assert short.metadata.request_id == "r-1"
+
+
+async def test_who_follows_a_stream_that_came_whole_sees_each_piece(
+    tmp_path: Path, shortcuts: Shortcuts
+) -> None:
+    """The same events as in several pieces, of which only the account may come sooner."""
+    model, _ = await access_model(tmp_path, STREAM, PIECES)
+    seen = []
+    for _ in range(2):
+        async with model.stream(REQUEST) as stream:
+            seen.append(sorted(event.type for event in [each async for each in stream]))
+
+    assert shortcuts.taken == 1
+    assert seen[0] == seen[1]
+    assert seen[0].count("content.delta") == 2
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [answer_json(b'{"error":{"message":"busy"}}', 503), TransportError(detail="It broke.")],
+    ids=["server", "transport"],
+)
+async def test_a_stream_that_fails_at_first_is_sent_again(
+    tmp_path: Path, failure: MemoryAnswer | Exception
+) -> None:
+    """And whoever follows it hears of that."""
+    model, counterpart = await access_model(tmp_path, failure, STREAM)
+
+    async with model.stream(REQUEST) as stream:
+        kinds = [event.type async for event in stream]
+        response = await stream.response()
+
+    assert (response.text, response.metadata.attempts) == ("Hi there", 2)
+    assert len(counterpart.requests) == 2
+    assert kinds[:2] == ["retry", "response.started"]
+
+
+async def test_a_stream_beyond_a_limit_is_refused(tmp_path: Path) -> None:
+    """Whichever it is, in the words of the long way."""
+    for name, value in (("content_characters", 3), ("event_bytes", 20)):
+        model, _ = await access_model(tmp_path, STREAM, limits=Limits(**{name: value}))
+        with pytest.raises(LimitError, match=name):
+            await model.converse(REQUEST)
+
+
+async def test_closed_while_it_is_waited_for_a_stream_leaves_no_connection(tmp_path: Path) -> None:
+    """By whoever has it, in another task; nobody hears of an error."""
+    closed: list[str] = []
+    begun = asyncio.Event()
+
+    async def stall() -> AsyncIterator[bytes]:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+            yield b""
+        finally:
+            closed.append("closed")
+
+    model, _ = await access_model(tmp_path, MemoryAnswer(headers=STREAMED, chunks=stall()))
+    async with model.stream(REQUEST) as stream:
+
+        async def read() -> list[StreamEvent]:
+            return [event async for event in stream]
+
+        reading = asyncio.ensure_future(read())
+        await begun.wait()
+        await stream.close()
+        assert await reading == []
+
+    assert closed == ["closed"]

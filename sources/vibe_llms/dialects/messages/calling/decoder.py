@@ -19,7 +19,7 @@ from vibe_llms.dialects.messages.calling.contents import normalize_citation
 from vibe_llms.dialects.messages.calling.errors import produce_error
 from vibe_llms.dialects.messages.calling.growth import GrowingBlock, begin_block
 from vibe_llms.dialects.messages.calling.usage import normalize_usage
-from vibe_llms.dialects.messages.calling.usual import read_usual
+from vibe_llms.dialects.messages.calling.usual import read_usual, read_usual_stream
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import READ, STOP_REASONS
 from vibe_llms.events.stream import (
@@ -90,6 +90,7 @@ class Decoder(ResponseDecoder):
         return self._receive(data, partial(self._read, event=event))
 
     read_usual = staticmethod(read_usual)
+    read_usual_stream = staticmethod(read_usual_stream)
 
     def _read_response(self, response: Mapping[str, Any]) -> None:
         if response.get("type") == "error" or "content" not in response:

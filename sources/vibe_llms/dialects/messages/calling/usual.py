@@ -1,8 +1,9 @@
-"""The usual whole answer of this protocol, read by a typed decoder."""
+"""The usual whole answer of this protocol, and its usual short stream, read by typed decoders."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+import re
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -10,7 +11,15 @@ from vibe_llms.dialects.extras import keep_native, leave
 from vibe_llms.dialects.messages.calling.usage import normalize_usage
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import READ, STOP_REASONS
-from vibe_llms.dialects.usual import COMMON_ENDS, UNREADABLE, Account, Nothing, Usual, Word
+from vibe_llms.dialects.usual import (
+    COMMON_ENDS,
+    UNREADABLE,
+    Account,
+    Nothing,
+    Usual,
+    Word,
+    cut_stream,
+)
 
 
 class _Text(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -52,4 +61,107 @@ def read_usual(body: bytes) -> Usual | None:
         reason,
         answer.stop_reason,
         keep_native(PROTOCOL, leave(fields, *READ)),
+    )
+
+
+class _Begun(msgspec.Struct, gc=False):
+    """A message as it begins; any other field is kept as it is."""
+
+    id: Word
+    model: Word
+    usage: Account
+    type: Literal["message"]
+    role: Literal["assistant"]
+    content: tuple[()]
+
+
+class _Start(msgspec.Struct, tag="message_start", gc=False):
+    letter: ClassVar[str] = "m"
+    message: _Begun
+
+
+class _Empty(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["text"]
+    text: Literal[""]
+    citations: Nothing = None
+
+
+class _BlockStart(msgspec.Struct, tag="content_block_start", gc=False):
+    letter: ClassVar[str] = "b"
+    index: Literal[0]
+    content_block: _Empty
+
+
+class _Piece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["text_delta"]
+    text: str
+
+
+class _Delta(msgspec.Struct, tag="content_block_delta", forbid_unknown_fields=True, gc=False):
+    letter: ClassVar[str] = "d"
+    index: Literal[0]
+    delta: _Piece
+
+
+class _BlockStop(msgspec.Struct, tag="content_block_stop", gc=False):
+    letter: ClassVar[str] = "e"
+    index: Literal[0]
+
+
+class _Reason(msgspec.Struct, gc=False):
+    """Why it ended; any other field is kept as it is."""
+
+    stop_reason: str
+
+
+class _Ending(msgspec.Struct, tag="message_delta", gc=False):
+    letter: ClassVar[str] = "r"
+    delta: _Reason
+    usage: Account
+
+
+class _Stop(msgspec.Struct, tag="message_stop", gc=False):
+    letter: ClassVar[str] = "s"
+
+
+class _Ping(msgspec.Struct, tag="ping", forbid_unknown_fields=True, gc=False):
+    letter: ClassVar[str] = "p"
+
+
+_Event: TypeAlias = _Start | _BlockStart | _Delta | _BlockStop | _Ending | _Stop | _Ping
+_decode_event: Final = msgspec.json.Decoder(_Event).decode
+_ORDER: Final = re.compile("mp*b[dp]*ep*rs")
+
+
+def read_usual_stream(body: bytes) -> Usual | None:
+    """Returns what a whole stream says; ``None`` where it is not as most are."""
+    frames = cut_stream(body)
+    if frames is None:
+        return None
+    try:
+        events: list[Any] = [_decode_event(frame) for frame in frames]
+        if not _ORDER.fullmatch("".join([event.letter for event in events])):
+            return None
+        start, ending = events[0].message, events[-2]
+        told: dict[str, Any] = msgspec.json.decode(frames[0])["message"]
+        last: dict[str, Any] = msgspec.json.decode(frames[-2])
+    except UNREADABLE:
+        return None
+    pieces = tuple([event.delta.text for event in events if event.letter == "d"])
+    text, reason = "".join(pieces), STOP_REASONS.get(ending.delta.stop_reason)
+    if not text or reason not in COMMON_ENDS:
+        return None
+    # Cumulative; what is as it was may be left out.
+    counted = start.usage
+    usage = counted | {k: v for k, v in ending.usage.items() if v is not None or k not in counted}
+    further = leave({**last["delta"], **leave(last, "type", "delta", "usage")}, *READ)
+    return Usual(
+        start.id,
+        start.model,
+        text,
+        normalize_usage(usage),
+        reason,
+        ending.delta.stop_reason,
+        keep_native(PROTOCOL, leave(told, *READ) | further),
+        pieces=pieces,
     )

@@ -19,7 +19,7 @@ from vibe_llms.dialects.responses.calling.endings import ResponseEnding, read_en
 from vibe_llms.dialects.responses.calling.errors import produce_error
 from vibe_llms.dialects.responses.calling.progress import DELTAS, DONES, NOWHERE, SILENT, ItemsTable
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
-from vibe_llms.dialects.responses.calling.usual import read_usual
+from vibe_llms.dialects.responses.calling.usual import read_usual, read_usual_stream
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ResponseFinishedEvent,
@@ -90,6 +90,7 @@ class Decoder(ResponseDecoder):
         return self._receive(data, partial(self._read_event, word=event))
 
     read_usual = staticmethod(read_usual)
+    read_usual_stream = staticmethod(read_usual_stream)
 
     def _has_ended(self) -> bool:
         return self._ending is not None

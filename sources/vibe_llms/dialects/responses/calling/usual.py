@@ -1,8 +1,9 @@
-"""The usual whole answer of this protocol, read by a typed decoder."""
+"""The usual whole answer of this protocol, and its usual short stream, read by typed decoders."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+import re
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -10,7 +11,7 @@ from vibe_llms.dialects.extras import keep_native, leave, make_native
 from vibe_llms.dialects.responses.calling.endings import COMMON
 from vibe_llms.dialects.responses.calling.usage import normalize_usage
 from vibe_llms.dialects.responses.quirks import PROTOCOL
-from vibe_llms.dialects.usual import UNREADABLE, Account, Nothing, Usual, Word
+from vibe_llms.dialects.usual import UNREADABLE, Account, Nothing, Usual, Word, cut_stream
 from vibe_llms.messages.canisters import StopReason
 
 
@@ -60,4 +61,121 @@ def read_usual(body: bytes) -> Usual | None:
         answer.status,
         make_native(PROTOCOL, leave(fields, *COMMON)),
         keep_native(PROTOCOL, leave(fields["output"][0], "role", "content", "type")),
+    )
+
+
+class _Begun(msgspec.Struct, gc=False):
+    id: Word
+    model: Word
+
+
+class _Created(msgspec.Struct, tag="response.created", gc=False):
+    letter: ClassVar[str] = "c"
+    response: _Begun
+
+
+class _InProgress(msgspec.Struct, tag="response.in_progress", gc=False):
+    letter: ClassVar[str] = "g"
+    response: msgspec.Raw
+
+
+class _NewMessage(msgspec.Struct, gc=False):
+    type: Literal["message"]
+
+
+class _ItemAdded(msgspec.Struct, tag="response.output_item.added", gc=False):
+    letter: ClassVar[str] = "i"
+    output_index: Literal[0]
+    item: _NewMessage
+
+
+class _NewText(msgspec.Struct, gc=False):
+    type: Literal["output_text"]
+    text: Literal[""]
+
+
+class _PartAdded(msgspec.Struct, tag="response.content_part.added", gc=False):
+    letter: ClassVar[str] = "p"
+    output_index: Literal[0]
+    content_index: Literal[0]
+    part: _NewText
+
+
+class _Delta(msgspec.Struct, tag="response.output_text.delta", gc=False):
+    letter: ClassVar[str] = "d"
+    output_index: Literal[0]
+    content_index: Literal[0]
+    delta: str
+
+
+class _TextDone(msgspec.Struct, tag="response.output_text.done", gc=False):
+    letter: ClassVar[str] = "t"
+    output_index: Literal[0]
+    content_index: Literal[0]
+    text: str
+
+
+class _PartDone(msgspec.Struct, tag="response.content_part.done", gc=False):
+    letter: ClassVar[str] = "q"
+
+
+class _ItemDone(msgspec.Struct, tag="response.output_item.done", gc=False):
+    letter: ClassVar[str] = "j"
+    output_index: Literal[0]
+    item: _Message
+
+
+class _Completed(msgspec.Struct, tag="response.completed", gc=False):
+    """The end; any other field is kept as it is."""
+
+    letter: ClassVar[str] = "e"
+    response: _Answer
+
+
+_Event: TypeAlias = (
+    _Created
+    | _InProgress
+    | _ItemAdded
+    | _PartAdded
+    | _Delta
+    | _TextDone
+    | _PartDone
+    | _ItemDone
+    | _Completed
+)
+_decode_event: Final = msgspec.json.Decoder(_Event).decode
+_ORDER: Final = re.compile("cg*ipd*tqje")
+_AROUND: Final = ("response", "sequence_number", "type")
+
+
+def read_usual_stream(body: bytes) -> Usual | None:
+    """Returns what a whole stream says; ``None`` where it is not as most are."""
+    frames = cut_stream(body)
+    if frames is None:
+        return None
+    try:
+        events: list[Any] = [_decode_event(frame) for frame in frames]
+        if not _ORDER.fullmatch("".join([event.letter for event in events])):
+            return None
+        item: dict[str, Any] = msgspec.json.decode(frames[-2])["item"]
+        last: dict[str, Any] = msgspec.json.decode(frames[-1])
+    except UNREADABLE:
+        return None
+    begun, answer, text = events[0].response, events[-1].response, events[-4].text
+    pieces = tuple([event.delta for event in events if event.letter == "d"])
+    copies = (events[-2].item.content[0].text, answer.output[0].content[0].text)
+    # Where the copies differ, or the ids, the long way says which of them counts.
+    is_one = "".join(pieces) == text == copies[0] == copies[1]
+    if not is_one or (begun.id, begun.model) != (answer.id, answer.model):
+        return None
+    return Usual(
+        answer.id,
+        answer.model,
+        text,
+        normalize_usage(answer.usage),
+        StopReason.ANSWERED,
+        answer.status,
+        make_native(PROTOCOL, leave(last["response"], *COMMON) | leave(last, *_AROUND)),
+        keep_native(PROTOCOL, leave(item, "role", "content", "type")),
+        pieces,
     )
