@@ -120,7 +120,7 @@ def survey_places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...
     return found
 
 
-def _distort(dice: random.Random, sound: Any) -> Any:
+def distort(dice: random.Random, sound: Any) -> Any:
     """Returns a body of which up to three values are others, gone or there twice."""
     body = copy.deepcopy(sound)
     for _ in range(dice.choice((0, 1, 1, 2, 3))):
@@ -143,7 +143,8 @@ def _distort(dice: random.Random, sound: Any) -> Any:
     return body
 
 
-def _garble(dice: random.Random, data: bytes) -> bytes:
+def garble(dice: random.Random, data: bytes) -> bytes:
+    """Returns data of which a few bytes are others, gone or new, in one place."""
     at = dice.randint(0, len(data))
     odd = bytes(dice.randrange(256) for _ in range(dice.randint(0, 4)))
     return data[:at] + odd + data[at + dice.randint(0, 9) :]
@@ -152,8 +153,8 @@ def _garble(dice: random.Random, data: bytes) -> bytes:
 def draw_body(dice: random.Random, bodies: Sequence[tuple[str, Any]] = BODIES) -> tuple[str, bytes]:
     """Draws a path, and a body of it of which something may be wrong."""
     path, sound = dice.choice(bodies)
-    data = json.dumps(_distort(dice, sound)).encode()
-    return path, _garble(dice, data) if dice.random() < 0.2 else data
+    data = json.dumps(distort(dice, sound)).encode()
+    return path, garble(dice, data) if dice.random() < 0.2 else data
 
 
 _ALL_BODIES: Final = (*BODIES, *KEPT_BODIES, *RICH_BODIES, *RICH_BODIES)
@@ -181,12 +182,16 @@ def draw_request(dice: random.Random) -> Nonsense:
         path += "?" + "&".join(given)
     headers = {"content-type": "application/json"}
     if dice.random() < 0.4:
-        for _ in range(dice.randint(1, 3)):
-            name = dice.choice(list(_HEADERS))
-            headers[name] = dice.choice(_HEADERS[name])
+        headers |= draw_headers(dice)
         if headers.get("content-encoding") == "gzip" and dice.random() < 0.5:
             body = gzip.compress(body)
     return Nonsense(method, path, headers, body)
+
+
+def draw_headers(dice: random.Random) -> dict[str, str]:
+    """Draws a few headers that make no sense."""
+    names = (dice.choice(list(_HEADERS)) for _ in range(dice.randint(1, 3)))
+    return {name: dice.choice(_HEADERS[name]) for name in names}
 
 
 def draw_messages(dice: random.Random) -> list[str | bytes]:
@@ -195,7 +200,7 @@ def draw_messages(dice: random.Random) -> list[str | bytes]:
     for _ in range(dice.randint(1, 5)):
         kinds = ("response.create", "response.create", "response.steer", "nothing", None, 7, [])
         _, sound = dice.choice([each for each in _ALL_BODIES if each[0] == "/v1/responses"])
-        event = {"type": dice.choice(kinds), **_distort(dice, sound)}
+        event = {"type": dice.choice(kinds), **distort(dice, sound)}
         if dice.random() < 0.3:
             event["stream_id"] = dice.choice(("a", "b", "", 7, None, [], "x" * 999, "\0", "\ud800"))
         if dice.random() < 0.3:
@@ -203,7 +208,7 @@ def draw_messages(dice: random.Random) -> list[str | bytes]:
         data: str | bytes = json.dumps(event)
         assert isinstance(data, str)
         if dice.random() < 0.2:
-            data = _garble(dice, data.encode())
+            data = garble(dice, data.encode())
         drawn.append(data)
     return drawn
 

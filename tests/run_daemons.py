@@ -62,8 +62,14 @@ def read_frames(text: str) -> list[Any]:
 
 
 @asynccontextmanager
-async def serving(tmp_path: Path, *tools: Any, **settings: Any) -> AsyncIterator[Daemon]:
-    """Serves the runs of a folder, with these tools; settings are those of the service."""
+async def serving(
+    tmp_path: Path, *tools: Any, seconds: float = 30.0, **settings: Any
+) -> AsyncIterator[Daemon]:
+    """Serves the runs of a folder, with these tools; settings are those of the service.
+
+    Args:
+        seconds: How long at most.
+    """
     premises = Premises(tmp_path)
 
     async def produce_tools(_: Any) -> Any:
@@ -77,5 +83,5 @@ async def serving(tmp_path: Path, *tools: Any, **settings: Any) -> AsyncIterator
         **settings,
     )
     server = Server(service, ServerSettings(port=0))
-    async with asyncio.timeout(30), server, aiohttp.ClientSession() as session:
+    async with asyncio.timeout(seconds), server, aiohttp.ClientSession() as session:
         yield Daemon(premises, server.urls[0], session, service)

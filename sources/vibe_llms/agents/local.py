@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, contextmanager, suppress
 from typing import Final
 
 from vibe_llms.agents.awaiting import await_state
@@ -142,8 +142,9 @@ class LocalRuns:
         """Returns the number of the last event of a run, however long its log is, at once."""
 
         def read() -> int:
-            last = produce_log(self.store, run_id).read_last()
-            owner = read_subject(self.store, run_id) or ""
+            with self._reading(run_id, subject):
+                last = produce_log(self.store, run_id).read_last()
+                owner = read_subject(self.store, run_id) or ""
             if last is None or not (owner == subject or self._is_free(subject)):
                 raise UnknownConversationError(identity=run_id)
             return last.sequence
@@ -267,13 +268,20 @@ class LocalRuns:
 
     # --- in a thread -----------------------------------------------------------------------------
 
-    def _find(self, run_id: str, subject: str) -> RunSummary:
+    @contextmanager
+    def _reading(self, run_id: str, subject: str) -> Iterator[None]:
+        """Says that there is no run where it has not run yet, or its word cannot be an id."""
         try:
-            summary = self.index.read_summary(run_id)
-        except (CorruptionError, UnknownConversationError):
-            raise
-        except StoreError as error:  # a conversation that has not run, whoever's it is
+            yield
+        except StoreError as error:
+            if isinstance(error, CorruptionError) and not subject:
+                raise
+            # whose a damaged one is cannot be told
             raise UnknownConversationError(identity=run_id) from error
+
+    def _find(self, run_id: str, subject: str) -> RunSummary:
+        with self._reading(run_id, subject):
+            summary = self.index.read_summary(run_id)
         if summary.subject != subject and not self._is_free(
             subject
         ):  # the same as for what is not there

@@ -61,6 +61,7 @@ class Operation:
         body_type: The media type of it.
         queries: The parameters behind the path, and their schemas.
         answers: The schemas of what is answered, by media type.
+        status: Of such an answer.
         headers: The headers that each such answer has, and their schemas.
         error: The schema of an error.
         needs_key: Whether a client has to show a key.
@@ -73,6 +74,7 @@ class Operation:
     body_type: str = _JSON
     queries: Mapping[str, JsonObject] = attrs.field(factory=dict)
     answers: Mapping[str, JsonObject] = attrs.field(factory=lambda: {_JSON: _OBJECT})
+    status: int = 200
     headers: Mapping[str, JsonObject] = attrs.field(factory=dict)
     error: JsonObject = PLAIN_ERROR
     needs_key: bool = False
@@ -109,7 +111,7 @@ def _describe_route(route: Route, schemas: dict[str, JsonObject]) -> JsonObject:
         "operationId": _name(route),
         "summary": operation.summary or f"{route.method} {route.pattern}",
         "responses": {
-            "200": answer,
+            str(operation.status): answer,
             **{
                 status: {
                     "description": description,
@@ -138,7 +140,8 @@ _ERRORS: Final = (
 
 
 def _name(route: Route) -> str:
-    words = re.findall(r"[A-Za-z0-9]+", _PART.sub(r"by_\1", route.pattern))
+    pattern = f"{route.pattern}index" if route.pattern.endswith("/") else route.pattern
+    words = re.findall(r"[A-Za-z0-9]+", _PART.sub(r"by_\1", pattern))
     return "_".join((route.method.lower(), *words))
 
 

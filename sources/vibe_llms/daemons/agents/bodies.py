@@ -79,6 +79,17 @@ class Answer:
 
 
 @frozen(kw_only=True)
+class Stop:
+    """That a run shall end.
+
+    Attributes:
+        reason: Why, for those who look at it.
+    """
+
+    reason: str = ""
+
+
+@frozen(kw_only=True)
 class Fork:
     """Where a run is forked.
 

@@ -10,16 +10,15 @@ import attrs
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.daemons.agents.bodies import read_json
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
+from vibe_llms.daemons.agents.schemas import CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.service import Route, encode
 from vibe_llms.messages.codec.converter import produce_converter
-from vibe_llms.plain import JsonObject
 from vibe_llms.tables.annotations import Amount, String
 from vibe_llms.tables.reading import read_table
 from vibe_llms.values import frozen
 
 _BYTES: Final = "application/octet-stream"
-_TEXT: Final[JsonObject] = {"type": "string"}
 _STRANGERS_HEADERS: Final = {
     "content-security-policy": (
         "sandbox; default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
@@ -65,8 +64,6 @@ class ConversationDesk:
 
     def produce_routes(self) -> list[Route]:
         """Produces the routes of a service."""
-        body: JsonObject = {"type": "object"}
-        name: JsonObject = {**body, "required": ["name"], "properties": {"name": _TEXT}}
         one = "/conversations/{id}"
         table = [
             RouteRow(
@@ -74,7 +71,7 @@ class ConversationDesk:
                 "/conversations",
                 self._survey,
                 "Lists conversations, the latest first, or finds words in them.",
-                queries={"query": _TEXT, "limit": LIMIT, "after": _TEXT},
+                queries={"query": TEXT, "limit": LIMIT, "after": TEXT},
             ),
             RouteRow(
                 "GET",
@@ -83,28 +80,37 @@ class ConversationDesk:
                 "Tells what was said in a conversation.",
                 queries={"limit": LIMIT, "after": {"type": "integer", "minimum": 0}},
             ),
-            RouteRow("PATCH", one, self._rename, "Names a conversation.", name),
+            RouteRow("PATCH", one, self._rename, "Names a conversation.", RENAMING),
             RouteRow("DELETE", one, self._delete, "Removes a conversation."),
-            RouteRow("POST", f"{one}/fork", self._fork, "Begins one with what was said.", body),
+            RouteRow(
+                "POST",
+                f"{one}/fork",
+                self._fork,
+                "Begins one with what was said.",
+                CONVERSATION_FORK,
+                status=201,
+            ),
             RouteRow(
                 "GET",
                 f"{one}/export",
                 self._export,
                 "Writes a conversation in a form.",
-                queries={"format": _TEXT},
+                queries={"format": TEXT},
+                media_types=("*/*",),
             ),
             RouteRow(
                 "GET",
                 f"{one}/contents/{{content}}",
                 self._read_content,
                 "Tells the data of what was said that is no text, such as a picture.",
+                media_types=("*/*",),
             ),
         ]
         return [self._guard.produce_route(row, tag="conversations") for row in table]
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query
-        limit, words = read_limit(query.get("limit", "")), query.get("query", "")
+        limit, words = read_limit(query.get("limit")), query.get("query", "")
         if words.strip():
             if query.get("after"):
                 raise refuse("after", "What was found has no pages; ask for a larger limit.")
@@ -120,7 +126,7 @@ class ConversationDesk:
 
     async def _read(self, call: HttpCall, subject: str) -> None:
         query = call.query
-        limit, after = read_limit(query.get("limit", "")), _read_index(query.get("after", ""))
+        limit, after = read_limit(query.get("limit")), _read_index(query.get("after", "0"))
         history = await self.conversations.read(call.names["id"], subject=subject)
         end = after + limit
         unstructure = produce_converter().unstructure
@@ -180,8 +186,6 @@ def _is_plain_type(mime_type: str) -> bool:
 
 
 def _read_index(given: str) -> int:
-    if not given:
-        return 0
     if given.isascii() and given.isdigit() and len(given) < 10:
         return int(given)
     raise refuse("after", "It says how many canisters are behind you, as a number.")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
 
 from vibe_llms.daemons.agents.bodies import write_error
 from vibe_llms.daemons.arrivals import authorize, ensure_place
-from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.openapi import Operation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route
@@ -39,6 +39,8 @@ class RouteRow:
         summary: What it is for.
         body: The schema of what is said there, if anything.
         queries: The schemas of the parameters behind the path.
+        media_types: Of what is answered, where it is no JSON.
+        status: Of an answer that is no error.
         is_admitted: Whether it counts among what is answered at once.
     """
 
@@ -48,6 +50,8 @@ class RouteRow:
     summary: str
     body: JsonObject | None = None
     queries: Mapping[str, JsonObject] = attrs.field(factory=dict, kw_only=True)
+    media_types: Sequence[str] = attrs.field(default=(JSON,), kw_only=True)
+    status: int = attrs.field(default=200, kw_only=True)
     is_admitted: bool = attrs.field(default=True, kw_only=True)
 
 
@@ -82,16 +86,20 @@ class Guard:
                 summary=row.summary,
                 tag=tag,
                 body=row.body,
-                needs_body=False,
+                needs_body=bool({"required", "anyOf"} & {*(row.body or ())}),
                 queries=row.queries,
+                answers={
+                    each: {"type": "object"} if each == JSON else {} for each in row.media_types
+                },
+                status=row.status,
                 needs_key=self.authorizer is not None,
             ),
         )
 
 
-def read_limit(given: str) -> int:
+def read_limit(given: str | None) -> int:
     """Reads how much of a list is wanted. Raises RequestError."""
-    if not given:
+    if given is None:
         return _PAGE
     if given.isascii() and given.isdigit() and len(given) < 5 and 1 <= int(given) <= MOST:
         return int(given)

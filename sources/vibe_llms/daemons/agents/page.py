@@ -103,7 +103,8 @@ def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
     async def lead(call: HttpCall, record: CallRecord) -> None:
         record.face = FACE
         ensure_place(call, hosts)
-        await call.answer(308, b"", {**_HEADERS, "location": "page/"})
+        headers = {**_HEADERS, "location": "page/"}
+        await call.answer(308, b"", headers, content_type="text/html")
 
     def answer_with(path: str, media_type: str, find: Callable[[], PageFile]) -> Route:
         async def answer(call: HttpCall, record: CallRecord) -> None:
@@ -125,12 +126,12 @@ def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
         for path, file in files.items()
     ]
     return [
-        produce(pattern="/page", handler=lead, operation=_describe("text/html")),
+        produce(pattern="/page", handler=lead, operation=_describe("text/html", status=308)),
         answer_with(_FRAME, _MEDIA_TYPES[".html"], compose_frame_file),
         *pages,
     ]
 
 
-def _describe(media_type: str) -> Operation:
+def _describe(media_type: str, status: int = 200) -> Operation:
     answers: dict[str, JsonObject] = {media_type.partition(";")[0]: {"type": "string"}}
-    return Operation(summary="Shows runs to a browser.", tag=FACE, answers=answers)
+    return Operation(summary="Shows runs to a browser.", tag=FACE, answers=answers, status=status)

@@ -10,7 +10,8 @@ import attrs
 
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import read_order
-from vibe_llms.daemons.agents.bodies import Answer, Fork, Said, read_json, read_said
+from vibe_llms.daemons.agents import schemas
+from vibe_llms.daemons.agents.bodies import Answer, Fork, Said, Stop, read_json, read_said
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.streams import follow, read_number
@@ -22,7 +23,7 @@ from vibe_llms.runs.surveying import STATES
 from vibe_llms.tables.reading import read_table
 
 FACE: Final = "runs"
-_TEXT: Final[JsonObject] = {"type": "string"}
+_WORDS: Final = ("true", "false")
 
 
 class Desk:
@@ -44,16 +45,18 @@ class Desk:
 
     def produce_routes(self) -> list[Route]:
         """Produces the routes of a service."""
-        body: JsonObject = {"type": "object"}
         one = "/runs/{id}"
         listing: dict[str, JsonObject] = {
             "state": {"enum": [*STATES]},
             "limit": LIMIT,
-            "after": _TEXT,
+            "after": schemas.TEXT,
         }
-        watching: dict[str, JsonObject] = {"after": _TEXT, "follow": {"enum": ["true", "false"]}}
+        watching: dict[str, JsonObject] = {
+            "after": schemas.TEXT,
+            "follow": {"enum": [*_WORDS]},
+        }
         table = [
-            RouteRow("POST", "/runs", self._start, "Asks for a run.", body),
+            RouteRow("POST", "/runs", self._start, "Asks for a run.", schemas.ORDER, status=201),
             RouteRow(
                 "GET",
                 "/runs",
@@ -69,16 +72,28 @@ class Desk:
                 self._watch,
                 "Tells what happens in a run.",
                 queries=watching,
+                media_types=("text/event-stream",),
                 is_admitted=False,  # streams have a bound of their own
             ),
             RouteRow("GET", f"{one}/flow", self._outline, "Tells where the run of a flow stands."),
             RouteRow("GET", f"{one}/approvals", self._list_approvals, "Lists what waits."),
-            RouteRow("POST", f"{one}/approvals", self._approve, "Answers what waits.", body),
-            RouteRow("POST", f"{one}/messages", self._send, "Says something to a run.", body),
-            RouteRow("POST", f"{one}/stop", self._stop, "Ends a run where it is.", body),
+            RouteRow(
+                "POST", f"{one}/approvals", self._approve, "Answers what waits.", schemas.ANSWER
+            ),
+            RouteRow(
+                "POST", f"{one}/messages", self._send, "Says something to a run.", schemas.SAID
+            ),
+            RouteRow("POST", f"{one}/stop", self._stop, "Ends a run where it is.", schemas.STOP),
             RouteRow("POST", f"{one}/detach", self._detach, "Lets a run go on without watchers."),
             RouteRow("POST", f"{one}/resume", self._resume, "Lets a run go on."),
-            RouteRow("POST", f"{one}/fork", self._fork, "Begins a run with what was said.", body),
+            RouteRow(
+                "POST",
+                f"{one}/fork",
+                self._fork,
+                "Begins a run with what was said.",
+                schemas.FORK,
+                status=201,
+            ),
         ]
         return [self._guard.produce_route(row, tag=FACE) for row in table]
 
@@ -101,7 +116,7 @@ class Desk:
         states = [each for each in STATES if each == query.get("state", each)]
         if not states:
             raise refuse("state", f"A state is one of {', '.join(STATES)}.")
-        limit, behind = read_limit(query.get("limit", "")), query.get("after", "")
+        limit, behind = read_limit(query.get("limit")), query.get("after", "")
         found = await self.runs.survey(
             states=states, after=behind, limit=limit + 1, subject=subject
         )
@@ -136,10 +151,8 @@ class Desk:
         await self._find(call, subject)
 
     async def _stop(self, call: HttpCall, subject: str) -> None:
-        reason = read_json(await call.read_body()).get("reason", "")
-        if not isinstance(reason, str):
-            raise refuse("reason", "The reason is a text.")
-        await self.runs.stop(call.names["id"], reason=reason, subject=subject)
+        said = read_table(Stop, read_json(await call.read_body()), "body")
+        await self.runs.stop(call.names["id"], reason=said.reason, subject=subject)
         await self._find(call, subject)
 
     async def _detach(self, call: HttpCall, subject: str) -> None:
@@ -159,6 +172,9 @@ class Desk:
 
     async def _watch(self, call: HttpCall, subject: str) -> None:
         run_id, query = call.names["id"], call.query
+        follows = query.get("follow", "true")
+        if follows not in _WORDS:
+            raise refuse("follow", f"Whether it goes on is one of {', '.join(_WORDS)}.")
         last = await self.runs.count_events(run_id, subject=subject)
         given = call.headers.get("last-event-id", query.get("after", ""))
         after = read_number(given, last)
@@ -170,7 +186,7 @@ class Desk:
                 value=self._most_watchers,
                 stage=Stage.EXECUTE,
             )
-        ends, task = query.get("follow", "true") == "false", asyncio.current_task()
+        ends, task = follows == "false", asyncio.current_task()
         assert task is not None
         self._standing[task] = call
         try:

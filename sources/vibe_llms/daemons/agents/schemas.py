@@ -1,0 +1,59 @@
+"""What requests about runs say, as JSON Schema: what they are refused without, and no more."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vibe_llms.invocables.approvals import Decision, Scope
+from vibe_llms.plain import JsonObject, JsonValue
+
+TEXT: Final[JsonObject] = {"type": "string"}
+_OBJECT: Final[JsonObject] = {"type": "object"}
+_SAID: Final[JsonObject] = {
+    "type": "object",
+    "required": ["content"],
+    "properties": {"content": TEXT, "role": {"enum": ["user", "supervisor"]}},
+    "additionalProperties": False,
+}
+
+
+def _describe(*required: str, **properties: JsonValue) -> JsonObject:
+    needed: JsonObject = {"required": list(required)} if required else {}
+    return {
+        "type": "object",
+        **needed,
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+_ORDER: Final = _describe(
+    model=TEXT,
+    ensembles={"type": "array", "items": TEXT},
+    task={"type": ["object", "null"]},
+    variables=_OBJECT,
+    limits=_OBJECT,
+    attached={"type": "boolean"},
+    queue=TEXT,
+    priority={"type": "integer"},
+    input={"anyOf": [TEXT, {"type": "null"}, _SAID, {"type": "array", "items": _SAID}]},
+)
+ORDER: Final[JsonObject] = {
+    **_ORDER,
+    "anyOf": [{"required": ["input"]}, {"required": ["task"]}],
+}
+ANSWER: Final = _describe(
+    "digest",
+    "decision",
+    digest=TEXT,
+    decision={"enum": [each.value for each in Decision]},
+    key={"type": ["string", "null"]},
+    arguments={"type": ["string", "null"]},
+    reason=TEXT,
+    scope={"enum": [each.value for each in Scope]},
+)
+SAID: Final = _SAID
+STOP: Final = _describe(reason=TEXT)
+FORK: Final = _describe(node=TEXT, visit={"type": "integer", "minimum": 1}, variables=_OBJECT)
+RENAMING: Final = _describe("name", name=TEXT)
+CONVERSATION_FORK: Final = _describe(from_index={"type": ["integer", "null"], "minimum": 0})

@@ -1,0 +1,139 @@
+"""The description of the agents daemon: valid, whole, and true of what is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import openapi_spec_validator
+import pytest
+
+from acting import invoke, say
+from flow_tasks import compose_task
+from run_daemons import Daemon, serving
+from vibe_llms.conversations import Conversation
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.invocables import produce_invoker
+from vibe_llms.messages.contents import FileContent
+
+DONE = [say("Done.")]
+SETTINGS = """
+[checks]
+# What an order names has to be there, which is more than what is described.
+positive_data_acceptance.enabled = false
+[[operations]]
+# It would leave away that the stream shall end.
+include-path-regex = "/events$"
+phases.coverage.enabled = false
+"""
+
+
+def pay() -> str:
+    """Pays."""
+    return "paid"
+
+
+PAY = produce_invoker(pay, effect="once", needs_approval=True)
+
+
+async def test_it_is_valid_and_has_every_route(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        _, told = await daemon.ask("GET", "/openapi.json")
+    openapi_spec_validator.validate(told, cls=openapi_spec_validator.OpenAPIV31SpecValidator)
+    described = {(method, path) for path, item in told["paths"].items() for method in item}
+    assert described == {(each.method.lower(), each.pattern) for each in daemon.service.routes}
+    for path, item in told["paths"].items():
+        for method, operation in item.items():
+            assert operation["summary"].endswith("."), (method, path)
+
+
+async def fill(daemon: Daemon) -> dict[tuple[str, str], dict[str, str]]:
+    """Has a run and a conversation for each operation by itself, as some of them remove it."""
+    there, folder = {}, daemon.premises.folder
+    for method, path in (
+        *(("get", each) for each in ("", "/events", "/approvals", "/flow")),
+        *(("post", each) for each in ("/approvals", "/messages", "/stop", "/detach")),
+        *(("post", each) for each in ("/resume", "/fork")),
+        ("delete", ""),
+    ):
+        if path == "/flow":
+            task = compose_task("START --> P0 --> END", "Hello")
+            _, run = await daemon.ask("POST", "/runs", {"task": task})
+            run_id = run["id"]
+        else:
+            turns = [[invoke("pay")], DONE] if path == "/approvals" else [DONE]
+            daemon.premises.folder = folder / f"{method}-{path[1:]}"  # of its script
+            daemon.premises.folder.mkdir()
+            run_id = await daemon.start(*turns)
+        there[method, "/runs/{id}" + path] = {"id": run_id}
+        state = "waiting" if path == "/approvals" else "ended"
+        await daemon.premises.wait(run_id, state)
+    for method, path in (
+        ("get", ""),
+        ("patch", ""),
+        ("delete", ""),
+        ("post", "/fork"),
+        ("get", "/export"),
+        ("get", "/contents/{content}"),
+    ):
+        conversation = Conversation()
+        said = FileContent(data=b"x", mime_type="text/plain", name="x.txt")
+        conversation.add_user_message(said)
+        conversation.save(daemon.premises.store)
+        names = {"id": conversation.id, "content": str(said.content_id)}
+        there[method, "/conversations/{id}" + path] = names
+    return there
+
+
+async def narrow(daemon: Daemon, told: Any) -> None:
+    """Lets made-up requests name what is there, too."""
+    there = await fill(daemon)
+    order = daemon.premises.order(DONE).export()
+    schema = told["paths"]["/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    schema["properties"]["model"]["enum"] = [order["model"], "no:model"]
+    path = "/runs/{id}/approvals"
+    _, waiting = await daemon.ask("GET", path.format(**there["post", path]))
+    answer = told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    answer["properties"]["digest"]["enum"] = [waiting["data"][0]["request"]["digest"], "none"]
+    for path, item in told["paths"].items():
+        for method, operation in item.items():
+            for parameter in operation.get("parameters", ()):
+                if found := there.get((method, path), {}).get(parameter["name"]):
+                    parameter["schema"]["enum"] = [found, "none"]
+                if parameter["name"] == "follow":  # else a stream goes on
+                    parameter["required"], parameter["schema"] = True, {"enum": ["false"]}
+
+
+@pytest.mark.parametrize(
+    ("phases", "count"),
+    [("fuzzing", 3), pytest.param("coverage,fuzzing", 25, marks=pytest.mark.slow)],
+)
+async def test_what_is_answered_is_as_described(tmp_path: Path, phases: str, count: int) -> None:
+    """By strangers who make up requests of the description."""
+    records: list[CallRecord] = []
+    async with serving(tmp_path, PAY, seconds=900, listeners=[records.append]) as daemon:
+        _, told = await daemon.ask("GET", "/openapi.json")
+        await narrow(daemon, told)
+        records.clear()
+        (tmp_path / "told.json").write_text(json.dumps(told), encoding="utf-8")
+        (tmp_path / "schemathesis.toml").write_text(SETTINGS, encoding="utf-8")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "schemathesis.cli", "run", "told.json", "--url", daemon.url),
+            *("--seed", "1", "--phases", phases),
+            *("--max-examples", str(count), "--no-color", "--warnings", "off"),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+    text = re.sub(r"\n\n+", "\n", said.decode("utf-8", "replace"))
+    assert process.returncode == 0, text[-6000:]
+    if phases == "fuzzing":
+        return
+    answered = {(each.method, each.route) for each in records if each.status < 300}
+    described = {(each.method, each.pattern) for each in daemon.service.routes}
+    assert described - answered == {("GET", "/page")}  # it leads on
