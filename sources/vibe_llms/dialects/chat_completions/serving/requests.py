@@ -37,6 +37,8 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """From a control to the fields in which vendors of this dialect take it."""
 
+_SPELT: Final = frozenset(field for fields in SPELLINGS.values() for field in fields)
+
 _OWN: Final = (
     *("messages", "model", "tools", "functions", "response_format", "tool_choice"),
     *("stream", "stream_options"),  # a matter of how the answer is asked for
@@ -117,9 +119,12 @@ def normalize_controls(
     Args:
         attributes: Of the model; by default every control that the dialect knows is one.
     """
-    names = dict(SPELLINGS)
-    for control in attributes.controls if attributes else ():
-        names.setdefault(control.name, (control.name,))
+    names: Mapping[str, tuple[str, ...]] = SPELLINGS
+    if attributes is not None:
+        others = (each.name for each in attributes.controls if each.name not in SPELLINGS)
+        names = {**SPELLINGS, **{name: (name,) for name in others}}
+    elif native.keys().isdisjoint(_SPELT):  # as of most requests of a chat
+        return Translation({})
     controls: dict[str, JsonValue] = {}
     for name, fields in names.items():
         field = next((field for field in fields if native.get(field) is not None), None)
