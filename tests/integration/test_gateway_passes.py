@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from accounts import Account
 from doormen import Doorman
 from gateway_files import Routed
+from gateways import become
 from vibe_llms.testing.simulator import Simulator
 
 TABLES = """
@@ -20,7 +24,7 @@ targets = ["first:embedding-1"]
 carry = ["/v1/embeddings"]
 [models.kept]
 targets = ["first:gpt-5.5"]
-carry = ["/v1/files", "/v1/files/{id}", "/v1/audio/transcriptions"]
+carry = ["/v1/files", "/v1/files/{id}", "/v1/audio/transcriptions", "/v1/completions"]
 [models.other]
 targets = ["second:gpt-5.5"]
 """
@@ -31,6 +35,7 @@ class Vendor:
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str, bytes, str]] = []
+        self.told: dict[str, Any] = {}
 
     async def answer(self, request: web.Request) -> web.Response:
         body = await request.read()
@@ -42,7 +47,21 @@ class Vendor:
             return web.json_response(
                 {"object": "list", "data": [vector], "model": "embedding-1", "usage": used}
             )
-        return web.json_response({"id": "file-1", "object": "file", "text": "heard"})
+        if request.path == "/v1/completions":
+            return await self.stream(request, json.loads(body))
+        return web.json_response({"id": "file-1", "object": "file", "text": "heard", **self.told})
+
+    async def stream(self, request: web.Request, asked: Any) -> web.Response:
+        """Completes a text; tells what was used only where it is asked to."""
+        chunk = {"id": "c", "object": "text_completion", "choices": [{"index": 0, "text": "deep"}]}
+        account = {**chunk, "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+        chunks = [chunk]
+        if (asked.get("stream_options") or {}).get("include_usage"):
+            chunks.append(account)
+        told = [f"data: {json.dumps(each)}\n\n" for each in chunks]
+        return web.Response(
+            text="".join(told) + "data: [DONE]\n\n", content_type="text/event-stream"
+        )
 
 
 @pytest.fixture
@@ -139,3 +158,54 @@ async def test_what_is_carried_is_accounted_for(routed: Routed, vendor: Vendor) 
             with pytest.raises(openai.PermissionDeniedError):
                 await stranger.files.retrieve("file-1")
     assert doorman.told == ["reserve", "settle", "reserve", "settle unknown"]
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_completions_of_a_text_are_accounted_for(
+    routed: Routed, vendor: Vendor, streamed: bool
+) -> None:
+    """Streamed ones, too, whose client hears nothing of that."""
+    account = Account()
+    async with routed.run(TABLES, authorizer=account), produce_client(routed) as client:
+        vendor.told = {"usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+        if streamed:
+            stream = await client.completions.create(model="kept", prompt="A sea is", stream=True)
+            chunks = [chunk async for chunk in stream]
+            assert [chunk.choices[0].text for chunk in chunks] == ["deep"]
+        else:
+            path = f"{routed.address}/v1/audio/transcriptions"
+            async with routed.session.post(path, json={"model": "kept"}) as told:
+                assert told.status == 200
+        await become(lambda: account.used)
+    [(usage, _)] = account.used
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("told", "tokens"),
+    [
+        ({"usage": {"prompt_tokens": 7, "total_tokens": 7}}, (7, 0)),  # embeddings
+        ({"usage": {"total_tokens": 7}}, (7, 0)),  # rerankers
+        ({"usage": {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}}, (7, 2)),  # pictures
+        ({"usage": {"type": "tokens", "input_tokens": 7, "output_tokens": 2}}, (7, 2)),  # speech
+        ({"usage": {"type": "duration", "seconds": 3}}, None),
+        ({"usage": None}, None),
+        ({"usage": [7]}, None),
+        ({}, None),
+    ],
+)
+async def test_what_other_paths_have_used_is_read_where_it_is_told(
+    routed: Routed, vendor: Vendor, told: dict[str, Any], tokens: tuple[int, int] | None
+) -> None:
+    vendor.told = told
+    path = "/v1/audio/transcriptions"
+    async with (
+        routed.run(TABLES),
+        routed.session.post(f"{routed.address}{path}", json={"model": "kept"}) as answer,
+    ):
+        assert answer.status == 200
+    [record] = routed.records
+    usage = record.usage
+    found = usage and (usage.total_input_tokens or 0, usage.total_output_tokens or 0)
+    assert found == tokens

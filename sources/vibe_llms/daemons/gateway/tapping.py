@@ -119,6 +119,23 @@ _READINGS: Final[Mapping[str, _Reading]] = {
 """By protocol."""
 
 
+def _find_words(protocol: str, found: _Fields) -> tuple[str, _Fields]:
+    """Returns the protocol in whose words an account is, and the account.
+
+    Beside the paths of Chat Completions, speech and pictures are accounted for as in Responses,
+    and what only reads (rerankers) tells a total.
+    """
+    if protocol != "chat_completions" or "prompt_tokens" in found:
+        return protocol, found
+    if "input_tokens" in found:
+        return "responses", found
+    return protocol, {**found, "prompt_tokens": found.get("total_tokens")}
+
+
+def _is_silent(usage: Usage) -> bool:
+    return usage.total_input_tokens is None and usage.total_output_tokens is None
+
+
 class Tap:
     """Hears the pieces of one answer.
 
@@ -177,11 +194,12 @@ class Tap:
             self.read(b"".join(self._pieces))
         if not isinstance(self._found, Mapping):
             return None
-        module = importlib.import_module(f"vibe_llms.dialects.{self._protocol}.calling.usage")
+        protocol, found = _find_words(self._protocol, self._found)
+        module = importlib.import_module(f"vibe_llms.dialects.{protocol}.calling.usage")
         try:
-            usage: Usage | None = module.normalize_usage(self._found)
+            usage: Usage | None = module.normalize_usage(found)
         except (AttributeError, LookupError, TypeError, ValueError):  # a vendor's nonsense
             return None
         if usage is None or self.is_whole:
-            return usage
+            return None if usage is None or _is_silent(usage) else usage
         return raise_output(usage, self._said_bytes // SAID_BYTES_A_TOKEN)

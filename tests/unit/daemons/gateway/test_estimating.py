@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from decimal import Decimal
 from typing import Any, cast
@@ -85,6 +86,51 @@ def test_what_is_used_within_the_bounds_never_costs_more(
     assert demand.cents is not None
     assert cost is not None
     assert cost <= demand.cents
+
+
+def show(begin: bytes, size: int) -> str:
+    return base64.b64encode(begin + bytes(size)).decode()
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_picture"),
+    [
+        ("data:image/png;base64," + show(b"\x89PNG\r\n\x1a\n", 900_000), True),
+        (show(b"\xff\xd8\xff\xe0", 900_000), True),
+        (show(b"GIF89a", 900_000), True),
+        (show(b"RIFF\x01\x02\x03\x04WEBPVP8 ", 900_000), True),
+        (show(b"RIFF\x01\x02\x03\x04WAVEfmt ", 900_000), False),
+        (show(b"%PDF-1.7", 900_000), False),
+        ("data:application/pdf;base64," + show(b"%PDF-1.7", 900_000), False),
+        ("a sea of words " * 80_000, False),
+        ("iVBORw0KGgo a sea of words " * 50_000, False),
+    ],
+)
+def test_a_picture_is_not_counted_by_its_bytes(shown: str, is_picture: bool) -> None:
+    """Sound, documents and words are: of these, few bytes may come to many tokens."""
+    body = {"model": "m", "messages": [{"content": [{"text": "What is it?"}, {"url": shown}]}]}
+
+    counted = estimate(ask(body), produce_upstream()).input_tokens
+
+    assert (counted < 7_000) is is_picture
+    assert is_picture or counted > 500_000
+
+
+def test_pictures_are_found_however_they_are_written() -> None:
+    """Slashes may be escaped, and there may be several."""
+    shown = show(b"\xff\xd8\xff\xe0", 90_000)
+    body = json.dumps({"images": [shown, shown, "A sea."]}).replace("/", "\\/").encode()
+
+    counted = estimate(Asked(body=body, model="m", streaming=False), produce_upstream())
+
+    assert 12_000 <= counted.input_tokens < 13_000
+
+
+def test_small_pictures_count_as_they_are() -> None:
+    body = {"images": [show(b"\x89PNG\r\n\x1a\n", 30)] * 20}
+    asked = ask(body)
+
+    assert estimate(asked, produce_upstream()).input_tokens == len(asked.body) // 2 + 1
 
 
 def test_without_a_bound_the_models_own_holds() -> None:
