@@ -20,6 +20,7 @@ class Weight(BaseModel):
 ICON = types.Icon(src="data:image/png;base64,AAAA", mime_type="image/png", sizes=["1x1"])
 server = produce_server()
 low = server._lowlevel_server
+low.instructions = "Weigh first."
 sessions: set[Any] = set()
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 from mcp import Client, StdioServerParameters
 from mcp_types import ElicitResult
 
@@ -19,6 +21,7 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.tools.making import produce_service
 from vibe_llms.daemons.tools.settings import ToolsSettings
+from vibe_llms.invocables.ensembles import Ensemble
 
 PLUGINS = Path(__file__).parent / "fixtures" / "plugins"
 """Modules that strangers might have written."""
@@ -95,3 +98,58 @@ async def meet(target: Any, era: str = "auto", **options: Any) -> AsyncIterator[
 def read_text(result: Any) -> str:
     """Returns all text of a result."""
     return "".join(each.text for each in result.content if each.type == "text")
+
+
+class Offering(Application):
+    """An application whose only ensembles are those that a test has made."""
+
+    def __init__(self, folder: Path, *ensembles: Ensemble, text: str = "") -> None:
+        super().__init__(produce_application(folder, text).configuration)
+        self._ensembles = ensembles
+
+    async def produce_ensembles(self, names: Sequence[str]) -> tuple[Ensemble, ...]:
+        """Returns them, the first time that any are wanted."""
+        made, self._ensembles = self._ensembles, ()
+        return made
+
+
+class Modern:
+    """A client of the era without sessions, letter by letter."""
+
+    def __init__(self, address: str, client: httpx2.AsyncClient, **capabilities: Any) -> None:
+        self._address = address
+        self._client = client
+        self._meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        }
+
+    async def post(self, method: str, headers: Any = None, **params: Any) -> httpx2.Response:
+        """Sends a request."""
+        head = {
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": method,
+        }
+        if name := params.get("name") or params.get("uri"):
+            head["mcp-name"] = name
+        params = {**params, "_meta": self._meta | params.get("_meta", {})}
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return await self._client.post(self._address, json=body, headers=head | (headers or {}))
+
+    async def ask(self, method: str, headers: Any = None, **params: Any) -> dict[str, Any]:
+        """Sends a request; returns the message that answers it, whichever way it came."""
+        answer = await self.post(method, headers, **params)
+        text = answer.text
+        if "text/event-stream" in answer.headers.get("content-type", ""):
+            lines = [line[5:] for line in text.splitlines() if line.startswith("data:")]
+            text = next(line for line in lines if '"id"' in line)
+        said: dict[str, Any] = json.loads(text)
+        return said
+
+
+@asynccontextmanager
+async def meet_modern(address: str, **capabilities: Any) -> AsyncIterator[Modern]:
+    """Lets a client of the era without sessions meet a server, not for ever."""
+    async with asyncio.timeout(60), httpx2.AsyncClient(timeout=60) as client:
+        yield Modern(address, client, **capabilities)

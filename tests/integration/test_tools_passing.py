@@ -122,6 +122,8 @@ async def judge_tools(client: Client, stranger: Stranger, era: str) -> None:
     """What is said of tools and of results, with what only programs read."""
     tools = {each.name: each for each in (await client.list_tools()).tools}
     assert not {"list_resources", "read_resource"} & set(tools)
+    if era == "legacy":  # a client of the other that names its version asks nothing beforehand
+        assert client.instructions == "Weigh first."
     scales = tools["weigh"]
     assert (scales.title, scales.meta) == ("Weigh something", {"example.org/kind": "scales"})
     assert scales.annotations is not None

@@ -23,7 +23,8 @@ class Ensemble(Protocol):
     disconnect in one and the same task. What ``connect`` had opened when it raises or is
     cancelled, it closes itself. One that may take longer than others to connect, because a
     person is waited for, says so with an attribute ``connect_seconds``; one that may have more
-    invokers later, with ``may_grow = True``. One that has more than invokers is a :class:`Library`.
+    invokers later, with ``may_grow = True``; one that has something to say of all of them, to
+    programs, with a text ``instructions``. One that has more than invokers is a :class:`Library`.
     """
 
     @property

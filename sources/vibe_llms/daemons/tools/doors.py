@@ -16,6 +16,7 @@ from vibe_llms.daemons.server.words import Application
 from vibe_llms.daemons.service import Route, write_plain_error
 from vibe_llms.daemons.tools.settings import SessionLimits
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
+from vibe_llms.invocables.mcp.serving.messages import Complaint, read_message
 from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_manager, produce_user
 from vibe_llms.plugins.specification.daemons import Authorizer
 
@@ -128,6 +129,13 @@ class Door:
         ensure_place(call, self._hosts)
         grant = await authorize(self._authorizer, call, record)
         body = await call.read_body()
+        if call.method == "POST":
+            try:
+                read_message(body)
+            except Complaint as complaint:
+                record.error = "request"
+                await call.answer(400, complaint.write(), {})
+                return
         added: dict[str, object] = {HEARD: record}
         if grant is not None:
             added["user"] = produce_user(grant.subject)

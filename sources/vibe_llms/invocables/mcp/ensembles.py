@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
+_INSTRUCTIONS_CHARACTERS: Final = 10_000
+"""How much of what a server says of itself is passed on."""
+
 _LISTS: Final = (
     "notifications/resources/list_changed",
     "notifications/prompts/list_changed",
@@ -64,6 +67,7 @@ class McpEnsemble:
     Attributes:
         shelf: The server's resources and prompts, for the host; a model is offered what of them
             it can read.
+        instructions: What the server said of itself when it was last surveyed.
         may_grow: A server may add tools at any time, or have others once it was started again.
     """
 
@@ -100,6 +104,7 @@ class McpEnsemble:
         self._passage = Passage(
             server=server, request=self.request, relay=self._relay, watch=self.shelf.watch
         )
+        self.instructions = ""
         self._tools: tuple[Invoker, ...] = ()
 
     @property
@@ -142,8 +147,8 @@ class McpEnsemble:
         Raises:
             EnsembleError: The server cannot be asked.
         """
-        found = await self.request(
-            _list_tools, "be asked for its tools", seconds=self.server.answer_seconds
+        found, self.instructions = await self.request(
+            _survey, "be asked for its tools", seconds=self.server.answer_seconds
         )
         offered = [tool for tool in found if self.server.offers(tool.name)]
         made = [produce_tool(tool, self.server, self._owner, self._relay) for tool in offered]
@@ -203,15 +208,17 @@ def _ignore() -> None:
     """Takes an announcement that nobody waits for."""
 
 
-async def _list_tools(client: Client) -> list[Tool]:
+async def _survey(client: Client) -> tuple[list[Tool], str]:
+    """Returns a server's tools, and what it says of itself."""
+    said = (client.instructions or "")[:_INSTRUCTIONS_CHARACTERS]
     # Servers that have resources or prompts alone answer with an error when asked for tools.
     if client.server_capabilities.tools is None:
-        return []
+        return [], said
     tools: dict[str, Tool] = {}
     for tool in await turn_pages(client.list_tools, "tools"):
         # Of two with one name the first counts; pages may overlap when tools change meanwhile.
         tools.setdefault(tool.name, tool)
-    return list(tools.values())
+    return list(tools.values()), said
 
 
 class _Answering(TypedDict, total=False):

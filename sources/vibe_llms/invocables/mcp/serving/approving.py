@@ -30,6 +30,8 @@ from vibe_llms.invocables.approvals import (
     deny,
     settle,
 )
+from vibe_llms.invocables.asking import compose_form
+from vibe_llms.invocables.mcp.serving.capabilities import find_lack
 from vibe_llms.values import frozen
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -105,14 +107,10 @@ class Doorkeeper:
 
 
 def _can_be_asked(context: Context) -> bool:
-    capabilities = context.session.client_capabilities
-    elicitation = capabilities and capabilities.elicitation
-    if not elicitation:
+    if find_lack(context.session, compose_form("", _SCHEMA)):
         return False
-    # Before there were forms and addresses, there were forms.
-    has_forms = elicitation.form is not None or elicitation.url is None
     is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return has_forms and (is_modern or context.session.can_send_request)
+    return is_modern or context.session.can_send_request
 
 
 async def _ask(request: ApprovalRequest, context: Context) -> Approval:

@@ -26,6 +26,7 @@ from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.relaying import strip_meta
 from vibe_llms.invocables.mcp.serving.approving import Context
+from vibe_llms.invocables.mcp.serving.capabilities import REQUESTS, find_lack
 from vibe_llms.invocables.mcp.tools import KEY_META
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.invocables.performing import perform_fitting
@@ -44,11 +45,6 @@ _LEVEL_META: Final = "io.modelcontextprotocol/logLevel"
 _MOST_WAITING: Final = 100
 """So many words on the way wait for a client that reads slowly; then the oldest are left out."""
 
-_REQUESTS: Final[Mapping[str, type[Any]]] = {
-    ELICITATION: types.ElicitRequest,
-    SAMPLING: types.CreateMessageRequest,
-    ROOTS: types.ListRootsRequest,
-}
 _RESULTS: Final[Mapping[str, type[Any]]] = {
     ELICITATION: types.ElicitResult,
     SAMPLING: types.CreateMessageResult,
@@ -162,42 +158,12 @@ class ClientCall:
 
     def can_answer(self, question: JsonObject) -> bool:
         """Tells whether the client has said that it can be asked this."""
-        return not self._find_lack(question) and self._is_reachable()
+        return not find_lack(self._context.session, question) and self._is_reachable()
 
     def _is_reachable(self) -> bool:
         if is_modern(self._context):
             return self._can_wait
         return self._context.session.can_send_request
-
-    def _find_lack(self, question: JsonObject) -> dict[str, Any]:
-        """Returns what the client would have to be able to, as it would say it."""
-        able = self._context.session.client_capabilities or types.ClientCapabilities()
-        params: Any = question.get("params") or {}
-        match question.get("method"):
-            case "elicitation/create":
-                mode = "url" if params.get("mode") == "url" else "form"
-                said = able.elicitation
-                # Before there were forms and addresses, there were forms.
-                if said is None or (
-                    getattr(said, mode) is None and (mode == "url" or said.url is not None)
-                ):
-                    return {"elicitation": {mode: {}}}
-            case "sampling/createMessage":
-                if able.sampling is None:
-                    return {"sampling": {}}
-                if params.get("tools") and able.sampling.tools is None:
-                    return {"sampling": {"tools": {}}}
-            case "roots/list":
-                if able.roots is None:
-                    return {"roots": {}}
-            case method:
-                raise RequestError(
-                    path="ask",
-                    detail=f"No client can be asked {method!r}.",
-                    remedy=f"There are: {', '.join(_REQUESTS)}.",
-                    stage=Stage.EXECUTE,
-                )
-        return {}
 
     async def ask(self, questions: Questions) -> Answers:
         """Asks the client, within the limit of time.
@@ -208,7 +174,7 @@ class ClientCall:
         found = {name: self._given.pop(name) for name in questions if name in self._given}
         left = {name: each for name, each in questions.items() if name not in found}
         for question in left.values():
-            if lack := self._find_lack(question):
+            if lack := find_lack(self._context.session, question):
                 self.lacking.update(lack)
                 raise _refuse(f"The client has not said that it can be asked {question['method']}.")
         if left and not self._is_reachable():
@@ -227,7 +193,7 @@ class ClientCall:
         related = ServerMessageMetadata(related_request_id=self._context.request_id)
         for name, question in questions.items():
             method = str(question["method"])
-            request = _REQUESTS[method].model_validate(question, by_name=False)
+            request = REQUESTS[method].model_validate(question, by_name=False)
             result = _RESULTS[method]
             if method == SAMPLING and request.params.tools is not None:
                 result = types.CreateMessageResultWithTools

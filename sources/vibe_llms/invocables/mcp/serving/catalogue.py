@@ -122,6 +122,17 @@ class Catalogue:
             for resource in self._resources.get(ensemble.name, ())
         ]
 
+    def compose_instructions(self) -> str | None:
+        """Returns what ensembles have to say of all their parts; of several, whose it is."""
+        found = {
+            each.name: str(getattr(each, "instructions", "") or "").strip()
+            for each in self.registry.ensembles
+        }
+        said = [(name, text) for name, text in found.items() if text]
+        if len(said) == 1:
+            return said[0][1]
+        return "\n\n".join(f"{name}:\n{text}" for name, text in said) or None
+
     def find_resource(self, uri: str) -> Resource | None:
         """Returns what is at an address: a resource, then one of a template.
 

@@ -146,6 +146,7 @@ class ToolServer(Server[Any]):
     async def begin(self) -> None:
         """Takes note of what there is, now that the registry is connected."""
         self._told = await self._catalogue.refresh()
+        self.instructions = self._catalogue.compose_instructions()
 
     async def end(self) -> None:
         """Ends what goes on between requests."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import json
 import logging
 import os
 import signal
@@ -23,6 +22,12 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
+from vibe_llms.invocables.mcp.serving.messages import (
+    Complaint,
+    read_message,
+    write_complaint,
+    write_message,
+)
 from vibe_llms.invocables.workers import run_in_thread
 from vibe_llms.values import define
 
@@ -169,12 +174,9 @@ class _Wire:
         if not line.strip():
             return None
         try:
-            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            # The package takes a request whose id is none for a notification.
-            if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
-                raise ValueError("an id that is none")
-        except (ValueError, RecursionError):
-            await self._refuse(None, types.PARSE_ERROR, "This is no message of JSON-RPC.")
+            message = read_message(line)
+        except Complaint as complaint:
+            await self._write_line(complaint.write())
             return None
         if isinstance(message, types.JSONRPCNotification):
             self._heed_cancellation(message)
@@ -194,8 +196,7 @@ class _Wire:
                 self.busy.discard(number)
 
     async def _refuse(self, number: str | int | None, code: int, text: str) -> None:
-        error = types.ErrorData(code=code, message=text)
-        await self._write(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
+        await self._write_line(write_complaint(code, text, number))
 
     async def _speak(self, said: MemoryObjectReceiveStream[SessionMessage]) -> None:
         async with said:
@@ -203,9 +204,12 @@ class _Wire:
                 await self._write(message.message)
 
     async def _write(self, message: Any) -> None:
-        line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             self.busy.discard(message.id or "")
+        await self._write_line(write_message(message))
+
+    async def _write_line(self, text: bytes) -> None:
+        line = text + b"\n"
         async with self._door:
             try:
                 await run_in_thread(partial(_write_whole, self.target, line))

@@ -1,0 +1,72 @@
+"""What a client sends, before anything else looks at it: a message of JSON-RPC, or a complaint."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import mcp_types as types
+
+from vibe_llms.plain import is_whole
+
+
+class Complaint(ValueError):
+    """What is no message; the package's own words would tell of the classes it reads with.
+
+    Args:
+        code: Of JSON-RPC.
+        text: What is wrong, for whoever has sent it.
+        number: The id of the request that it would be, where that can be told.
+    """
+
+    def __init__(self, code: int, text: str, number: str | int | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+        self.number = number
+
+    def write(self) -> bytes:
+        """Writes what the client is told."""
+        return write_complaint(self.code, str(self), self.number)
+
+
+def read_message(text: bytes) -> types.JSONRPCMessage:
+    """Reads a message.
+
+    Raises:
+        Complaint: It is none.
+    """
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+        # The package takes a request whose id is none for a notification.
+        has_wrong_id = isinstance(message, types.JSONRPCNotification) and "id" in json.loads(text)
+    except (ValueError, RecursionError):
+        raise _explain(text) from None
+    if has_wrong_id:
+        raise Complaint(types.INVALID_REQUEST, "The id of a request is a text or a whole number.")
+    return message
+
+
+def _explain(said: bytes) -> Complaint:
+    try:
+        value: Any = json.loads(said)
+    except (ValueError, RecursionError):
+        return Complaint(types.PARSE_ERROR, "This is no JSON.")
+    if isinstance(value, list):
+        return Complaint(types.INVALID_REQUEST, "Messages are sent one by one, not in lists.")
+    number = value.get("id") if isinstance(value, dict) else None
+    is_id = isinstance(number, int) and not isinstance(number, bool)
+    is_id = is_id or (isinstance(number, str) and is_whole(number))
+    text = "This is no message of JSON-RPC 2.0."
+    return Complaint(types.INVALID_REQUEST, text, number if is_id else None)
+
+
+def write_complaint(code: int, text: str, number: str | int | None = None) -> bytes:
+    """Writes that something is wrong, with one request or with none in particular."""
+    error = types.ErrorData(code=code, message=text)
+    return write_message(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
+
+
+def write_message(message: Any) -> bytes:
+    """Writes a message."""
+    said: str = message.model_dump_json(by_alias=True, exclude_unset=True)
+    return said.encode()
