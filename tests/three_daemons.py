@@ -19,6 +19,7 @@ import pytest
 
 from gateways import find_port
 from hostile_upstreams import find_environment
+from vibe_llms.dialects.history import NO_RESULT
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator, answering
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.behaviour import respond
@@ -37,11 +38,12 @@ def play(ask: Ask) -> ScriptedAnswer:
     found = re.findall(r"Job (\w+) of (\d+)", ask.prefix)
     if not found:
         return respond(ask)
-    (job, steps), step = found[-1], ask.prefix.count('"tool_result"')
+    (job, steps), step = found[-1], count_results(ask.prefix)
     if step == int(steps):
         return ScriptedAnswer(parts=(Say(f"Job {job} is done."),))
     name = f"{job}-{step}"
-    command = {"command": f"echo {name} >>noted"}
+    # It takes some time before and behind its effect, in which it can be killed.
+    command = {"command": f"sleep 0.05; echo {name} >>noted; sleep 0.05"}
     return ScriptedAnswer(parts=(Invoke("run_command", command, id=name),))
 
 
@@ -51,8 +53,13 @@ def read_jobs(simulator: Simulator) -> Counter[str]:
     for request in simulator.requests:
         written = json.dumps(request.body)
         if found := re.findall(r"Job (\w+) of \d+", written):
-            asked[f"{found[-1]}-{written.count('tool_result')}"] += 1
+            asked[f"{found[-1]}-{count_results(written)}"] += 1
     return asked
+
+
+def count_results(written: str) -> int:
+    """Counts what was executed, as a vendor is told; an answer that broke off has calls without."""
+    return written.count('"tool_result"') - written.count(NO_RESULT)
 
 
 @attrs.define
@@ -174,7 +181,7 @@ class Trio:
             with suppress(aiohttp.ClientError, ConnectionError):
                 async with self.session.get(url, headers=headers) as answer:
                     if answer.status == 200:
-                        await _read_frames(answer.content, told)
+                        await read_frames(answer.content, told)
                     else:
                         assert answer.status == 503, await answer.text()
             await asyncio.sleep(0.05)
@@ -199,7 +206,7 @@ def _is_over(line: Any) -> bool:
     return bool(line["event"]["reason"] != "cancelled")
 
 
-async def _read_frames(content: aiohttp.StreamReader, told: list[Any]) -> None:
+async def read_frames(content: aiohttp.StreamReader, told: list[Any]) -> None:
     """Adds number, word and line of each event that has come whole."""
     fields: dict[str, str] = {}
     async for line in content:
@@ -212,12 +219,16 @@ async def _read_frames(content: aiohttp.StreamReader, told: list[Any]) -> None:
         fields = {}
 
 
-def write_files(folder: Path, ports: Mapping[str, int], vendor: str, server: str) -> None:
-    """Writes a configuration for each daemon, which has a folder of its own."""
+def write_files(folder: Path, ports: Mapping[str, int], vendor: str) -> None:
+    """Writes a configuration for each daemon, which has a folder of its own.
+
+    Runs may do what the server ``tools`` has, and have to ask for what ``asking`` has: the same.
+    """
+    tools = f'url = "http://127.0.0.1:{ports["tools"]}/mcp"\n'
     texts = {
         "gateway": f'[providers.anthropic]\nbase_url = "{vendor}"\napi_key = "{SECRET}"\n',
         "tools": "",
-        "agents": f'[mcp.tools]\nurl = "http://127.0.0.1:{ports["tools"]}/mcp"\n{server}\n',
+        "agents": f'[mcp.tools]\n{tools}allowed = ["*"]\n[mcp.asking]\n{tools}',
     }
     for name, text in texts.items():
         (folder / name).mkdir()
@@ -229,15 +240,15 @@ async def running(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    server: str = 'allowed = ["*"]',
     vendor: str = "",
+    simulate: str = "",
     **variables: str,
 ) -> AsyncIterator[Trio]:
     """Runs the three, and kills them in the end.
 
     Args:
-        server: What the agents daemon's file says of the server of tools, besides where it is.
         vendor: The address of another vendor than the simulator.
+        simulate: The simulator's faults and quirks.
         variables: Of the daemons' environment.
     """
     monkeypatch.setattr(answering, "respond", play)
@@ -248,8 +259,8 @@ async def running(
         "agents": ("--gateway", f"http://127.0.0.1:{ports['gateway']}"),
     }
     daemons = {name: Daemon(name, ports[name], options[name]) for name in NAMES}
-    async with Simulator() as simulator, aiohttp.ClientSession() as session:
-        write_files(folder, ports, vendor or simulator.url, server)
+    async with Simulator(simulate) as simulator, aiohttp.ClientSession() as session:
+        write_files(folder, ports, vendor or simulator.url)
         trio = Trio(folder, daemons, session, simulator, variables)
         try:
             await trio.start(*NAMES)

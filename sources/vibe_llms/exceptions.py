@@ -88,9 +88,14 @@ class ConverseError(Factual, Exception):
         """The canisters which had arrived of an answer that broke off; no fact, never encoded."""
         return cast(tuple[Any, ...], self.__dict__.get("_arrived", ()))
 
-    def keep_arrived(self, canisters: Iterable[Any]) -> None:
-        """Lets the error carry what had arrived before it."""
-        self.__dict__["_arrived"] = tuple(canisters)
+    @property
+    def sent(self) -> int:
+        """How often the request was sent that failed, as far as is known; never encoded."""
+        return cast(int, self.__dict__.get("_sent", 1))
+
+    def keep_arrived(self, canisters: Iterable[Any], *, sent: int = 1) -> None:
+        """Lets the error carry what had arrived before it, and how often the request was sent."""
+        self.__dict__.update(_arrived=tuple(canisters), _sent=sent)
 
     @property
     def is_retryable(self) -> bool:

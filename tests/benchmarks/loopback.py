@@ -31,7 +31,7 @@ WORD = "word "
 SLOW_SECONDS = 0.25
 """How long a slow stream waits after each chunk, of which it has few."""
 
-SLOW_CHUNKS = 40
+SLOW_CHUNKS = int(os.environ.get("SLOW", "100"))
 
 SHORT_CHUNKS = 2
 """How many chunks a short stream has: as few as a small answer."""

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from contextlib import suppress
 
+import pytest
+
+from gateways import become
 from serving import Message, Receive, Send, begin, compose, read_body, say, serving
+from vibe_llms.daemons.server.connection import Connection
 from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, ClientGone
 
 
@@ -67,3 +73,35 @@ async def test_sending_to_nobody_is_an_error() -> None:
         client.leave()
 
         await asyncio.wait_for(failed, 5)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_nothing_is_kept_of_a_connection_that_is_gone(leaves: bool) -> None:
+    """Not even until somebody looks for garbage: thousands of clients may come and go by then."""
+
+    async def tell(scope: Message, receive: Receive, send: Send) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        await read_body(receive)
+        scope["extensions"][DISCONNECT_EXTENSION](lambda: (scope, task.cancel()))
+        await begin(send)
+        await say(send, b"x", more=leaves)
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60 if leaves else 0)
+
+    def count() -> int:
+        return sum(isinstance(each, Connection) for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = count()
+        async with serving(tell) as served:
+            client = await served.connect()
+            await client.write(compose())
+            await client.read_head()
+            assert count() == before + 1
+            client.leave()
+            await become(lambda: count() == before, 5)
+    finally:
+        gc.enable()

@@ -44,8 +44,8 @@ async def test_only_the_gateway_speaks_to_vendors(
     """Whatever runs do: the others' connections lead to each other alone, and they know no key."""
     (tmp_path / "sockets").mkdir()
     variables = watch_sockets(tmp_path / "sockets")
-    async with three_daemons.running(tmp_path, monkeypatch, server="", **variables) as trio:
-        run_id = await trio.begin("asking", 2)
+    async with three_daemons.running(tmp_path, monkeypatch, **variables) as trio:
+        run_id = await trio.begin("asking", 2, ensembles=["asking"])
         await trio.allow_all(run_id)
         fork = await trio.ask("POST", f"/runs/{run_id}/fork")
         await trio.ask("POST", f"/runs/{fork['id']}/messages", {"content": "Job more of 3"})

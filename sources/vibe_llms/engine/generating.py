@@ -201,6 +201,7 @@ class Generator:
             error=ours,
             canisters=tuple(arrived),
             seconds=seconds,
+            attempts=1 if ours is None else ours.sent,
         )
         await self._context.emit(failed)
 

@@ -116,6 +116,7 @@ class GenerationFailedEvent:
         error: Why; ``None`` where it was cancelled.
         canisters: What had arrived; it is in the conversation, too.
         seconds: From sending to the failure.
+        attempts: How often it was sent, as far as is known; each may have been billed.
     """
 
     type: Literal["generation.failed"] = attrs.field(default="generation.failed", init=False)
@@ -125,6 +126,7 @@ class GenerationFailedEvent:
     error: ConverseError | None = None
     canisters: tuple[AnyCanister, ...] = ()
     seconds: float = 0.0
+    attempts: int = 1
 
 
 @frozen(kw_only=True, slots=False)

@@ -309,7 +309,7 @@ class ResponseStream(Closing):
         # What breaks behind its end, too, makes an answer one that has failed.
         self._response = None
         canisters = self._assembler.produce_canisters()
-        error.keep_arrived(canisters)
+        error.keep_arrived(canisters, sent=self._assembler.attempts)
         self._error = error
         await self._end("failed")
         return ResponseFailedEvent(error=error, canisters=canisters)

@@ -59,7 +59,8 @@ async def receive_whole(
         return await _receive(source, request, assembler, started)
     except Exception as error:
         ours = ensure_ours(error)
-        ours.keep_arrived(() if assembler is None else assembler.produce_canisters())
+        if assembler is not None:
+            ours.keep_arrived(assembler.produce_canisters(), sent=assembler.attempts)
         raise ours  # noqa: B904  # it is the same error, or has its cause already
     finally:
         if source is not None and not getattr(source, "is_spent", False):

@@ -15,11 +15,12 @@ from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     GenerationDoubtedEvent,
+    GenerationFailedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
 )
-from vibe_llms.exceptions import RequestError
+from vibe_llms.exceptions import RequestError, TransportError
 from vibe_llms.exceptions import Stage as ErrorStage
 from vibe_llms.invocables import InvocationContext, invocable, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
@@ -573,6 +574,22 @@ async def test_a_generation_that_broke_off_is_told_of() -> None:
 
     assert acted.ending.doubted == 1
     assert [e.key for e in acted.events if isinstance(e, GenerationDoubtedEvent)] == [key]
+
+
+async def test_what_was_sent_in_vain_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time may have been billed, also where no answer came at last."""
+    error = TransportError(detail="It is gone.", stage=ErrorStage.EXECUTE)
+    error.keep_arrived((), sent=3)
+    stage = Stage(script([say("Never said.")]))
+
+    async def refuse(*_: object, **__: object) -> Any:
+        raise error
+
+    monkeypatch.setattr(stage.model, "converse", refuse)
+    acted = await stage.act()
+
+    (failed,) = [each for each in acted.events if isinstance(each, GenerationFailedEvent)]
+    assert (failed.attempts, failed.error) == (3, error)
 
 
 async def test_cancelled_it_keeps_what_had_arrived() -> None:

@@ -124,7 +124,7 @@ async def test_an_error_is_that_of_a_stream_and_keeps_what_had_arrived(
     """Whatever ends it, both ways raise the same, with the same words in it."""
     errors = []
     for way in (receive, stream):
-        source = Source([BEGINNING, ending])
+        source = Source([RETRY, BEGINNING, ending])
         with pytest.raises(ConverseError) as caught:
             await way(source)
         errors.append(caught.value)
@@ -134,6 +134,7 @@ async def test_an_error_is_that_of_a_stream_and_keeps_what_had_arrived(
     assert str(whole) == str(streamed)
     assert type(whole.__cause__) is type(streamed.__cause__)
     assert text_of(whole.arrived) == text_of(streamed.arrived) == "Hi"
+    assert whole.sent == streamed.sent == 2
     (arrived,) = whole.arrived
     assert isinstance(arrived, AssistantCanister)
     assert arrived.origin == streamed.arrived[0].origin

@@ -200,6 +200,7 @@ class Desk:
                 async with aclosing(frames):
                     async for data in frames:
                         await call.send(data)
+                        del data  # else it is kept until there is more
             await call.finish()
         finally:
             del self._standing[task]

@@ -44,25 +44,21 @@ async def follow(
     """
     tail: LogTail | None = None
     with feeds.join(run_id, last) as feed:
-        known, _ = feed.take_volatile(0)
+        known = feed.take_volatile(0)[0]
         while True:
             changed = feed.changed  # before it is looked at: what comes meanwhile is not missed
             if not feed.covers(after):
                 if tail is None:
                     tail = produce_log(feeds.store, run_id).tail(after)
-                if lines := await asyncio.to_thread(tail.read):
-                    yield b"".join(map(write_frame, lines))
-                    after = lines[-1].sequence
-                    continue
+                data, after = await asyncio.to_thread(_read_on, tail, after)
             elif data := feed.take(after):
                 tail, after = None, max(after, feed.last)
+            if not data and after >= feed.last:
+                known, data = feed.take_volatile(known)
+            if data:
                 yield data
+                data = b""  # else each of many watchers keeps what it was sent last
                 continue
-            if after >= feed.last:
-                known, pieces = feed.take_volatile(known)
-                if pieces:
-                    yield pieces
-                    continue
             if feed.error is not None:
                 raise feed.error
             if feed.is_deleted:
@@ -71,6 +67,12 @@ async def follow(
             if ends and await _is_told(feeds, feed, after):
                 return
             await changed.wait()
+
+
+def _read_on(tail: LogTail, after: int) -> tuple[bytes, int]:
+    """Returns the next frames of a log, and the number of the last; none where there are none."""
+    lines = tail.read()
+    return b"".join(map(write_frame, lines)), lines[-1].sequence if lines else after
 
 
 async def _is_told(feeds: Feeds, feed: Feed, after: int) -> bool:

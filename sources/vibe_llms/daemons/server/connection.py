@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 import struct
-from collections import deque
 from collections.abc import Callable, Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -99,7 +98,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_surplus = is_surplus
         self._current: Exchange | None = None
         self._incoming: Exchange | None = None
-        self._queue: deque[tuple[Exchange, Scope]] = deque()
+        # Not a deque: an empty one takes as much as all else of a connection that waits.
+        self._queue: list[tuple[Exchange, Scope]] = []
         self._takers: list[asyncio.Future[None]] = []
         self._websocket: WebSocket | None = None
         self._last_word = b""
@@ -164,6 +164,10 @@ class Connection(asyncio.BufferedProtocol):
         self.service.forget(self)
         self._is_deaf = True
         self._leave()
+        # Whoever knows the connection would keep it, and all that belongs to it, until somebody
+        # looks for garbage: of thousands of clients that came and went, that was most of memory.
+        self._reader.close()
+        self._current = self._incoming = self._websocket = None
 
     def _leave(self) -> None:
         exchanges = [exchange for exchange, _ in self._queue]
@@ -349,7 +353,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._close()
         elif self._queue:
-            self._start(*self._queue.popleft())
+            self._start(*self._queue.pop(0))
             self.adjust_reading()
         elif self._last_word:
             self.say_last(self._last_word)

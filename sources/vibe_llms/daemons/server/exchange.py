@@ -144,6 +144,7 @@ class Exchange:
         finally:
             if self.task is not None:
                 service.tasks.discard(self.task)
+                self.task = None  # it knows us, by where it was cancelled
             if not (self.is_complete or self.is_gone):
                 self._connection.fail(self, 500)
 
@@ -213,6 +214,7 @@ class Exchange:
                 connection.transport.write(data)
             if not has_more:
                 self.is_complete = True
+                self._listener = None
                 self._wake()
                 connection.conclude(self)
             elif connection.is_writing_paused:

@@ -114,6 +114,10 @@ class RequestReader:
         # What comes after the last request is no fault; it is not looked at.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
+    def close(self) -> None:
+        """Lets go of those who know it; nothing comes any more."""
+        del self._parser, self.sink
+
     def feed(self, data: bytes) -> int | bytes:
         """Takes what has come.
 

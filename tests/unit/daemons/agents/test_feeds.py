@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateways import become
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -105,6 +106,12 @@ async def test_who_is_slow_reads_the_log_and_costs_no_memory(tmp_path: Path) -> 
         await hear(quick, last)
         assert feeds._feeds[RUN]._size <= KEPT_BYTES
     assert await hear(slow, last) == [*range(2, last + 1)]
+    waiting = asyncio.create_task(anext(slow))
+    await become(lambda: feeds._feeds[RUN].last == last and slow.ag_await is not None)
+    kept = [each for each in slow.ag_frame.f_locals.values() if isinstance(each, bytes)]
+    assert not any(kept)  # nothing of what it was sent
+    waiting.cancel()
+    await asyncio.wait([waiting])
     await slow.aclose()
     await quick.aclose()
 

@@ -93,7 +93,8 @@ def _describe_step(event: LogEvent) -> str:
         case GenerationFinishedEvent():
             return _join("answered", _describe_usage(event.usage), describe_cost(event.cents))
         case GenerationFailedEvent():
-            return f"no answer: {event.error}" if event.error else "the answer was cancelled"
+            times = f" after {event.attempts} attempts" if event.attempts > 1 else ""
+            return f"no answer{times}: {event.error}" if event.error else "the answer was cancelled"
         case GenerationDoubtedEvent():
             return f"{event.model} may have been asked before, and paid for nothing"
         case ApprovalRequestedEvent():

@@ -1,0 +1,107 @@
+"""Long runs of chaos against the three daemons, for a release or by hand.
+
+Run ``python tests/daemons_chaos.py MINUTES [SEED]``. Gateway, agents and tools are processes
+before a simulated vendor that counts what it was asked. One of them or two are killed at random
+while runs go on (``tests/daemon_crowds.py``), and started again. Each run has to end right, each
+call to take effect once or be asked about, each event to be told once, and nothing to be billed
+twice unsaid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import three_daemons
+from daemon_crowds import Crowd
+from gateways import become
+from three_daemons import NAMES, Trio
+
+AT_ONCE: Final = 6
+STUCK_SECONDS: Final = 60.0
+END_SECONDS: Final = 180.0
+
+
+async def kill(trio: Trio, dice: random.Random, deaths: Counter[str]) -> None:
+    """Kills one of the three, or two, and starts them again, at once or a little later."""
+    names = dice.sample(NAMES, 1 + (dice.random() < 0.2))
+    deaths.update(names)
+    await asyncio.gather(*(trio.daemons[name].end() for name in names))
+    await asyncio.sleep(dice.choice((0, dice.random())))
+    await trio.start(*names)
+
+
+async def rage(
+    trio: Trio, dice: random.Random, goes_on: Callable[[Counter[str]], bool], at_once: int = AT_ONCE
+) -> tuple[Counter[str], list[str], Crowd]:
+    """Kills at random under load, as long as it goes on; returns how often whom, and the faults."""
+    deaths: Counter[str] = Counter()
+    crowd = Crowd(trio, dice)
+    living = [
+        asyncio.create_task(crowd.go_on(servers=("tools", "tools", "asking")))
+        for _ in range(at_once)
+    ]
+    faults = []
+    try:
+        while goes_on(deaths):
+            wanted = crowd.count_told() + dice.randint(0, 60)
+            await become(lambda: crowd.count_told() >= wanted, STUCK_SECONDS)  # noqa: B023
+            await asyncio.sleep(dice.random() * 0.3)
+            await kill(trio, dice, deaths)
+        crowd.is_over = True
+        async with asyncio.timeout(END_SECONDS):
+            await asyncio.gather(*living)
+    except TimeoutError:
+        faults.append("nothing happens any more")
+    for each in living:
+        each.cancel()
+    for error in await asyncio.gather(*living, return_exceptions=True):
+        if isinstance(error, Exception):
+            faults.append("".join(traceback.format_exception(error)))
+    faults += await crowd.judge()
+    for name, daemon in trio.daemons.items():
+        before, found, behind = "".join(daemon.printed).partition("Traceback")
+        if found:
+            faults.append(f"{name} has said: {before[-2000:]}{found}{behind[:8000]}")
+    return deaths, faults, crowd
+
+
+async def run(seconds: float, seed: int, folder: Path) -> int:
+    """Rages until the time is over; returns how much does not hold."""
+    dice, end = random.Random(seed), time.monotonic() + seconds
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        async with three_daemons.running(folder, monkeypatch, simulate="slow=3") as trio:
+            deaths, faults, crowd = await rage(trio, dice, lambda _: time.monotonic() < end)
+            print(
+                f"{dict(deaths)} killed; {len(crowd.lives)} runs, {crowd.count_told()} events told,"
+                f" {len(trio.simulator.requests)} requests of the vendor; {dict(crowd.words)}",
+                *(f"but not: {fault}" for fault in faults),
+                sep="\n",
+                flush=True,
+            )
+    return len(faults)
+
+
+def main() -> int:
+    """Makes a run; returns 1 where something was found."""
+    seconds = 60 * float(sys.argv[1])
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().getrandbits(32)
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # of clients that are killed
+    print(f"seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        return int(bool(asyncio.run(run(seconds, seed, Path(folder)))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
