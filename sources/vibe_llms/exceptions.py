@@ -78,6 +78,8 @@ class ConverseError(Factual, Exception):
 
     WORD: ClassVar[str] = "error"
     """The stable word that names the class in its JSON form."""
+    sent: ClassVar[int] = 1
+    """How often the request was sent that failed, as far as is known; no fact."""
 
     detail: str = ""
     remedy: str = ""
@@ -88,14 +90,9 @@ class ConverseError(Factual, Exception):
         """The canisters which had arrived of an answer that broke off; no fact, never encoded."""
         return cast(tuple[Any, ...], self.__dict__.get("_arrived", ()))
 
-    @property
-    def sent(self) -> int:
-        """How often the request was sent that failed, as far as is known; never encoded."""
-        return cast(int, self.__dict__.get("_sent", 1))
-
     def keep_arrived(self, canisters: Iterable[Any], *, sent: int = 1) -> None:
         """Lets the error carry what had arrived before it, and how often the request was sent."""
-        self.__dict__.update(_arrived=tuple(canisters), _sent=sent)
+        self.__dict__.update(_arrived=tuple(canisters), sent=sent)
 
     @property
     def is_retryable(self) -> bool:
