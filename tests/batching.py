@@ -9,6 +9,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -69,6 +70,7 @@ class Vendor:
     code: str = "server_error"
     open: int = 0
     most: int = 0
+    times: list[float] = attrs.field(factory=list)
 
     def compose(self, text: str) -> bytes:
         """Composes the answer to a prompt."""
@@ -91,6 +93,7 @@ class Vendor:
                 body = await reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
                 text = json.loads(body)["messages"][-1]["content"]
                 self.asked[text] += 1
+                self.times.append(time.monotonic())
                 self.open += 1
                 self.most = max(self.most, self.open)
                 await asyncio.sleep(self.delay_seconds)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vibe_llms.models.catalogue import Catalogue
     from vibe_llms.plugins.specification.daemons import Authorizer
     from vibe_llms.plugins.specification.users import Consent, Progress
+    from vibe_llms.providers.budgets import Budgets
     from vibe_llms.providers.interfaces import Client, ConverserModel, ModelDescriptor
     from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
 
@@ -205,6 +206,13 @@ class Application:
 
             plugged = await asyncio.to_thread(self.plugins.produce_reactors)
         return plugged if self._observer is None else [*plugged, self._observer.reactors]
+
+    def share_budgets(self, budgets: Budgets) -> None:
+        """Lets providers that are loaded from now on share what their vendors allow with others.
+
+        What may be asked a minute is still said by the settings of each provider.
+        """
+        self.plugins.budgets = budgets
 
     def produce_listeners(self) -> Sequence[Callable[[Any], object]]:
         """Makes what plugins and telemetry have to hear of a run; once per run.

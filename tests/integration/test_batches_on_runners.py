@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,13 @@ from batching import BASES, NEEDS_DBOS, Desk, Vendor, choose_url, run_vendor, st
 from vibe_llms.agents.batches.batches import Batches, look_at_batches, open_batches
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
-from vibe_llms.exceptions import ConfigurationError, ConverseError, ProviderError, RequestError
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    LimitError,
+    ProviderError,
+    RequestError,
+)
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.channels.batches.databases import open_database
 from vibe_llms.instruments.channels.batches.items import BatchInput
@@ -68,6 +75,7 @@ def vendor() -> Iterator[Vendor]:
 @pytest.fixture(autouse=True)
 def anew(vendor: Vendor) -> None:
     vendor.asked.clear()
+    vendor.times.clear()
     vendor.status, vendor.delay_seconds, vendor.most = 200, 0.0, 0
 
 
@@ -183,6 +191,35 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
         assert (found.done, found.failed) == (2, 0)
 
 
+async def test_a_cap_is_kept_whatever_is_on_its_way(tmp_path: Path, vendor: Vendor) -> None:
+    """It stops with an error before it would be passed; with a higher one it goes on."""
+    texts = [f"{n}?" for n in range(200)]
+    async with at_desk(vendor, tmp_path) as place:
+        settings: dict[str, Any] = {"key": "k", "controls": {"max_tokens": 10}}
+        with pytest.raises(LimitError, match="might cost more than its cap") as caught:
+            await place.channel(cap=Decimal("0.0005"), **settings).collect(texts)
+        assert caught.value.limit == "cap"
+        (found,) = await place.runner.survey()
+        assert found.state == "capped"
+        # Each answer costs 10 tokens at $0.15, and 5 at $0.60, a million.
+        assert found.cost == Decimal("0.0000045") * sum(vendor.asked.values())
+        assert Decimal("0.0004") < found.cost <= Decimal("0.0005")
+        report = await place.channel(cap=Decimal(1), **settings).collect(texts)
+        assert len(report.results) == 200
+        assert set(vendor.asked.values()) == {1}
+
+
+async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:
+    async with at_desk(vendor, tmp_path) as place:
+        model = Model("openai_conversations:nobody-knows-it", application=place.application)
+        channel = BatchChannel(
+            model, runner=place.runner, cap=Decimal(1), controls={"max_tokens": 10}
+        )
+        with pytest.raises(ConfigurationError, match="what the model costs"):
+            await channel.collect(["x"])
+        assert not vendor.asked
+
+
 async def test_a_batch_that_nobody_can_perform_says_so(tmp_path: Path, vendor: Vendor) -> None:
     """It ends, with the error that every input would meet; and goes on when that is mended."""
     vendor.status, vendor.code = 401, "invalid_api_key"
@@ -294,6 +331,30 @@ async def test_a_killed_workers_chunks_are_gone_on_with(tmp_path: Path, vendor: 
         assert sorted(seen) == list(range(80))
         assert set(vendor.asked) == set(texts)
         assert sum(vendor.asked.values()) <= 80 + 4  # two chunks of two at once
+    finally:
+        for each in workers:
+            each.kill()
+            each.communicate()
+        await application.close()
+
+
+@pytest.mark.slow
+@pytest.mark.postgresql
+async def test_workers_share_what_a_vendor_allows(tmp_path: Path, vendor: Vendor) -> None:
+    """Two of them send no more in a second than the setting of the provider says for all."""
+    url = choose_url("postgresql", tmp_path)
+    application = load(vendor, tmp_path, requests_per_minute=1_200)
+    workers = [start_program(tmp_path, WORKER, url) for _ in range(2)]
+    try:
+        for each in workers:
+            await asyncio.to_thread(wait_for_line, each)
+        async with open_batches(url, application=application, queues=(), chunk=20) as runner:
+            model = Model(ADDRESS, application=application)
+            report = await BatchChannel(model, runner=runner).collect(map(str, range(120)))
+        assert len(report.results) == 120
+        assert max(vendor.times) - min(vendor.times) >= 119 / 20 - 2 * 1.0  # a second's worth each
+        in_two_seconds = max(sum(t <= each < t + 2 for each in vendor.times) for t in vendor.times)
+        assert in_two_seconds <= 40 + 2 * 20
     finally:
         for each in workers:
             each.kill()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # to list plugins costs neither pluggy nor what lies below pr
     from vibe_llms.plugins.specification.daemons import Authorizer
     from vibe_llms.plugins.specification.models import TransportSpecification
     from vibe_llms.plugins.specification.users import Consent, Progress
+    from vibe_llms.providers.budgets import Budgets
     from vibe_llms.providers.interfaces import Provider
 
 _T = TypeVar("_T")
@@ -46,12 +47,15 @@ class PluginManager:
         consent: Asked before a package is installed, and by plugins. By default nobody is
             asked, and the setting ``yes`` answers.
         progress: Shows long work of plugins; by default nothing is shown.
+        clock: For whatever waits.
+        budgets: Keeps what other processes use of the same vendors, where any share them.
     """
 
     configuration: Configuration
     consent: Consent = attrs.field()
     progress: Progress = attrs.field(factory=SilentProgress)
     clock: Clock = attrs.field(factory=Clock)
+    budgets: Budgets | None = None
     _roster: PluginRoster = attrs.field(init=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False)
     _silent_at: int | None = attrs.field(default=None, init=False)
@@ -240,6 +244,7 @@ class PluginManager:
             produce_attributes=partial(self._produce_attributes, entry),
             find_base=partial(self._find_base, entry),
             survey_transports=self._survey_transports,
+            budgets=self.budgets,
         )
         with locating(self.configuration):
             return make_provider(entry, specification, context)

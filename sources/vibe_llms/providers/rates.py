@@ -145,6 +145,11 @@ class RateLimiter:
         with self._lock:
             # It may go back: what was put down and not used is free for others.
             self._next_tokens += (used - expected) * _MINUTE / limit
+        self.learn_answer(answered)
+
+    def learn_answer(self, answered: float) -> None:
+        """Takes in how many tokens an answer has had, for estimates of others."""
+        with self._lock:
             self._answer_tokens += (answered - self._answer_tokens) / 8  # a mean of the last few
 
     def heed(self, error: ConverseError) -> None:

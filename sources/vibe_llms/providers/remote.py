@@ -20,6 +20,7 @@ from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.attempts import Attempt, HeldAnswer
 from vibe_llms.providers.bodies import EncodedBody, encode_body
+from vibe_llms.providers.budgets import produce_limiter
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
@@ -81,7 +82,9 @@ class RemoteProvider:
         """Returns what says when requests may go: one for all clients."""
         if self._limiter is None:
             context = self._context
-            self._limiter = RateLimiter.of(context.limits, settings.rates, context.clock)
+            self._limiter = produce_limiter(
+                context.name, context.limits, settings.rates, context.clock, context.budgets
+            )
         return self._limiter
 
     def survey_needs(self) -> tuple[Need, ...]:

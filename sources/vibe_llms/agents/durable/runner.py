@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from vibe_llms.agents.batches.budgets import RowBudgets
 from vibe_llms.agents.batches.performing import ChunkPerformer
 from vibe_llms.agents.batches.submitting import survey_due
 from vibe_llms.agents.durable.engine import (
@@ -77,6 +78,7 @@ class DurableRunner:
         self.worker = f"{socket.gethostname()}-{os.getpid()}-{produce_identity()[:8]}"
         self._host = RunHost(performer, hosting, index)
         self.batches = open_database(url)
+        self._application = performer.application
         self._chunks = ChunkPerformer(self.batches, performer.application)
         self._beat_seconds = beat_seconds
         self._grace_seconds = grace_seconds
@@ -105,6 +107,8 @@ class DurableRunner:
         self._heartbeats = Heartbeats(engine, self.worker, dead_seconds)
         try:
             if self.queues:
+                # Before any model is asked: who asks has its limiter for good.
+                self._application.share_budgets(RowBudgets(self.batches))
                 await self._begin_work(engine)
         except BaseException:
             await asyncio.to_thread(engine.close)

@@ -15,6 +15,7 @@ from vibe_llms.secrets import Settings
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:  # types only: this module lies below those that it speaks of
+    from vibe_llms.providers.budgets import Budgets
     from vibe_llms.providers.interfaces import Provider
     from vibe_llms.wire.exchanges import Timeouts, Transport
 
@@ -48,6 +49,7 @@ class ProviderContext:
             in which the setting of this name was written.
         survey_transports: Names the transports that plugins have (:func:`survey_transports`);
             loads them, so it is called only where a transport is chosen that does not ship.
+        budgets: Keeps what other processes use of the same vendor, where any share it.
     """
 
     name: str
@@ -61,6 +63,7 @@ class ProviderContext:
     produce_attributes: Callable[[], Any]
     find_base: Callable[[str], Path] = _find_nowhere
     survey_transports: Callable[[], Sequence[TransportSpecification]] = tuple
+    budgets: Budgets | None = None
 
 
 @frozen
