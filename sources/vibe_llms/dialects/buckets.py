@@ -21,9 +21,15 @@ def read_counts(account: object, *names: str) -> list[int | None]:
     if not isinstance(account, dict):
         return [None] * len(names)
     return [
-        value if value.__class__ is int and 0 <= value < 2**63 else None  # `True` counts nothing
+        value if value.__class__ is int and 0 <= value < 2**63 else _read_odd(value)
         for value in map(account.get, names)
     ]
+
+
+def _read_odd(value: object) -> int | None:
+    """Returns a count that is written as ``12.0``, as some gateways do; ``True`` counts nothing."""
+    is_whole = isinstance(value, float) and value.is_integer() and 0 <= value < 2**53
+    return int(value) if is_whole and isinstance(value, float) else None
 
 
 def read_count(account: object, name: str) -> int | None:

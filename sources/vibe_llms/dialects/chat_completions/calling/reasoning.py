@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vibe_llms.dialects.chat_completions.tables import GROWING
+from vibe_llms.dialects.extras import without
 from vibe_llms.messages.contents import ReasoningContent
 
 
@@ -43,4 +44,18 @@ def write_detail(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str
 
 def write_thinking(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the part of the content that a content of reasoning stands for."""
+    inner = rest.get("thinking")
+    if isinstance(inner, list) and content.text != "".join(
+        item["text"] for item in inner if is_text(item)
+    ):
+        rest = without(rest, "thinking")  # it was said otherwise since
     return {"type": "thinking", "thinking": [{"type": "text", "text": content.text}], **rest}
+
+
+def is_text(item: Any) -> bool:
+    """Tells whether an item within a part of reasoning holds a text, whatever else."""
+    return (
+        isinstance(item, Mapping)
+        and item.get("type") == "text"
+        and isinstance(item.get("text"), str)
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo
+from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo, is_text
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, GROWING
 from vibe_llms.values import define
 
@@ -83,9 +83,9 @@ class Thinking:
         self._part.kept["part"].update(rest)
         pieces = []
         for item in part["thinking"]:
-            if _is_plain(item):
+            if is_text(item):
                 pieces.append((self._part.index, item["text"], "text"))
-            else:
+            if not is_text(item) or len(item) > 2:  # which stays as it is
                 self._part.kept["part"]["thinking"] = self._inner
             self._inner.append(item)
         if whole and len(self._inner) != 1:
@@ -159,10 +159,3 @@ class Thinking:
     def _skip(self, index: int) -> int:
         """Returns the index after those which thoughts have taken."""
         return max([index, *(thought.index + 1 for thought in self.thoughts[-1:])])
-
-
-def _is_plain(item: Any) -> bool:
-    """Tells whether an item within a part of reasoning holds a text and nothing else."""
-    if not isinstance(item, Mapping) or item.keys() != {"type", "text"}:
-        return False
-    return item["type"] == "text" and isinstance(item["text"], str)

@@ -118,11 +118,14 @@ def _read_contents(content: Any, text_type: str) -> list[AnyContent]:
 def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
     """Reads reasoning; empty fields stay as they are, for they may belong to what is signed."""
     summary, content = item.get("summary") or (), item.get("content") or ()
-    if not (_are_plain(summary, "summary_text") and _are_plain(content, "reasoning_text")):
+    if not (_are_texts(summary, "summary_text") and _are_texts(content, "reasoning_text")):
         return _read_native(item)
-    rest = leave(item, "type", *(name for name in _REASONING if item.get(name)))
+    # What says more than its text stays as it is, too.
+    plain = {"summary": _are_plain(summary), "content": _are_plain(content)}
+    known = (name for name in _REASONING if item.get(name) and plain.get(name, True))
+    rest = leave(item, "type", *known)
     texts = [part["text"] for part in content]
-    if len(texts) > 1:
+    if len(texts) > 1 and plain["content"]:
         rest["$lengths"] = [len(text) for text in texts]  # to part them again
     reasoning = ReasoningContent(
         text="".join(texts),
@@ -136,14 +139,15 @@ def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
 _REASONING: Final = ("summary", "content", "encrypted_content")
 
 
-def _are_plain(parts: Any, kind: str) -> bool:
+def _are_texts(parts: Any, kind: str) -> bool:
     return all(
-        isinstance(part, Mapping)
-        and part.keys() == {"type", "text"}
-        and part["type"] == kind
-        and isinstance(part["text"], str)
+        isinstance(part, Mapping) and part.get("type") == kind and isinstance(part.get("text"), str)
         for part in parts
     )
+
+
+def _are_plain(parts: Any) -> bool:
+    return all(part.keys() == {"type", "text"} for part in parts)
 
 
 def _read_function_call(item: Mapping[str, Any]) -> InvocationCanister:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.extras import merge
@@ -28,6 +29,9 @@ def write_reasoning(
         extras = ledger.open(content.native, path, canister)
         item = _write(content, extras.get("$lengths") or ())
         told = {name: value for name, value in extras.items() if name not in item or value}
+        for name in ("summary", "content"):
+            if told.get(name) and _join(told[name]) != _join(item.get(name) or ()):
+                del told[name]  # it was said otherwise since
         return merge(item, told)
     if not (is_answer or parts.quirks.takes_reasoning):
         ledger.withhold(path, "this vendor takes no reasoning but its own")
@@ -41,6 +45,10 @@ def write_reasoning(
     item["id"] = produce_item_id("rs", canister.id, int(path.rpartition("[")[2].rstrip("]")))
     ledger.synthesize(f"{path}.native", "id: reasoning needs one")
     return item
+
+
+def _join(parts: Any) -> str:
+    return "".join(str(part.get("text")) for part in parts if isinstance(part, Mapping))
 
 
 def _write(content: ReasoningContent, lengths: Any) -> dict[str, Any]:

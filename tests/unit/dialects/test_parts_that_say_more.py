@@ -1,0 +1,84 @@
+"""A text beside which a vendor says more than we know is still that text, for every other vendor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from fidelity.conversations import ask, produce_request
+from fidelity.parties import BY_NAME
+from vibe_llms.dialects.buckets import read_counts
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import ReasoningContent
+
+MORE: Any = [{"annotations": None}, {"annotations": []}, {"score": 0.5, "logprobs": [1]}]
+
+
+def reason(party: str, more: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns an answer with reasoning whose parts say more, and its place in a request."""
+    if party == "openai":
+        inner = [{"type": "text", "text": "Two ", **more}, {"type": "text", "text": "places."}]
+        parts = [{"type": "thinking", "thinking": inner}, {"type": "text", "text": "Oslo."}]
+        message: Any = {"role": "assistant", "content": parts}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return {"id": "c", "model": "m", "choices": [choice]}, message
+    item: Any = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "Places.", **more}],
+        "content": [{"type": "reasoning_text", "text": "Two places.", **more}],
+    }
+    said = {"type": "output_text", "text": "Oslo.", "annotations": []}
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "content": [said]}
+    body = {"id": "r", "model": "m", "status": "completed", "output": [item, message]}
+    return {**body, "object": "response"}, item
+
+
+def find_reasoning(canisters: tuple[AnyCanister, ...]) -> ReasoningContent:
+    contents = [content for canister in canisters for content in canister.content]
+    [found] = [content for content in contents if isinstance(content, ReasoningContent)]
+    return found
+
+
+@pytest.mark.parametrize("more", MORE)
+@pytest.mark.parametrize("name", ["openai", "openai_responses"])
+def test_reasoning_is_read_and_goes_back_as_it_was(name: str, more: dict[str, Any]) -> None:
+    party = BY_NAME[name]
+    body, place = reason(name, more)
+
+    canisters = party.answer(body, "a")
+    again = party.nativize(produce_request((ask("Where?"), *canisters, ask("Sure?")))).value
+
+    found = find_reasoning(canisters)
+    assert found.text == "Two places."
+    assert found.summary == (() if name == "openai" else ("Places.",))
+    assert place in (again.get("input") or again["messages"])  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["openai", "openai_responses"])
+def test_what_was_said_otherwise_since_is_what_goes(name: str) -> None:
+    party = BY_NAME[name]
+    body, _ = reason(name, {"score": 0.5})
+    thought, *others = party.answer(body, "a")
+    altered = attrs.evolve(find_reasoning((thought,)), text="One place.", summary=())
+    contents = tuple(
+        altered if isinstance(content, ReasoningContent) else content for content in thought.content
+    )
+    said = (ask("Where?"), attrs.evolve(thought, content=contents), *others, ask("Sure?"))
+
+    again = str(party.nativize(produce_request(said)).value)
+
+    assert "One place." in again
+    assert "score" not in again
+
+
+@pytest.mark.parametrize(
+    ("told", "count"),
+    [(12, 12), (12.0, 12), (0.0, 0), (12.5, None), (True, None), (-1.0, None), ("12", None)]
+    + [(float("inf"), None), (float("nan"), None), (1e300, None), (None, None)],
+)
+def test_a_count_may_be_written_with_a_point(told: object, count: int | None) -> None:
+    """As some gateways do; what is no count is none."""
+    assert read_counts({"tokens": told}, "tokens") == [count]
