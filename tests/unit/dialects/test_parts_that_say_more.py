@@ -1,4 +1,4 @@
-"""A text beside which a vendor says more than we know is still that text, for every other vendor."""
+"""A text beside which a vendor says more than we know is still that text, for all others."""
 
 from __future__ import annotations
 
@@ -76,9 +76,23 @@ def test_what_was_said_otherwise_since_is_what_goes(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("told", "count"),
-    [(12, 12), (12.0, 12), (0.0, 0), (12.5, None), (True, None), (-1.0, None), ("12", None)]
-    + [(float("inf"), None), (float("nan"), None), (1e300, None), (None, None)],
+    [
+        *[(12, 12), (12.0, 12), (0.0, 0), (12.5, None), (True, None), (-1.0, None), ("12", None)],
+        *[(float("inf"), None), (float("nan"), None), (1e300, None), (None, None)],
+    ],
 )
 def test_a_count_may_be_written_with_a_point(told: object, count: int | None) -> None:
     """As some gateways do; what is no count is none."""
     assert read_counts({"tokens": told}, "tokens") == [count]
+
+
+@pytest.mark.parametrize("null", ["googleSearch", "functionDeclarations", "code_execution"])
+def test_a_tool_of_gemini_that_is_null_is_none(null: str) -> None:
+    """As clients write objects of which each field is there."""
+    said = {"contents": [{"role": "user", "parts": [{"text": "Where?"}]}]}
+    tools = [{"functionDeclarations": [{"name": "look"}]}, {"urlContext": {}, null: None}]
+    plain = [{"functionDeclarations": [{"name": "look"}]}, {"urlContext": {}}]
+
+    read = BY_NAME["google"].read({**said, "tools": tools})
+
+    assert read.invocables == BY_NAME["google"].read({**said, "tools": plain}).invocables

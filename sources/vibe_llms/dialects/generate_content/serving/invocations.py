@@ -28,6 +28,8 @@ def normalize_invocables(
     names: set[str] = set()
     for tool in [tools] if isinstance(tools, Mapping) else tools:
         for kind, value in camelize(tool).items():
+            if value is None:
+                continue
             if kind == "functionDeclarations":
                 read = [_read_function(camelize(each), enforced=enforced) for each in value]
             else:
