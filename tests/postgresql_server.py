@@ -22,9 +22,14 @@ from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 
 
 class Server:
-    """A server on a free port of this machine, which may be stopped hard and started again."""
+    """A server on a free port of this machine, which may be stopped hard and started again.
 
-    def __init__(self) -> None:
+    Args:
+        fsync: Whether it waits for the disk, which only a loss of power would tell.
+    """
+
+    def __init__(self, *, fsync: bool = False) -> None:
+        self._fsync = fsync
         programs = find_programs()
         assert programs is not None, "Install the Debian package postgresql."
         self._programs = programs
@@ -49,6 +54,12 @@ class Server:
         )
 
     @property
+    def pid(self) -> int:
+        """Of its first process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def url(self) -> str:
         """Of its database."""
         return f"postgresql://vibe@127.0.0.1:{self.port}/postgres"
@@ -63,7 +74,7 @@ class Server:
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
             "unix_socket_directories": str(self.folder),
-            "fsync": "off",
+            "fsync": "on" if self._fsync else "off",
             "shared_buffers": "16MB",
             "max_connections": "200",
         }

@@ -26,13 +26,13 @@
     │   ├── UnknownConversationError (LookupError)
     │   ├── AmbiguousIdentityError (LookupError)
     │   ├── StaleConversationError               others have written to it meanwhile
+    │   ├── StoreUnavailableError                its database is away, or was, and may come back
     │   └── CorruptionError (ValueError)
     ├── EnsembleError (ConnectionError)          an ensemble of invocables cannot be used
     └── ForeignError (RuntimeError)              not ours, from another process
 
-A class names what went wrong; its fields are the facts, for programs; ``str`` composes the
-facts into one line, for people: what happened, to which thing, what to do next. The stage
-says where in the walk of a call it happened. ``__cause__`` holds the original.
+A class names what went wrong; its fields are the facts, for programs; ``str`` composes them into
+a line for people: what happened, to which thing, what to do next. ``stage`` says where.
 """
 
 from __future__ import annotations
@@ -63,8 +63,7 @@ class Stage(enum.StrEnum):
 
 def end_sentence(text: str) -> str:
     """Puts the stop behind what happened, so that another sentence can follow."""
-    text = text.rstrip()
-    return text if text.endswith((".", "?", "!", ":")) else f"{text}."
+    return end if (end := text.rstrip()).endswith((".", "?", "!", ":")) else f"{end}."
 
 
 class ConverseError(Factual, Exception):
@@ -121,8 +120,7 @@ class ConfigurationError(ConverseError, ValueError):
     @classmethod
     def at(cls, place: str, message: str, line: int = 0, column: int = 0) -> ConfigurationError:
         """Makes the error of one mistake; see :class:`Finding`."""
-        found = Finding(place=place, line=line, column=column, message=message)
-        return cls(findings=(found,))
+        return cls(findings=(Finding(place=place, line=line, column=column, message=message),))
 
     def describe(self) -> str:
         return "\n".join(map(str, self.findings)) or super().describe()
@@ -450,6 +448,12 @@ class AmbiguousIdentityError(StoreError, LookupError):
         return self.detail or f"{self.identity!r} fits several: {', '.join(self.candidates)}."
 
 
+class StoreUnavailableError(StoreError):
+    """The database of a store is out of reach, or came back without what was written last."""
+
+    WORD: ClassVar[str] = "store-unavailable"
+
+
 class StaleConversationError(StoreError):
     """Others have written to the conversation ``identity`` since it was read; nothing was added."""
 
@@ -457,9 +461,7 @@ class StaleConversationError(StoreError):
     identity: str = ""
 
     def describe(self) -> str:
-        return self.detail or (
-            f"Conversation {self.identity} has grown since it was read: others write to it too."
-        )
+        return self.detail or f"Conversation {self.identity} has grown: others write to it too."
 
 
 class CorruptionError(StoreError, ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.runs import MessageReceivedEvent
-from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.exceptions import ConfigurationError, StoreError, StoreUnavailableError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import claims, database_log
@@ -111,8 +112,15 @@ def test_001_what_was_acknowledged_is_there_after_the_server_was_killed(tmp_path
 
             store.append(conversation.id, [UserCanister("two")])
 
+            log = produce_log(store, conversation.id)
+            log.claim()
+            for _ in range(3):
+                log.append("run", ENDED)
+            log.synchronize()  # with all that was written before it
             server.kill()
             server.start()  # what was open has ended, and nobody was told
+            assert len(read_events(log)) == 3
+            log.close()
             assert read_texts(store, conversation.id) == ["one", "two"]
             assert verify(store).findings == ()
     finally:
@@ -192,6 +200,33 @@ async def test_010_a_paused_worker_that_was_taken_over_says_nothing_more(
     assert read_events(taker) == []
     assert taker.append("run", ENDED) == 1
     taker.close()
+
+
+def test_015_a_log_that_the_server_has_forgotten_is_not_written_on(
+    store: PostgresqlStore, other: PostgresqlStore
+) -> None:
+    """A crash takes what nobody has secured; the run is taken up from what is there."""
+    conversation = begin(store, "one")
+    log = produce_log(store, conversation.id)
+    log.claim()
+    assert [log.append("run", ENDED) for _ in range(3)] == [1, 2, 3]
+    with other.database.transact() as connection:
+        connection.execute("DELETE FROM vibe_events WHERE sequence = 3")
+
+    with pytest.raises(StoreUnavailableError, match="does not end with number 3 any more"):
+        log.append("run", ENDED)
+
+    assert len(read_events(log)) == 2
+    log.close()
+    log.claim()
+    assert log.append("run", ENDED) == 3
+    with store.database.transact():
+        assert log.append("run", ENDED) == 4
+    with suppress(RuntimeError), store.database.transact():
+        assert log.append("run", ENDED) == 5
+        raise RuntimeError
+    assert log.append("run", ENDED) == 5  # the number of what was taken back is given again
+    log.close()
 
 
 def test_011_a_claim_that_is_renewed_is_nobody_else_s(

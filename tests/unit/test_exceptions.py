@@ -220,7 +220,7 @@ def test_the_cause_is_kept() -> None:
         ),
         (
             StaleConversationError(identity="3a"),
-            "Conversation 3a has grown since it was read: others write to it too.",
+            "Conversation 3a has grown: others write to it too.",
         ),
         (CorruptionError(path="m.jsonl", line=4, detail="Torn."), "m.jsonl:4: Torn."),
         (CorruptionError(path="m.jsonl", detail="Torn."), "m.jsonl: Torn."),

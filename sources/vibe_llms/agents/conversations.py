@@ -22,6 +22,7 @@ from vibe_llms.exceptions import (
     RequestError,
     Stage,
     StoreError,
+    StoreUnavailableError,
     UnknownConversationError,
     UnknownNameError,
 )
@@ -266,6 +267,8 @@ class LocalConversations:
         try:
             metadata = self.store.read_metadata(identity)
             owner = read_owner(self.store, identity, metadata)
+        except StoreUnavailableError:
+            raise
         except StoreError as error:
             if isinstance(error, CorruptionError) and not subject:
                 raise

@@ -16,7 +16,13 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import RunRetriedEvent
-from vibe_llms.exceptions import ConverseError, CorruptionError, Stage, StoreError
+from vibe_llms.exceptions import (
+    ConverseError,
+    CorruptionError,
+    Stage,
+    StoreError,
+    StoreUnavailableError,
+)
 from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
@@ -133,7 +139,10 @@ class RunHost:
         self._again.discard(run_id)
         if task.cancelled():
             return
-        if (error := task.exception()) is not None:
+        error = task.exception()
+        if isinstance(error, StoreUnavailableError):  # whoever looks through the store finds it
+            _LOGGER.warning("run %s waits: %s", run_id, error)
+        elif error is not None:
             _LOGGER.error("run %s is left alone: %s", run_id, error, exc_info=error)
         elif is_wanted:
             self.wake(run_id)
@@ -224,7 +233,8 @@ class RunHost:
         if error is None:
             return 0.0
         if isinstance(error, PASSING):
-            return await self._retry(run_id, log, error)
+            with suppress(StoreError):  # the log is what cannot be reached
+                return await self._retry(run_id, log, error)
         if isinstance(error, StoreError):  # another has it, or the disk is full
             _LOGGER.warning("run %s waits: %s", run_id, error)
             return _PAUSE_SECONDS

@@ -31,6 +31,7 @@ from vibe_llms.exceptions import (
     RequestError,
     Stage,
     StoreError,
+    StoreUnavailableError,
     UnknownConversationError,
     UnknownNameError,
 )
@@ -273,6 +274,8 @@ class LocalRuns:
         """Says that there is no run where it has not run yet, or its word cannot be an id."""
         try:
             yield
+        except StoreUnavailableError:
+            raise
         except StoreError as error:
             if isinstance(error, CorruptionError) and not subject:
                 raise
@@ -356,6 +359,8 @@ class LocalRuns:
         log = produce_log(self.store, run_id)
         try:
             claim_soon(log)  # whoever has just ended it may still be letting go of it
+        except StoreUnavailableError:
+            raise
         except StoreError as error:
             raise _refuse("run", "It works; stop it first.") from error
         try:

@@ -19,6 +19,7 @@ from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import (
     ConverseError,
     EnsembleError,
+    StoreUnavailableError,
     StreamTruncatedError,
     TransportError,
 )
@@ -33,10 +34,11 @@ from vibe_llms.values import define, frozen
 
 PASSING: Final[tuple[type[ConverseError], ...]] = (
     EnsembleError,
+    StoreUnavailableError,
     StreamTruncatedError,
     TransportError,
 )
-"""Faults of the surroundings: a gateway or a server of tools that is not there now."""
+"""Faults of the surroundings: a gateway, a database or a server of tools that is not there now."""
 
 HOLDING_SECONDS: Final = 60.0
 

@@ -17,6 +17,7 @@ from vibe_llms.exceptions import (
     CorruptionError,
     Finding,
     StoreError,
+    StoreUnavailableError,
     UnknownConversationError,
 )
 from vibe_llms.messages.identities import access_now
@@ -46,6 +47,17 @@ FROM vibe_conversations WHERE id = %(identity)s
 ON CONFLICT (conversation) DO UPDATE SET epoch = claim.epoch + 1, until = excluded.until
 WHERE claim.until < clock_timestamp() RETURNING epoch
 """
+# One round trip for an event, which does not wait for the disk: it is refused where the claim is
+# lost, and where its number is not the next.
+_APPEND = """
+INSERT INTO vibe_events SELECT conversation, %(number)s, %(line)s
+FROM vibe_claims, set_config('synchronous_commit', 'off', true)
+WHERE conversation = %(id)s AND epoch = %(epoch)s AND %(number)s = 1 + (
+    SELECT coalesce(max(sequence), 0) FROM vibe_events WHERE conversation = %(id)s
+) FOR UPDATE OF vibe_claims
+"""
+# Only a transaction that has changed something waits for the disk, and then for all before it.
+_SECURE = "UPDATE vibe_claims SET epoch = epoch WHERE conversation = %(id)s AND epoch = %(epoch)s"
 _PIECE = """
 SELECT sequence, line FROM (
     SELECT sequence, line, sum(octet_length(line)) OVER (ORDER BY sequence) AS size FROM (
@@ -59,7 +71,8 @@ SELECT sequence, line FROM (
 class DatabaseLog:
     """Keeps the log of one conversation in a database; see :class:`.log.RunLog`.
 
-    Each event is committed by itself, and so is safe as soon as it is written.
+    Each event is committed by itself, and survives this process; a crash of the server may take the
+    last half second of those that nobody has secured, as a loss of power does with files.
     """
 
     notices: tuple[Finding, ...] = ()
@@ -71,6 +84,8 @@ class DatabaseLog:
         self._identity = identity
         self._contents = contents
         self._epoch = 0
+        self._last: int | None = None  # the number of the last event, where that is known
+        self._certain = 0  # up to here they are on the server's disk
         self._turnstile = asyncio.Lock()
 
     # --- writing ---------------------------------------------------------------------------
@@ -86,7 +101,8 @@ class DatabaseLog:
         self._epoch = row[0]
         access_keeper(self._database).add(self._database, self._identity, self._epoch)
         try:
-            self.read_last()  # one that is damaged is not written on
+            last = self.read_last()  # one that is damaged is not written on
+            self._last = last.sequence if last else 0
         except BaseException:
             self.close()
             raise
@@ -109,10 +125,27 @@ class DatabaseLog:
         return self.append(run_id, event)
 
     async def secure(self, sequence: int) -> None:
-        """Does nothing: what is written is committed."""
+        """Waits for the server's disk."""
+        if self._certain < sequence:
+            await finish(asyncio.to_thread(self.synchronize))
 
     def append(self, run_id: str, event: LogEvent) -> int:
         """Appends an event; media keep their bytes."""
+        if self._database.is_joined or self._last is None:
+            number = self._append(run_id, event)
+            # What is written in a transaction may yet be taken back.
+            self._last = None if self._database.is_joined else number
+            return number
+        number = self._last + 1
+        line = write_line(number, access_now(), run_id, event).decode()
+        given = {"id": self._identity, "epoch": self._epoch, "number": number, "line": line}
+        if not self._database.perform(_APPEND, given):
+            raise self._describe_loss(number)
+        self._last = number
+        return number
+
+    def _append(self, run_id: str, event: LogEvent) -> int:
+        """Appends behind whatever is there by now."""
         with self.holding() as connection:
             row: tuple[int] | None = connection.execute(
                 "SELECT coalesce(max(sequence), 0) FROM vibe_events WHERE conversation = %s",
@@ -160,6 +193,17 @@ class DatabaseLog:
                 raise self._describe_lost()
             yield connection
 
+    def _describe_loss(self, number: int) -> StoreError:
+        """Says why an event was not written: another has the run, or the database has forgotten."""
+        self._last = None
+        with self.holding():  # which says so, if it is lost
+            return StoreUnavailableError(
+                path=self._place,
+                detail=f"{self._place} does not end with number {number - 1} any more, as after a "
+                "crash of the server.",
+                remedy="The run is taken up again from what is there.",
+            )
+
     def _describe_lost(self) -> StoreError:
         if not self._epoch:
             return StoreError(path=self._place, detail=f"{self._place} was not claimed for a run.")
@@ -171,7 +215,13 @@ class DatabaseLog:
         )
 
     def synchronize(self) -> None:
-        """Does nothing, as :meth:`secure`."""
+        """Returns when all that was written has reached the server's disk."""
+        last = self._last
+        if self._epoch and not self._database.is_joined:  # the end of a transaction waits for it
+            given = {"id": self._identity, "epoch": self._epoch}
+            if not self._database.perform(_SECURE, given):
+                raise self._describe_lost()
+            self._certain = last or 0
 
     def close(self) -> None:
         """Gives the claim up; may be called again."""

@@ -170,8 +170,8 @@ class LocalRunContext:
         def look() -> None:
             nonlocal timer
             timer = loop.call_later(_LOOK_SECONDS, look)
-            if not inbox.is_empty:
-                with suppress(StoreError):  # they stay there: whoever receives is told of it
+            with suppress(StoreError):  # they stay there: whoever receives is told of it
+                if not inbox.is_empty:
                     events = take_letters(inbox, self._log, self.run_id)
                     for event in events:
                         self.tell(event)

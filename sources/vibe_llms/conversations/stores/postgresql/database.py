@@ -6,7 +6,7 @@ import os
 import select
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 import attrs
 
 from vibe_llms.conversations.stores.postgresql.tables import prepare
-from vibe_llms.exceptions import StoreError
+from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.installing import needing
 from vibe_llms.values import define
 
@@ -82,9 +82,36 @@ class Database:
             finally:
                 self._here.connection = None
 
+    @property
+    def is_joined(self) -> bool:
+        """Whether a transaction is under way in this thread."""
+        return getattr(self._here, "connection", None) is not None
+
+    def perform(self, statement: str, given: Mapping[str, Any]) -> int:
+        """Performs one statement, which is a transaction by itself, in one round trip.
+
+        Where one is under way in this thread, it joins that.
+
+        Returns:
+            How many rows it has changed.
+
+        Raises:
+            StoreError: The server is out of reach, or refuses.
+        """
+        if self.is_joined:
+            with self.transact() as connection:
+                return connection.execute(statement, given).rowcount
+        with self._room, self._lent(reading=False) as connection:
+            return connection.execute(statement, given).rowcount
+
     @contextmanager
     def begun(self, *, reading: bool = False) -> Iterator[psycopg.Connection[Any]]:
         """Begins a transaction that nothing joins, as :meth:`transact` does one that others may."""
+        with self._lent(reading=reading) as connection, connection.transaction():
+            yield connection
+
+    @contextmanager
+    def _lent(self, *, reading: bool) -> Iterator[psycopg.Connection[Any]]:
         with needing("postgresql", "psycopg", "A store in PostgreSQL"):
             import psycopg
         try:
@@ -94,8 +121,7 @@ class Database:
                     psycopg.IsolationLevel.REPEATABLE_READ if reading else None
                 )
                 connection.read_only = True if reading else None
-                with connection.transaction():
-                    yield connection
+                yield connection
             finally:
                 self._put_back(connection)
         except psycopg.Error as error:
@@ -166,7 +192,8 @@ def describe(error: psycopg.Error, place: str) -> StoreError:
     if isinstance(error, psycopg.errors.LockNotAvailable):
         detail = f"{place}: others keep it locked for longer than {LOCK_SECONDS:g} seconds."
         return StoreError(path=place, detail=detail, remedy="Try again later.")
-    remedy = ""
+    detail = f"{place}: {said.rstrip('.')}."
     if isinstance(error, psycopg.OperationalError):
         remedy = "See that the server runs and lets you in: `psql` takes the same URL."
-    return StoreError(path=place, detail=f"{place}: {said.rstrip('.')}.", remedy=remedy)
+        return StoreUnavailableError(path=place, detail=detail, remedy=remedy)
+    return StoreError(path=place, detail=detail)

@@ -185,15 +185,12 @@ class PostgresqlStore:
         lines: Sequence[str],
         updated: datetime,
     ) -> _Row:
-        connection.execute(
-            "INSERT INTO vibe_canisters SELECT %s, %s + ordinality - 1, line"
-            " FROM unnest(%s::text[]) WITH ORDINALITY AS new (line, ordinality)",
-            (identity, row.next, list(lines)),
-        )
         end = row.next + len(lines)
         connection.execute(
-            "UPDATE vibe_conversations SET next = %s, updated = %s WHERE id = %s",
-            (end, updated, identity),
+            "WITH new AS (INSERT INTO vibe_canisters SELECT %s, %s + ordinality - 1, line"
+            " FROM unnest(%s::text[]) WITH ORDINALITY AS new (line, ordinality))"
+            " UPDATE vibe_conversations SET next = %s, updated = %s WHERE id = %s",
+            (identity, row.next, list(lines), end, updated, identity),
         )
         return row._replace(next=end)
 

@@ -1,0 +1,343 @@
+"""One suite for every runner: what becomes of runs is the same, whoever performs them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import attrs
+import psycopg
+import pytest
+
+from acting import invoke, say
+from hosted import FAST, Premises
+from postgresql_server import Server, produce_url
+from vibe_llms.agents.hosting import write_event
+from vibe_llms.agents.queues import Queue
+from vibe_llms.agents.runners import LOCAL
+from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
+from vibe_llms.events.engine import RunStartedEvent
+from vibe_llms.invocables import produce_invoker
+from vibe_llms.invocables.approvals import allow, deny
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.views import text_of
+from vibe_llms.runs import claims, database_log
+from vibe_llms.runs.replaying import replay_run
+
+LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
+DONE = [say("Done.")]
+ON_POSTGRESQL = [LACKING, pytest.mark.postgresql]
+Build = Callable[..., Premises]
+
+
+@pytest.fixture(
+    params=[
+        "local",
+        pytest.param("sqlite", marks=LACKING),
+        # The same as SQLite, but for the journal; the first test of all has that, too.
+        pytest.param("postgresql", marks=[*ON_POSTGRESQL, pytest.mark.slow]),
+    ]
+)
+def build(request: pytest.FixtureRequest, tmp_path: Path) -> Build:
+    """Makes premises with this runner; all that are made share runs."""
+    return produce_build(request.param, tmp_path)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("sqlite", marks=LACKING),
+        pytest.param("postgresql", marks=[*ON_POSTGRESQL, pytest.mark.slow]),
+    ]
+)
+def build_queue(request: pytest.FixtureRequest, tmp_path: Path) -> Build:
+    """The same, with a runner that has queues."""
+    return produce_build(request.param, tmp_path)
+
+
+def produce_build(base: str, folder: Path, server: Server | None = None) -> Build:
+    """Makes what makes premises."""
+    if base == "postgresql":
+        url = produce_url(folder, server)
+        return lambda tools=(), **more: Premises(
+            folder, tools, runner=url, shared=PostgresqlStore(url), **more
+        )
+    url = LOCAL if base == "local" else f"sqlite:///{folder}/runner.db"
+    return lambda tools=(), **more: Premises(folder, tools, runner=url, **more)
+
+
+@asynccontextmanager
+async def opened(premises: Premises) -> AsyncIterator[Premises]:
+    """Performs, and closes what it has opened."""
+    try:
+        async with asyncio.timeout(60), premises:
+            yield premises
+    finally:
+        if premises.shared is not None:
+            premises.shared.database.close()  # type: ignore[attr-defined]
+
+
+def look(where: str) -> str:
+    """Looks."""
+    return f"seen: {where}"
+
+
+def fail() -> str:
+    """Fails."""
+    raise ValueError("it is broken")
+
+
+def pay() -> str:
+    """Pays."""
+    return "paid"
+
+
+PAY = produce_invoker(pay, effect="once", needs_approval=True)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "local",
+        pytest.param("sqlite", marks=LACKING),
+        pytest.param("postgresql", marks=ON_POSTGRESQL),
+    ],
+)
+async def test_the_history_is_the_same(tmp_path: Path, base: str) -> None:
+    """Calls at once, a fault, an approval, a message: what is said, and what is told of it."""
+    build = produce_build(base, tmp_path)
+    turns = (
+        [invoke("look", "a", where="x"), invoke("look", "b", where="y"), invoke("fail", "c")],
+        [invoke("pay", "d")],
+        [say("Paid.")],
+        DONE,
+    )
+    async with opened(build([look, fail, PAY])) as premises:
+        run_id = await premises.start(premises.order(*turns))
+        await premises.wait(run_id, "waiting")
+        (waiting,) = await premises.runs.survey_approvals(run_id)
+        await premises.runs.approve(run_id, allow(waiting.request))
+        ended = await premises.wait(run_id, "ended")
+        await premises.runs.send(run_id, UserCanister("And?"))
+        ended = await premises.wait(run_id, "ended", after=ended.sequence)
+        said = [(each.role, text_of(each)) for each in premises.store.read(run_id).canisters]
+        kinds = premises.read_kinds(run_id)
+        replayed = await replay_run(premises.store, run_id)
+
+    assert (ended.steps, ended.invocations, ended.reason) == (4, 4, "answered")
+    assert replayed.difference is None
+    roles = ["user", *["invocation"] * 3, *["result"] * 3, "invocation", "result", "assistant"]
+    assert [role for role, _ in said] == [*roles, "user", "assistant"]
+    results = [text for role, text in said if role == "result"]
+    assert results[:2] == ["seen: x", "seen: y"]
+    assert "it is broken" in results[2]
+    assert results[3:] == ["paid"]
+    assert [kind for kind in kinds if not kind.startswith(("run.state", "invocation."))] == [
+        "run.requested",
+        "run.started",
+        *("generation.started", "generation.finished") * 2,
+        "approval.requested",
+        "run.suspended",
+        "approval.answered",
+        "run.started",
+        *("generation.started", "generation.finished"),
+        "run.ended",
+        "message.received",
+        "run.started",
+        *("generation.started", "generation.finished"),
+        "run.ended",
+    ]
+    assert kinds.count("invocation.started") == kinds.count("invocation.finished") == 4
+
+
+async def test_a_stop_is_heard_in_the_middle_of_a_step(build: Build) -> None:
+    """And taken back: the step is done again, where its tool bears that."""
+    begun, is_held = asyncio.Event(), True
+
+    async def work() -> str:
+        """Works."""
+        begun.set()
+        if is_held:
+            await asyncio.Event().wait()
+        return "worked"
+
+    async with opened(build([produce_invoker(work, effect="pure")])) as premises:
+        run_id = await premises.start(premises.order([invoke("work")], DONE))
+        await begun.wait()
+        await premises.runs.stop(run_id, reason="Enough.")
+        await premises.wait(run_id, "stopped")
+        await premises.host.interrupt(run_id)
+        is_held = False
+        await premises.runs.resume(run_id)
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+        texts = [text_of(each) for each in premises.store.read(run_id).canisters]
+    assert texts[-2:] == ["worked", "Done."]
+
+
+async def test_however_often_it_is_woken_it_is_performed_once(build: Build) -> None:
+    """Asked for under one key, and woken by everybody who knows it."""
+    calls: list[str] = []
+
+    async def note(text: str) -> str:
+        """Notes."""
+        calls.append(text)
+        await asyncio.sleep(0.05)
+        return text
+
+    tool = produce_invoker(note, effect="once")
+    async with opened(build([tool])) as premises:
+        order = premises.order(
+            [invoke("note", "a", text="a")], [invoke("note", "b", text="b")], DONE
+        )
+        said = [UserCanister("Do it.")]
+        asked = await asyncio.gather(*(premises.runs.start(order, said, key="k") for _ in range(5)))
+        (run_id,) = {each.id for each in asked}
+        for _ in range(20):
+            premises.host.wake(run_id)
+            await asyncio.sleep(0.01)
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+        kinds = premises.read_kinds(run_id)
+    assert calls == ["a", "b"]
+    assert kinds.count("run.started") == kinds.count("run.requested") == 1
+
+
+async def test_a_poison_run_is_set_aside_and_says_why(build: Build) -> None:
+    """After five beginnings without rest; the others are performed."""
+    premises = build()
+    poison = await premises.start(premises.order(DONE))
+    await premises.host.close()
+    begun = RunStartedEvent(run_id="r", conversation_id=poison, length=1)
+    for _ in range(5):
+        write_event(premises.store, poison, begun)
+    async with opened(premises):
+        other = await premises.start(premises.order(DONE))
+        ended = await premises.wait(poison, "ended")
+        assert (await premises.wait(other, "ended")).reason == "answered"
+    assert ended.reason == "failed"
+    assert "begun 5 times" in ended.detail
+
+
+async def test_what_waits_in_a_queue_is_stopped_there(build_queue: Build) -> None:
+    """No worker performs it, also one that comes later; and it can be taken back."""
+    asker = build_queue(queues=())
+    async with opened(asker):
+        run_id = await asker.start(asker.order(DONE))
+        assert (await asker.runs.find(run_id)).state == "queued"
+        await asker.runs.stop(run_id, reason="Not needed.")
+        assert (await asker.runs.find(run_id)).state == "stopped"
+    async with opened(build_queue()) as worker:
+        other = await worker.start(worker.order(DONE))
+        await worker.wait(other, "ended")
+        assert (await worker.runs.find(run_id)).state == "stopped"
+        assert "run.started" not in worker.read_kinds(run_id)
+        await worker.runs.resume(run_id)
+        assert (await worker.wait(run_id, "ended")).reason == "answered"
+
+
+async def test_what_is_urgent_goes_first(build_queue: Build) -> None:
+    """Of one queue that performs one run at a time; and nothing of another queue."""
+    asker = build_queue(queues=())
+    async with opened(asker):
+        ids = {}
+        for priority in (0, -5, 7, 3):
+            order = asker.order(DONE, priority=priority, queue="few")
+            ids[priority] = await asker.start(order)
+        other = await asker.start(asker.order(DONE, queue="nobody"))
+        await _let_queue(asker)
+    async with opened(build_queue(queues=(Queue("few", each=1, total=1),))) as worker:
+        ended = {each: await worker.wait(run_id, "ended") for each, run_id in ids.items()}
+        assert (await worker.runs.find(other)).state == "queued"
+    assert sorted(ended, key=lambda each: ended[each].updated) == [7, 3, 0, -5]
+
+
+async def _let_queue(premises: Premises) -> None:
+    """Waits until all is queued that was asked for."""
+    waking = premises.host._waking  # type: ignore[attr-defined]
+    await asyncio.gather(*waking)
+
+
+@attrs.define
+class Surroundings:
+    """A server that may go away, and a run that works with it."""
+
+    server: Server
+    build: Build
+
+    def cut(self) -> None:
+        """Ends all connections, as a fault of the network does."""
+        with psycopg.connect(self.server.url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            )
+
+
+@pytest.mark.postgresql
+@LACKING
+async def test_a_database_that_goes_away_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections are cut in each step, and the server is killed in one: every result is right,
+    what may be done again is, and what happens once is asked about."""
+    for module in (claims, database_log):  # a claim that could not be given back runs out
+        monkeypatch.setattr(module, "LEASE_SECONDS", 1.0)
+    server = Server()
+    around = Surroundings(server, produce_build("postgresql", tmp_path, server))
+    paid: list[str] = []
+
+    async def note(number: int) -> str:
+        """Notes, and has lost the database meanwhile."""
+        if number in noted:
+            return f"noted {number}"
+        noted.append(number)
+        if number == 2:
+            server.kill()
+            asyncio.get_running_loop().call_later(0.5, server.start)
+        else:
+            around.cut()
+        return f"noted {number}"
+
+    async def pay_once() -> str:
+        """Pays, and nobody can write it down."""
+        paid.append("paid")
+        server.kill()
+        asyncio.get_running_loop().call_later(0.5, server.start)
+        return "paid"
+
+    noted: list[int] = []
+    tools = [produce_invoker(note, effect="pure"), produce_invoker(pay_once, effect="once")]
+    turns = [[invoke("note", f"n{number}", number=number)] for number in range(4)]
+    settings = attrs.evolve(FAST, attempts=50, begun=50)
+    try:
+        async with opened(around.build(tools, settings=settings)) as premises:
+            run_id = await premises.start(premises.order(*turns, [invoke("pay_once")], DONE))
+            await _wait(premises, run_id, "waiting")
+            (waiting,) = await premises.runs.survey_approvals(run_id)
+            assert waiting.request.in_doubt
+            await premises.runs.approve(run_id, deny(waiting.request, "It was paid."))
+            await _wait(premises, run_id, "ended")
+            texts = [text_of(each) for each in premises.store.read(run_id).canisters]
+            replayed = await replay_run(premises.store, run_id)
+    finally:
+        server.close()
+    assert paid == ["paid"]
+    assert [each for each in texts if each.startswith("noted")] == [
+        f"noted {number}" for number in range(4)
+    ]
+    assert texts[-1] == "Done."
+    assert replayed.difference is None
+    assert {*noted} == {0, 1, 2, 3}
+
+
+async def _wait(premises: Premises, run_id: str, state: str) -> None:
+    from vibe_llms.exceptions import StoreError
+
+    while True:
+        try:
+            await premises.wait(run_id, state)
+        except StoreError:  # it is away just now
+            await asyncio.sleep(0.05)
+        else:
+            return
