@@ -42,23 +42,10 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
 from vibe_llms.facts import Factual
+from vibe_llms.facts import Stage as Stage
 from vibe_llms.facts import access_facts as access_facts
 from vibe_llms.findings import Finding as Finding
 from vibe_llms.suggestions import suggest
-
-
-class Stage(enum.StrEnum):
-    """Where in the walk of a call an error arose, from the user's words to the stored line."""
-
-    CONFIGURE = "configure"
-    TRANSLATE = "translate"
-    CONNECT = "connect"
-    SEND = "send"
-    FRAME = "frame"
-    DECODE = "decode"
-    PROVIDER = "provider"
-    EXECUTE = "execute"
-    STORE = "store"
 
 
 def end_sentence(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 from typing import Any, ClassVar, dataclass_transform
 
@@ -34,6 +35,20 @@ class Factual:
     def __reduce__(self) -> tuple[Any, ...]:
         # BaseException would rebuild from positional arguments, and ours are keywords.
         return (_rebuild, (type(self), access_facts(self)))
+
+
+class Stage(enum.StrEnum):
+    """Where in the walk of a call an error arose, from the user's words to the stored line."""
+
+    CONFIGURE = "configure"
+    TRANSLATE = "translate"
+    CONNECT = "connect"
+    SEND = "send"
+    FRAME = "frame"
+    DECODE = "decode"
+    PROVIDER = "provider"
+    EXECUTE = "execute"
+    STORE = "store"
 
 
 def access_facts(error: Factual) -> dict[str, Any]:
