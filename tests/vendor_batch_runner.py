@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,8 @@ POINTS: dict[str, tuple[type, str, bool]] = {
 """Where a process is killed: before or after the n-th time that something is done."""
 
 
-def install(point: str, times: int) -> None:
-    """Lets this process die at a point."""
-    kind, name, is_after = POINTS[point]
+def install(kind: type, name: str, is_after: bool, times: int = 1) -> None:
+    """Lets this process die before or after something is done for the n-th time."""
     performed: Callable[..., Any] = getattr(kind, name)
     count = 0
 
@@ -92,24 +92,40 @@ def main() -> None:
     asyncio.run(run_batch(provider, url, folder / "whole.jsonl", folder / "whole.told"))
     for number, point in enumerate(POINTS):
         output, told = folder / f"{number}.jsonl", folder / f"{number}.told"
-        deaths = 0
-        while True:
-            process = os.fork()
-            if process == 0:
-                try:
-                    if deaths < most:  # who goes on dies there, too, if it comes so far
-                        install(point, 3 if "middle" in point else 1)
-                    asyncio.run(run_batch(provider, url, output, told))
-                    os._exit(0)
-                except BaseException:
-                    traceback.print_exc()
-                    os._exit(1)
-            _, status = os.waitpid(process, 0)
-            if not os.WIFSIGNALED(status):
-                assert status == 0, point
-                break
-            deaths += 1
+        dying = partial(install, *POINTS[point], 3 if "middle" in point else 1)
+        deaths = outlive(dying, partial(run_batch, provider, url, output, told), most)
         assert deaths, point
+
+
+def outlive(
+    install: Callable[[], None], perform: Callable[[], Coroutine[Any, Any, None]], most: int
+) -> int:
+    """Performs something in one process after the other, until one comes to its end.
+
+    Args:
+        install: Lets a process die; the first ones.
+        most: How many: who goes on dies there, too, if it comes so far.
+
+    Returns:
+        How many died.
+    """
+    deaths = 0
+    while True:
+        process = os.fork()
+        if process == 0:
+            try:
+                if deaths < most:
+                    install()
+                asyncio.run(perform())
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        _, status = os.waitpid(process, 0)
+        if not os.WIFSIGNALED(status):
+            assert status == 0
+            return deaths
+        deaths += 1
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vibe_llms.application import Application
+from vibe_llms.clocks import Clock
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.submitting import ChunkNews, Course
 from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
@@ -37,7 +38,7 @@ def compose_settings(provider: str, url: str, **limits: int) -> dict[str, Any]:
 
 
 def produce_application(
-    provider: str, url: str, clock: HurriedClock | None = None, **limits: int
+    provider: str, url: str, clock: Clock | None = None, **limits: int
 ) -> Application:
     """Makes an application in which waiting takes no time."""
     settings = compose_settings(provider, url, **limits)

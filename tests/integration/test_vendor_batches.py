@@ -275,6 +275,49 @@ async def test_a_batch_under_way_that_may_be_ours_is_waited_for(
     check_whole(output)
 
 
+async def test_batches_of_ours_that_are_known_are_not_waited_for(
+    simulator: SynchronousSimulator, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only those of which nobody has heard may be what is looked for."""
+    await break_off("anthropic", simulator, output, ["One."])
+
+    async def die(self: ModelBatches, *given: Any) -> str:
+        raise Death
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelBatches, "submit", die)
+        with pytest.raises(Death):
+            await perform("anthropic", simulator, output, ["One.", "Two."])
+    news: list[ChunkNews] = []
+
+    def hear(each: ChunkNews) -> None:
+        news.append(each)
+        assert sum(map(is_looked_for, news)) < 100, "it waits for a batch that is known"
+
+    await perform("anthropic", simulator, output, ["One.", "Two."], listener=hear)
+
+    assert Course.ABSENT in [each.course for each in news]
+    check_whole(output, ["One.", "Two."])
+
+
+async def test_batches_of_others_are_not_taken_for_ours(
+    simulator: SynchronousSimulator, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of OpenAI's carry whose they are, however alike they look, and however many."""
+    await break_off_unheard(simulator, output, monkeypatch)
+    for number in range(3):
+        other = output.with_name(f"other-{number}.jsonl")
+        await perform("openai_responses", simulator, other)
+    monkeypatch.setattr("vibe_llms.providers.openai_batches._PAGE", 2)
+    news: list[ChunkNews] = []
+
+    await perform("openai_responses", simulator, output, listener=news.append)
+
+    assert Course.FOUND in [each.course for each in news]
+    assert count_submissions(simulator) == 4
+    check_whole(output)
+
+
 @pytest.mark.parametrize("provider", VENDORS)
 async def test_a_batch_that_was_taken_without_an_answer_is_found_at_once(
     simulator: SynchronousSimulator, output: Path, provider: str

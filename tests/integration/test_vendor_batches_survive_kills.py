@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+import parked_run_runner
 from command_line import VIBE, produce_environment
 from vendor_batch_runner import POINTS, TEXTS
 from vendor_batching import MODELS, read_lines
+from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.messages.views import text_of
 from vibe_llms.testing.simulator import SynchronousSimulator
 
 TESTS = Path(__file__).parents[1]
@@ -47,6 +50,26 @@ def test_kill_9_at_any_point_submits_nothing_twice_and_loses_nothing(
         assert not (tmp_path / f"{number}.jsonl.chunks").exists(), point
         told = Counter((tmp_path / f"{number}.told").read_text().split())
         assert max(told.values()) == 1, point
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", MODELS)
+@pytest.mark.parametrize("deaths", [1, 3])
+def test_kill_9_at_any_point_bills_no_request_of_a_run_twice(
+    tmp_path: Path, provider: str, deaths: int
+) -> None:
+    """Whoever starts next goes on with it: one batch, and one answer, for each run."""
+    with SynchronousSimulator() as simulator:
+        url = simulator.access_url("batch_polls=1")
+        runner = [sys.executable, TESTS / "parked_run_runner.py", provider, url, str(deaths)]
+        subprocess.run(runner, check=True, timeout=120, env=produce_environment(tmp_path))
+        made = [each for each in simulator.requests if each.path.endswith("/batches")]
+
+    points = ["whole", *parked_run_runner.POINTS]
+    assert sum(each.method == "POST" for each in made) == len(points)
+    stored = DirectoryStore(tmp_path / ".local/share/vibe-llms")
+    said = [[text_of(each) for each in stored.read(name).canisters] for name in stored.survey()]
+    assert sorted(said) == sorted([point, point] for point in points)
 
 
 def test_ctrl_c_leaves_the_batch_at_the_vendor(tmp_path: Path) -> None:

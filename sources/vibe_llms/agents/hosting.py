@@ -102,6 +102,7 @@ class RunHost:
 
     async def start(self) -> None:
         """Takes up what was broken off, and goes on looking for more."""
+        await self.performer.desk.start(self.wake)
         self._looking = asyncio.create_task(self._look())
 
     async def close(self) -> None:
@@ -110,6 +111,7 @@ class RunHost:
         for task in tasks:
             task.cancel()
         await finish(asyncio.gather(*tasks, return_exceptions=True))
+        await self.performer.desk.close()
         await self.performer.connections.drop()
 
     def wake(self, run_id: str) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 
 import attrs
 
+from vibe_llms.agents.parking import VENDOR
 from vibe_llms.agents.queues import DEFAULT_QUEUE, PRIORITY, QUEUE
 from vibe_llms.application import Application
 from vibe_llms.engine.limits import export_limits
@@ -19,10 +20,11 @@ from vibe_llms.flows.tasks import Task
 from vibe_llms.limits import Limits
 from vibe_llms.plain import JsonValue
 from vibe_llms.suggestions import end_among
-from vibe_llms.tables.kinds import is_whole
+from vibe_llms.tables.kinds import Choice, is_whole
 from vibe_llms.tables.reading import read_table, require
 from vibe_llms.values import frozen
 
+CHANNEL = Choice(("", VENDOR))
 _IDENTITY_DIGITS = 32
 _TIME = "run_seconds"
 
@@ -44,6 +46,8 @@ class Order:
         queue: In which it waits for a worker, where a runner has some; those of ``runs`` by
             default.
         priority: Of two that wait there the higher one goes first.
+        channel: ``vendor`` to have each request to the model answered by its vendor's own batches:
+            within a day, for less. Not of a flow.
     """
 
     model: str = ""
@@ -54,6 +58,7 @@ class Order:
     attached: bool = False
     queue: Annotated[str, QUEUE] = DEFAULT_QUEUE
     priority: Annotated[int, PRIORITY] = 0
+    channel: Annotated[str, CHANNEL] = ""
 
     def __attrs_post_init__(self) -> None:
         require(self, "order")
@@ -69,6 +74,7 @@ class Order:
             "attached": self.attached,
             "queue": "" if self.queue == DEFAULT_QUEUE else self.queue,
             "priority": self.priority,
+            "channel": self.channel,
         }
         chosen: dict[str, JsonValue] = {name: value for name, value in plain.items() if value}
         return chosen or {"ensembles": []}  # an empty table says that nobody has asked for a run
@@ -111,6 +117,9 @@ class OrderRules:
         """
         findings = [*self._check_names(order.ensembles, "order.ensembles")]
         findings += self._check_limits(order)
+        if order.task is not None and order.channel:
+            message = "The requests of a flow are answered at once."
+            findings.append(Finding(place="order.channel", message=message))
         if order.task is None:
             findings += self._check_model(order.model, application, "order.model")
         else:

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import attrs
 
 from vibe_llms.agents.orders import Order, read_order
+from vibe_llms.agents.parking import VENDOR, ParkingDesk
 from vibe_llms.agents.spending import measure_spent
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
@@ -81,6 +82,7 @@ class Performer:
         limits: Of each run, but for those that its order says.
         produce_tools: Makes ensembles of their names; by default those that are configured.
         listener: Hears of everything, with the id of its run.
+        desk: Has requests answered by vendors' batches, where an order says so.
     """
 
     store: ConversationStore
@@ -89,10 +91,15 @@ class Performer:
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None
     listener: Callable[[str, HostedEvent], object] | None = None
     connections: Connections = attrs.field(init=False)
+    desk: ParkingDesk = attrs.field(init=False)
 
     @connections.default
     def _produce_connections(self) -> Connections:
         return Connections(self.application)
+
+    @desk.default
+    def _produce_desk(self) -> ParkingDesk:
+        return ParkingDesk(self.store, self.application)
 
     async def perform(self, run_id: str, log: Sequence[LoggedEvent]) -> None:
         """Goes on with a run until it comes to rest.
@@ -130,6 +137,7 @@ class Performer:
         if order.task is not None:
             await self._perform_flow(order, conversation, tools, log)
             return
+        parking = await self.desk.access(order.model) if order.channel == VENDOR else None
         engine = Engine(
             order.model,
             tools,
@@ -137,6 +145,7 @@ class Performer:
             store=self.store,
             listener=self._listen(conversation.id),
             application=self.application,
+            parking=parking,
         )
         await self.connections.hold(order.model)
         async with engine:

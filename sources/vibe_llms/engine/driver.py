@@ -15,6 +15,7 @@ from vibe_llms.engine.executing import OPERATION, Executor
 from vibe_llms.engine.generating import Generator, ModelCall, describe_stored
 from vibe_llms.engine.limits import Readings, export_limits
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
+from vibe_llms.engine.parking import Parked
 from vibe_llms.engine.recovery import Record
 from vibe_llms.engine.replaying import STATES, find_situation
 from vibe_llms.engine.states import Reason, State
@@ -111,7 +112,10 @@ class Driver:
         self._record = Record.read(context.survey())
         self._readings = Readings() if spent is None else attrs.evolve(spent)
         self._passing = passing
-        self._generator = Generator(asking, journal, registry, context, self._readings)
+        self._parking = asking.parking
+        self._generator = Generator(
+            asking, journal, registry, context, self._readings, self._record
+        )
         self._executor = Executor(journal, registry, context, self._record, self._readings)
         self._gate = ApprovalGate(context, self._record, approver, answers)
         self._command: Generate | None = None
@@ -154,9 +158,15 @@ class Driver:
             await self._conclude(End(reason=Reason.FAILED, detail=repr(error)))
             raise
         else:
-            await (self._suspend(end) if isinstance(end, tuple) else self._conclude(end))
+            match end:
+                case End():
+                    await self._conclude(end)
+                case Parked():
+                    await self._park(end)
+                case _:
+                    await self._suspend(end)
 
-    async def _work_in_time(self) -> End | tuple[ApprovalRequest, ...]:
+    async def _work_in_time(self) -> End | Parked | tuple[ApprovalRequest, ...]:
         try:
             left = max(0.0, self._limits.run_seconds - self._readings.seconds)
             async with self._attention.bound(left) as clock:
@@ -170,7 +180,7 @@ class Driver:
             detail = f"The limit run_seconds = {seconds:g} was reached, and what was begun stopped."
             return End(reason=Reason.LIMIT, limit="run_seconds", detail=detail)
 
-    async def _work(self, clock: asyncio.Timeout) -> End | tuple[ApprovalRequest, ...]:
+    async def _work(self, clock: asyncio.Timeout) -> End | Parked | tuple[ApprovalRequest, ...]:
         is_silent = False
         started = await self._context.now() - self._readings.seconds
         while True:
@@ -178,7 +188,7 @@ class Driver:
             if stop := await self._attention.look():
                 return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             tail = read_tail(self._journal.canisters)
-            if self._messages and not (tail.owed or tail.is_paused):
+            if self._messages and not (tail.owed or tail.is_paused or self._has_answer()):
                 said, self._messages = self._messages, []  # others may be heard meanwhile
                 await self._journal.append(said)
                 is_silent = False
@@ -204,7 +214,15 @@ class Driver:
                 case Execute():
                     await self._executor.execute(command.calls)
                 case Generate():
-                    is_silent = await self._ask(command)
+                    try:
+                        is_silent = await self._ask(command)
+                    except Parked as parked:
+                        return parked
+
+    def _has_answer(self) -> bool:
+        """Tells whether there is an answer to the last word, which comes before all else."""
+        canisters = self._journal.canisters
+        return bool(canisters) and canisters[-1].id in self._record.answers
 
     def _hear(self, event: LogEvent) -> None:
         """Takes what others have said to the run; a message waits until no call is owed."""
@@ -260,6 +278,12 @@ class Driver:
         await self._context.emit(
             GenerationDoubtedEvent(key=begun.key, turn=begun.turn, model=begun.model)
         )
+
+    async def _park(self, parked: Parked) -> None:
+        await self._suspend(())
+        assert self._parking is not None
+        # Last: its answer is a letter to a run that rests.
+        self._parking.put(self._journal.conversation_id, parked.request)
 
     async def _suspend(self, requests: tuple[ApprovalRequest, ...]) -> None:
         digests = tuple(request.digest for request in requests)

@@ -9,10 +9,14 @@ import attrs
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.machine import Generate
+from vibe_llms.engine.parking import Parked, Parking
 from vibe_llms.engine.patterns import digest_pattern
+from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
+    GenerationAnsweredEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationParkedEvent,
     GenerationStartedEvent,
 )
 from vibe_llms.events.reactors import ConversationReactors
@@ -38,6 +42,7 @@ class ModelCall:
         reactors: Hear of every answer.
         stream: Whether answers are wanted piece by piece.
         price: Returns what an answer cost, in US cents; ``None`` where that is not known.
+        parking: Has requests answered later, and not at once; ``None`` for the usual.
     """
 
     model: ConverserModel
@@ -45,6 +50,7 @@ class ModelCall:
     reactors: ConversationReactors | None = None
     stream: bool = True
     price: Callable[[Origin], float | None] | None = None
+    parking: Parking | None = None
 
     @property
     def address(self) -> str:
@@ -70,6 +76,7 @@ class Generator:
         registry: Registry,
         context: RunContext,
         readings: Readings,
+        record: Record,
     ) -> None:
         self.losses: dict[Loss, None] = {}
         self.summaries: tuple[Origin, ...] = ()
@@ -78,6 +85,7 @@ class Generator:
         self._registry = registry
         self._context = context
         self._readings = readings
+        self._record = record
         self._request: Request | None = None
         self._pattern: dict[str, JsonValue] | None = None
         self._arrived: tuple[AnyCanister, ...] = ()
@@ -91,11 +99,15 @@ class Generator:
 
         Raises:
             ConverseError: No answer, or not to its end; what had arrived is in the conversation.
+            Parked: It is to be answered later.
         """
         if await self._registry.refresh():
             self._request = None  # it describes invocables that are no more
             self._pattern = None  # so are the digests that were told
         request = self._compose(command)
+        parking = self._asking.parking
+        if parking is not None and (said := self._record.answers.get(request.canisters[-1].id)):
+            return await self._take(parking, said, request, turn)
         pattern: dict[str, JsonValue] = {}
         if self._pattern is None:  # told once, and again when it may have changed
             pattern = {**digest_pattern(self._asking.fields, self._registry.describe())}
@@ -108,6 +120,12 @@ class Generator:
         )
         # From here on it may be billed: that must be known also when the power fails.
         await self._context.emit(event, durable=True)
+        if parking is not None:
+            parked = GenerationParkedEvent(
+                key=event.key, turn=turn, model=event.model, desk=parking.name
+            )
+            await self._context.emit(parked)
+            raise Parked(request)
         started = await self._context.now()
         self._arrived = ()
         try:
@@ -117,6 +135,22 @@ class Generator:
             raise
         await self._journal.append(response.canisters)
         await self._finish(event, response, started)
+        return len(response.canisters)
+
+    async def _take(
+        self, parking: Parking, said: GenerationAnsweredEvent, request: Request, turn: int
+    ) -> int:
+        """Adds what came of a request that was parked; no model is asked."""
+        event = GenerationStartedEvent(key=said.key, turn=turn, model=self._asking.address)
+        started = await self._context.now() - said.seconds
+        self._arrived = ()
+        try:
+            response = await parking.read(said, request)
+        except BaseException as error:
+            await self._fail(event, error, started)
+            raise
+        await self._journal.append(response.canisters)
+        await self._finish(event, response, started, tier=parking.tier)
         return len(response.canisters)
 
     async def _ask(self, request: Request) -> Response:
@@ -206,7 +240,12 @@ class Generator:
         await self._context.emit(failed)
 
     async def _finish(
-        self, event: GenerationStartedEvent, response: Response, started: float
+        self,
+        event: GenerationStartedEvent,
+        response: Response,
+        started: float,
+        *,
+        tier: str = "",
     ) -> None:
         origin, price = response.metadata.origin, self._asking.price
         cents = None if price is None else price(origin)
@@ -225,6 +264,7 @@ class Generator:
             usage=origin.usage,
             cents=cents,
             attempts=response.metadata.attempts,
+            tier=tier,
             seconds=await self._context.now() - started,
         )
         await self._context.emit(finished)

@@ -13,9 +13,11 @@ import attrs
 
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
+    GenerationAnsweredEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -33,6 +35,7 @@ class Record:
         started: Calls that have begun and are not known to have ended.
         results: Results of calls that have ended.
         generation: The model that is being asked, or was when a run broke off.
+        answers: What came of requests that were parked, and is not in the conversation yet.
         misfits: Of calls that somebody would be asked about, whether their arguments do not fit,
             or why that cannot be found out; not of the log, and found out anew by each run.
     """
@@ -40,6 +43,7 @@ class Record:
     started: dict[str, InvocationStartedEvent] = attrs.field(factory=dict)
     results: dict[str, ResultCanister] = attrs.field(factory=dict)
     generation: GenerationStartedEvent | None = None
+    answers: dict[str, GenerationAnsweredEvent] = attrs.field(factory=dict)
     misfits: dict[str, bool | str] = attrs.field(factory=dict)
     _approvals: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
     _calls: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
@@ -66,8 +70,14 @@ class Record:
                 self._note_approval(event)
             case GenerationStartedEvent():
                 self.generation = event
+            case GenerationParkedEvent():
+                self.generation = None
+            case GenerationAnsweredEvent():
+                if event.fate != "unsent":
+                    self.answers[event.key] = event
             case GenerationFinishedEvent() | GenerationFailedEvent() | GenerationDoubtedEvent():
                 self.generation = None
+                self.answers.pop(event.key, None)
 
     @property
     def has_standing_answers(self) -> bool:

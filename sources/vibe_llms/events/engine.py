@@ -90,6 +90,8 @@ class GenerationFinishedEvent:
         cents: What it cost, in US cents; ``None`` where no price is known.
         seconds: From sending to the end.
         attempts: How often it was sent; those before the last may have been billed, too.
+        tier: Which of the vendor's prices holds: ``batch`` for one that was parked; empty for the
+            usual.
     """
 
     type: Literal["generation.finished"] = attrs.field(default="generation.finished", init=False)
@@ -103,6 +105,7 @@ class GenerationFinishedEvent:
     cents: float | None = None
     seconds: float = 0.0
     attempts: int = 1
+    tier: str = ""
 
 
 @frozen(kw_only=True, slots=False)
@@ -143,6 +146,48 @@ class GenerationDoubtedEvent:
     key: str
     turn: int
     model: str
+
+
+@frozen(kw_only=True, slots=False)
+class GenerationParkedEvent:
+    """A request was handed over, to be answered by a vendor's batch; the run rests until it is.
+
+    Attributes:
+        key: The place in the conversation: the id of the last canister that is sent.
+        turn: The number of the generation in its run, from 1.
+        model: The address of the model.
+        desk: Who submits it, and puts the answer into the run's inbox.
+    """
+
+    type: Literal["generation.parked"] = attrs.field(default="generation.parked", init=False)
+    key: str
+    turn: int
+    model: str
+    desk: str
+
+
+@frozen(kw_only=True, slots=False)
+class GenerationAnsweredEvent:
+    """What came of a request that was parked; the run goes on with it.
+
+    Attributes:
+        key: The place in the conversation: the id of the last canister that was sent.
+        fate: What became of it, in a word: ``answered``, ``failed``, ``expired``, ``cancelled`` or
+            ``lost``; or ``unsent``, after which it has to be parked again.
+        body: The answer, or what the vendor said in its place, in the vendor's words; empty where
+            the conversation has it by now.
+        status: The HTTP status that it would have had; ``None`` where that is not told.
+        seconds: From submitting to reading.
+        letter: Its name in the inbox.
+    """
+
+    type: Literal["generation.answered"] = attrs.field(default="generation.answered", init=False)
+    key: str
+    fate: str
+    body: str = ""
+    status: int | None = None
+    seconds: float = 0.0
+    letter: str = ""
 
 
 @frozen(kw_only=True, slots=False)
@@ -264,7 +309,7 @@ class InvocationFinishedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunSuspendedEvent:
-    """The run waits for approvals that nobody here can give; it can be taken up again.
+    """The run waits for approvals that nobody here can give, or for an answer that is parked.
 
     Attributes:
         run_id: Of the run.
@@ -308,6 +353,8 @@ EngineEvent: TypeAlias = (
     | GenerationFinishedEvent
     | GenerationFailedEvent
     | GenerationDoubtedEvent
+    | GenerationParkedEvent
+    | GenerationAnsweredEvent
     | ApprovalRequestedEvent
     | ApprovalAnsweredEvent
     | InvocationStartedEvent

@@ -22,6 +22,7 @@ from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.driver import Driver, RunEnding
 from vibe_llms.engine.generating import ModelCall
 from vibe_llms.engine.limits import Readings
+from vibe_llms.engine.parking import Parking
 from vibe_llms.engine.states import Reason
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.bus import EventBus
@@ -209,6 +210,8 @@ class Engine(Closing):
         listener: Hears of everything in a run: its own events, and those of the answers.
         stream: Whether answers are wanted piece by piece.
         application: Where models are found; by default what this process has configured.
+        parking: Has requests answered later: a run rests at each of them, as one that waits for
+            an approval. It wants a store.
         options: See :class:`EngineOptions`.
     """
 
@@ -224,6 +227,7 @@ class Engine(Closing):
         listener: Callable[[RunEvent], object] | None = None,
         stream: bool = True,
         application: Application | None = None,
+        parking: Parking | None = None,
         **options: Unpack[EngineOptions],
     ) -> None:
         self.model = read_model(client, application)
@@ -235,6 +239,7 @@ class Engine(Closing):
         self._limits = limits
         self._reactors = reactors
         self._stream = stream
+        self._parking = parking
         self._options = options
         self._registry: Registry | None = None
 
@@ -307,8 +312,13 @@ class Engine(Closing):
             fields=fields,
             reactors=reactors,
             stream=self._stream,
-            price=price_in_cents,
+            price=price_in_cents if self._parking is None else self._price_parked,
+            parking=self._parking,
         )
+
+    def _price_parked(self, origin: Origin) -> float | None:
+        assert self._parking is not None
+        return price_in_cents(origin, self._parking.tier)
 
     async def produce_pattern(self) -> Request:
         """Returns the request that all runs share, about nothing yet.
@@ -389,9 +399,13 @@ class SyncEngine(SyncFace[Engine]):
     close = blocking(Engine.close)
 
 
-def price_in_cents(origin: Origin) -> float | None:
-    """Returns what an answer cost, in US cents; ``None`` where no price is known."""
+def price_in_cents(origin: Origin, tier: str = "") -> float | None:
+    """Returns what an answer cost, in US cents; ``None`` where no price is known.
+
+    Args:
+        tier: Which of the vendor's prices holds; empty for the usual.
+    """
     from vibe_llms.telemetry.prices import Price, price_usage
 
-    price = price_usage(origin.usage, provider=origin.provider, model=origin.model)
+    price = price_usage(origin.usage, provider=origin.provider, model=origin.model, tier=tier)
     return float(price.amount * 100) if isinstance(price, Price) else None

@@ -18,6 +18,7 @@ import msgspec
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,
+    GenerationAnsweredEvent,
     GenerationFailedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -199,6 +200,9 @@ def _strip(event: LogEvent, said: Mapping[str, AnyCanister]) -> LogEvent:
         case InvocationStartedEvent() | ApprovalRequestedEvent():
             is_copy = event.arguments and event.arguments == _find_arguments(said.get(event.key))
             return attrs.evolve(event, arguments="") if is_copy else event
+        case GenerationAnsweredEvent():
+            is_copy = event.key in said and event.key != [*said][-1]  # more came after it
+            return attrs.evolve(event, body="") if is_copy else event
         case GenerationFailedEvent():
             canisters = tuple(_empty(each, said) for each in event.canisters)
             return attrs.evolve(event, canisters=canisters)

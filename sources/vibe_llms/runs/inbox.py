@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeAlias, cast
 
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.events.codec import decode_event, encode_event
-from vibe_llms.events.engine import ApprovalAnsweredEvent
+from vibe_llms.events.engine import ApprovalAnsweredEvent, GenerationAnsweredEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
     RunDetachedEvent,
@@ -34,6 +34,7 @@ LETTERS: Final = 1_000
 
 Letter: TypeAlias = (
     ApprovalAnsweredEvent
+    | GenerationAnsweredEvent
     | MessageReceivedEvent
     | RunDetachedEvent
     | RunRequestedEvent

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import attrs
 
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
+    GenerationAnsweredEvent,
     GenerationFinishedEvent,
+    GenerationParkedEvent,
     InvocationStartedEvent,
     RunEndedEvent,
     RunStartedEvent,
@@ -37,6 +39,8 @@ from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.values import define, frozen
 
 RunKind: TypeAlias = Literal["conversation", "flow"]
+_PARKED: Final = "It waits for an answer of a vendor's batch."
+
 RunState: TypeAlias = Literal["queued", "working", "waiting", "due", "stopped", "ended"]
 
 
@@ -48,8 +52,8 @@ class RunSummary:
         id: That of its conversation.
         kind: Whether it is a conversation or a flow.
         state: ``queued``, nobody has begun; ``working``, it was begun and has not come to rest;
-            ``waiting`` for approvals; ``due``, something was said since it came to rest;
-            ``stopped`` by somebody; ``ended``.
+            ``waiting`` for approvals, or a vendor's batch; ``due``, something was said since it
+            came to rest; ``stopped`` by somebody; ``ended``.
         reason: Of one that has ended, why, as a stable word; else empty.
         detail: The same in a sentence, or why it was stopped, or what it cannot reach; may be
             empty.
@@ -129,6 +133,7 @@ class RunFold:
     _request: RunRequestedEvent | None = None
     _is_attached: bool = False
     _is_wanted: bool = False  # once more, by a request that came while it worked
+    _is_parked: bool = False  # waits for a vendor's batch
     _is_resumed: bool = False  # the same, by somebody who took a stop back
     _stop: LoggedEvent | None = None
     _starts: int = 0
@@ -159,14 +164,17 @@ class RunFold:
                 self._ask_for(event)
             case RunStartedEvent() | FlowStartedEvent():
                 self._begin(logged, event)
+            case GenerationParkedEvent():
+                self._is_parked = True
             case RunSuspendedEvent():
-                self._rest("waiting")
+                self._rest("waiting", ("", _PARKED if self._is_parked else "", ""))
+                self._is_parked = False
             case RunEndedEvent() | FlowEndedEvent():
                 self._end(event)
             case StopRequestedEvent():
                 self._note_stop(logged, event)
-            case ApprovalAnsweredEvent() if self._state == "waiting":
-                self._state = "due"
+            case ApprovalAnsweredEvent() | GenerationAnsweredEvent() if self._state == "waiting":
+                self._state, self._ending = "due", ("", "", "")
             case MessageReceivedEvent() if not self._starts and self._state != "waiting":
                 self._go_on()
             case RunResumedEvent():

@@ -57,9 +57,10 @@ def measure_generation(
     seconds: float | None = None,
     reasoning_seconds: float | None = None,
     is_failure: bool = False,
+    tier: str = "",
 ) -> ModelAccount:
     """Makes the account of one answer, priced by the day on which it came; today by default."""
-    price = price_usage(usage, provider=provider, model=model, at=at)
+    price = price_usage(usage, provider=provider, model=model, at=at, tier=tier)
     if isinstance(price, Price):
         prices = price.buckets
         unpriced = tuple(f"No price is known for {bucket} of {model}." for bucket in price.unpriced)

@@ -20,6 +20,7 @@ from vibe_llms.events.engine import (
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -91,6 +92,8 @@ class Odometer:
                 self._hear_answer(event)
             case GenerationFailedEvent():
                 self._keep_failure(self._forget(), event.canisters, event.seconds)
+            case GenerationParkedEvent():
+                self._forget()
             case GenerationDoubtedEvent():
                 self._doubted += 1
             case ApprovalRequestedEvent():
@@ -157,6 +160,7 @@ class Odometer:
             model=origin.model if origin else event.model.removeprefix(f"{event.provider}:"),
             usage=event.usage,
             seconds=event.seconds,
+            tier=event.tier,
             reasoning_seconds=hearing.reasoning_seconds,
         )
 

@@ -16,6 +16,7 @@ from vibe_llms.events.conversation import (
 from vibe_llms.events.engine import (
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -102,6 +103,7 @@ class OpenTelemetryObserver:
             GenerationStartedEvent: self._begin_generation,
             GenerationFinishedEvent: self._finish_generation,
             GenerationFailedEvent: self._fail_generation,
+            GenerationParkedEvent: self._park_generation,
             InvocationStartedEvent: self._begin_tool,
             InvocationFinishedEvent: self._end_tool,
             ResponseStartedEvent: self._hear_piece,
@@ -171,6 +173,8 @@ class OpenTelemetryObserver:
         chat, run = self._chat.get(), self._run.get()
         if run is not None:
             run.usage = add_usages((run.usage, event.usage))
+        if event.tier and (chat is None or chat.is_ended):  # what it used is told here alone
+            chat = self._begin_chat(event.model, run.conversation_id if run else "")
         if chat is None or chat.is_ended:
             return  # an earlier run was asking, and this one only tells what came of it
         chat.labels[words.PROVIDER] = words.name_provider(event.provider)
@@ -186,6 +190,11 @@ class OpenTelemetryObserver:
         chat = self._chat.get()
         if chat is not None and not chat.is_ended:
             chat.fail(words.name_error(event.error))
+            self._end_chat(chat)
+
+    def _park_generation(self, event: GenerationParkedEvent) -> None:
+        chat = self._chat.get()
+        if chat is not None and not chat.is_ended:  # nothing went wrong, and nothing was used yet
             self._end_chat(chat)
 
     # Tools

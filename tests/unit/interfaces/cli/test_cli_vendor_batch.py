@@ -131,7 +131,8 @@ def test_failures_are_told_of_and_asked_again(
     assert again.code == 0, again.err
     summary = json.loads(again.out)
     assert (summary["done"], summary["stored"], summary["failed"]) == (2, 1, 0)
-    assert summary["cost_usd"] > 0
+    sent, answered = summary["input_tokens"], summary["output_tokens"]
+    assert summary["cost_usd"] == pytest.approx((sent * 3 + answered * 15) / 2_000_000)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import attrs
@@ -19,8 +19,8 @@ from vibe_llms.instruments.channels.batches.chunks import (
     name_item,
 )
 from vibe_llms.instruments.channels.batches.runs import Due
-from vibe_llms.instruments.channels.batches.work import ModelWork
 from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
 from vibe_llms.providers.batches import BatchRequest, was_refused
 from vibe_llms.providers.batching import ModelBatches
 from vibe_llms.values import define, frozen
@@ -91,7 +91,7 @@ class Submitter:
     """Gathers requests, and submits them as chunks that the vendor takes.
 
     Args:
-        work: Makes the requests.
+        compose: Makes the request of an input.
         batches: The vendor's.
         log: Where intents are written down.
         tell: Hears what happens to chunks.
@@ -104,14 +104,14 @@ class Submitter:
 
     def __init__(
         self,
-        work: ModelWork,
+        compose: Callable[[Any], Awaitable[Request]],
         batches: ModelBatches,
         log: ChunkLog,
         tell: Listener,
         *,
         resubmits: bool = False,
     ) -> None:
-        self._work = work
+        self._compose = compose
         self._batches = batches
         self._log = log
         self._tell = tell
@@ -133,7 +133,7 @@ class Submitter:
         """Makes the request that :meth:`add` is given next. Raises ConverseError."""
         draft = self._draft
         name = name_item(draft.chunk, len(draft.items))
-        return self._batches.translate(name, await self._work.compose(value))
+        return self._batches.translate(name, await self._compose(value))
 
     async def add(self, due: Due, translation: Translation[BatchRequest]) -> dict[str, Due]:
         """Takes an input with its request; returns what was submitted to make room for it.

@@ -15,7 +15,7 @@ from vibe_llms.instruments.channels.batches.chunks import ChunkLog
 from vibe_llms.instruments.channels.batches.items import BatchItem, BatchReport, BatchTally
 from vibe_llms.instruments.channels.batches.runs import BatchRun
 from vibe_llms.instruments.channels.batches.submitting import ChunkNews
-from vibe_llms.instruments.channels.batches.vendor_runs import Forecast, VendorRun, access_batches
+from vibe_llms.instruments.channels.batches.vendor_runs import Forecast, VendorRun, find_batches
 from vibe_llms.instruments.channels.batches.work import ModelWork, Wording
 from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
@@ -189,7 +189,7 @@ class VendorBatchChannel(Closing, Generic[T]):
         self, stack: AsyncExitStack, *, yields_stored: bool
     ) -> tuple[BatchRun[T], ChunkLog, VendorRun[T]]:
         """Opens both files; leaving the stack closes them."""
-        batches = await access_batches(self._work)
+        batches = find_batches(await self._work.access_model())
         run: BatchRun[T] = BatchRun(
             self._work,
             self.journal,

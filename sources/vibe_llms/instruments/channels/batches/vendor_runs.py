@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import Any, Final, Generic, TypeVar
 
@@ -33,9 +34,13 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.providers.batches import BatchRequest
 from vibe_llms.providers.batching import ModelBatches
+from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.values import frozen
 
 T = TypeVar("T")
+
+_TOGETHER: Final = 64
+"""How many inputs are translated without letting others go on."""
 
 _SAMPLE: Final = 200
 """Of how many requests the tokens are estimated; those of the others by their bytes."""
@@ -61,13 +66,12 @@ class Forecast:
     unfit: int = 0
 
 
-async def access_batches(work: ModelWork) -> ModelBatches:
+def find_batches(model: ConverserModel) -> ModelBatches:
     """Returns the batches of the vendor of a model.
 
     Raises:
         CapabilityError: It has none; says who has.
     """
-    model = await work.access_model()
     produce = getattr(model, "produce_batches", None)
     batches: ModelBatches | None = None if produce is None else produce()
     if batches is None:
@@ -112,7 +116,7 @@ class VendorRun(Generic[T]):
         self._batches = batches
         self._log = log
         tell = listener or _ignore
-        self._submitter = Submitter(work, batches, log, tell, resubmits=resubmits)
+        self._submitter = Submitter(work.compose, batches, log, tell, resubmits=resubmits)
         self._collector = Collector(run, work, batches, log, tell)
         self._dues = self._collector.dues
         self._held: dict[str | int, tuple[str, ChunkItem]] = {}
@@ -253,16 +257,18 @@ class VendorRun(Generic[T]):
 
 
 async def _number(inputs: Inputs) -> AsyncIterator[tuple[int, Any]]:
-    """Yields the inputs with their places."""
+    """Yields the inputs with their places, and lets others have the event loop in between."""
     place = 0
-    if isinstance(inputs, AsyncIterable):
-        async for given in inputs:
-            yield place, given
-            place += 1
-        return
-    for given in inputs:
+    async for given in inputs if isinstance(inputs, AsyncIterable) else _iterate(inputs):
         yield place, given
         place += 1
+
+
+async def _iterate(inputs: Iterable[Any]) -> AsyncIterator[Any]:
+    for number, given in enumerate(inputs):
+        if number % _TOGETHER == 0:
+            await asyncio.sleep(0)
+        yield given
 
 
 def _ignore(news: ChunkNews) -> None:

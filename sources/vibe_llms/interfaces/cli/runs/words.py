@@ -5,9 +5,11 @@ from __future__ import annotations
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
+    GenerationAnsweredEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -97,6 +99,10 @@ def _describe_step(event: LogEvent) -> str:
             return f"no answer{times}: {event.error}" if event.error else "the answer was cancelled"
         case GenerationDoubtedEvent():
             return f"{event.model} may have been asked before, and paid for nothing"
+        case GenerationParkedEvent():
+            return "waits for a batch of the vendor's"
+        case GenerationAnsweredEvent():
+            return f"the vendor's batch has ended for it ({event.fate})"
         case ApprovalRequestedEvent():
             return f"asks to call {_describe_call(event.name, event.arguments)}"
         case InvocationStartedEvent():
@@ -104,7 +110,7 @@ def _describe_step(event: LogEvent) -> str:
         case InvocationFinishedEvent():
             failed = " failed" if event.is_fault else ""
             return _cut(f"{event.name}{failed}: {text_of(event.result)}")
-        case RunSuspendedEvent():
+        case RunSuspendedEvent() if event.digests:
             return f"waits for {count(len(event.digests), 'approval')}"
         case RunEndedEvent() | FlowEndedEvent():
             return _cut(f"ended ({event.limit or event.reason}) {event.detail}")

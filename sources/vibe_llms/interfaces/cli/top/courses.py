@@ -12,6 +12,7 @@ from vibe_llms.events.engine import (
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -33,7 +34,12 @@ SAID: Final = 2_000
 
 _CALLS: Final = 20
 _ASKED: Final = (GenerationStartedEvent,)
-_ANSWERED: Final = (GenerationFinishedEvent, GenerationFailedEvent, GenerationDoubtedEvent)
+_ANSWERED: Final = (
+    GenerationFinishedEvent,
+    GenerationFailedEvent,
+    GenerationDoubtedEvent,
+    GenerationParkedEvent,
+)
 _TOOLS: Final = (InvocationStartedEvent, InvocationFinishedEvent)
 _TURNING: Final = (
     RunStartedEvent,

@@ -1,0 +1,371 @@
+"""A run whose order says so rests at each request, until its vendor's batch has answered it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from vendor_batching import MODELS, advance_all, produce_application
+from vibe_llms.agents.hosting import RunHost
+from vibe_llms.agents.local import LocalRuns
+from vibe_llms.agents.orders import Order, OrderRules
+from vibe_llms.agents.parking import GATHER_SECONDS, ParkingDesk
+from vibe_llms.agents.runners import open_runner
+from vibe_llms.application import Application
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.views import text_of
+from vibe_llms.providers.batching import ModelBatches
+from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.replaying import replay_run
+from vibe_llms.runs.summaries import RunState
+from vibe_llms.telemetry.prices import Price, price_usage
+from vibe_llms.testing.clocks import HurriedClock
+from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, SynchronousSimulator
+
+WAITING: Final[tuple[RunState, ...]] = ("waiting",)
+ENDED: Final[tuple[RunState, ...]] = ("ended",)
+
+
+class Gate(HurriedClock):
+    """Lets gathered requests go when a test says so."""
+
+    def __init__(self, *, is_open: bool = True) -> None:
+        super().__init__()
+        self.opened = asyncio.Event()
+        if is_open:
+            self.opened.set()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds == GATHER_SECONDS:
+            await self.opened.wait()
+        self.now += seconds
+        # A loop that only looks again must leave room for the vendor, in its own thread.
+        await asyncio.sleep(0.002)
+
+
+@pytest.fixture
+def simulator() -> Iterator[SynchronousSimulator]:
+    """The vendors."""
+    with SynchronousSimulator() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own."""
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+async def add(first: int, second: int) -> int:
+    """Adds two numbers."""
+    return first + second
+
+
+async def produce_tools(names: Any) -> list[Any]:
+    return [add] if names else []
+
+
+@asynccontextmanager
+async def open_runs(
+    simulator: SynchronousSimulator,
+    simulate: str = "batch_polls=1",
+    *,
+    provider: str = "anthropic",
+    gate: Gate | None = None,
+) -> AsyncIterator[LocalRuns]:
+    url = simulator.access_url(simulate)
+    application = produce_application(provider, url, gate or Gate())
+    try:
+        async with open_runner(
+            "local:", application=application, produce_tools=produce_tools
+        ) as runs:
+            yield runs
+    finally:
+        await application.close()
+
+
+def count_batches(simulator: SynchronousSimulator) -> int:
+    made = [each for each in simulator.requests if each.method == "POST"]
+    return sum(each.path.endswith("/batches") for each in made)
+
+
+def list_events(runs: LocalRuns, run_id: str) -> list[str]:
+    return [each.event.type for each in produce_log(runs.store, run_id).read()]
+
+
+async def await_condition(holds: Callable[[], bool]) -> None:
+    """Waits for what nobody tells of."""
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110  # the other side is another thread
+            await asyncio.sleep(0.01)
+
+
+def survey_names(runs: LocalRuns) -> list[str]:
+    """Returns under which names the vendor is known to have batches."""
+    assert isinstance(runs.host, RunHost)
+    logs = runs.host.performer.desk._logs.values()
+    return [name for log in logs for name in log.vendor_names]
+
+
+def read_texts(runs: LocalRuns, run_id: str) -> list[str]:
+    return [text_of(each) for each in Conversation.restore(runs.store, run_id).canisters]
+
+
+async def start(runs: LocalRuns, text: str = "Hello.", **order: Any) -> str:
+    summary = await runs.start(Order(channel="vendor", **order), [UserCanister(text)])
+    return summary.id
+
+
+@pytest.mark.parametrize("provider", MODELS)
+async def test_each_request_of_a_run_goes_by_a_batch(
+    simulator: SynchronousSimulator, provider: str
+) -> None:
+    """Between two requests its tools are executed at once; the log says all, at half the price."""
+    simulator.enqueue(
+        ScriptedAnswer(parts=(Invoke("add", {"first": 2, "second": 3}),)),
+        ScriptedAnswer(parts=(Say("It is 5."),)),
+    )
+
+    async with open_runs(simulator, provider=provider) as runs:
+        run_id = await start(runs, "2 + 3?", ensembles=["sums"])
+        summary = await runs.wait(run_id)
+        texts, events = read_texts(runs, run_id), list_events(runs, run_id)
+        logged = [each.event for each in produce_log(runs.store, run_id).read()]
+        replayed = await replay_run(runs.store, run_id)
+
+    assert (summary.state, summary.reason) == ("ended", "answered")
+    assert texts[-1] == "It is 5."
+    assert count_batches(simulator) == 2
+    paths = [each.path.partition("batch_polls=1")[2] for each in simulator.requests]
+    assert not {"/v1/messages", "/v1/responses", "/v1/chat/completions"} & set(paths)
+    told = [each for each in events if each != "run.state"]
+    turn = ["generation.started", "generation.parked", "run.suspended", "generation.answered"]
+    assert told == [
+        "run.requested",
+        "run.started",
+        *turn,
+        "run.started",
+        "generation.finished",
+        "invocation.started",
+        "invocation.finished",
+        *turn,
+        "run.started",
+        "generation.finished",
+        "run.ended",
+    ]
+    finished = [each for each in logged if each.type == "generation.finished"]
+    assert {each.tier for each in finished} == {"batch"}
+    if provider == "anthropic":
+        usages = [each.usage for each in finished]
+        prices = [price_usage(each, provider=provider, model=MODELS[provider]) for each in usages]
+        usual = sum(float(each.amount) * 100 for each in prices if isinstance(each, Price))
+        assert summary.cents == pytest.approx(usual / 2)
+    assert replayed.difference is None
+
+
+async def test_requests_of_many_runs_are_submitted_together(
+    simulator: SynchronousSimulator,
+) -> None:
+    """And each result goes to its run."""
+    gate = Gate(is_open=False)
+    async with open_runs(simulator, gate=gate) as runs:
+        names = [await start(runs, f"Question {number}.") for number in range(5)]
+        for name in names:
+            waiting = await runs.wait(name, states=WAITING)
+        gate.opened.set()
+        for name in names:
+            await runs.wait(name)
+        texts = [read_texts(runs, name)[-1] for name in names]
+
+    assert waiting.detail == "It waits for an answer of a vendor's batch."
+    assert texts == [f"Question {number}." for number in range(5)]
+    assert count_batches(simulator) == 1
+
+
+@pytest.mark.parametrize("is_submitted", [False, True])
+async def test_another_process_goes_on_with_what_waits(
+    simulator: SynchronousSimulator, is_submitted: bool
+) -> None:
+    """What is at the vendor is read, and what was only gathered is asked for again: each once."""
+    gate = Gate(is_open=is_submitted)
+    async with open_runs(simulator, "batch_polls=9999", gate=gate) as runs:
+        run_id = await start(runs)
+        await runs.wait(run_id, states=WAITING)
+        await await_condition(lambda: not is_submitted or bool(survey_names(runs)))
+    assert count_batches(simulator) == is_submitted
+    end_all(simulator)
+
+    async with open_runs(simulator) as runs:
+        summary = await runs.wait(run_id)
+        texts, events = read_texts(runs, run_id), list_events(runs, run_id)
+
+    assert summary.reason == "answered"
+    assert texts == ["Hello.", "Hello."]
+    assert count_batches(simulator) == 1
+    assert events.count("generation.parked") == 2 - is_submitted
+
+
+def end_all(simulator: SynchronousSimulator) -> None:
+    """Lets the vendor come to an end with what it has."""
+    for each in simulator._state.stored.values():
+        each.polls = 1
+    advance_all(simulator.url)
+
+
+async def test_an_intent_that_nobody_heard_of_is_looked_for(
+    simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with any batch: what the vendor has not got is parked again."""
+
+    async def hang(self: ModelBatches, *given: Any) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    asked = asyncio.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelBatches, "submit", hang)
+        async with open_runs(simulator) as runs:
+            run_id = await start(runs)
+            await asked.wait()
+
+    async with open_runs(simulator) as runs:
+        summary = await runs.wait(run_id)
+
+    assert summary.reason == "answered"
+    assert count_batches(simulator) == 1
+
+
+@pytest.mark.parametrize(
+    ("simulate", "reason"),
+    [("batch_errors=1", "Internal server error"), ("batch_expires=1", "expired")],
+)
+async def test_a_request_that_was_not_answered_fails_its_run(
+    simulator: SynchronousSimulator, simulate: str, reason: str
+) -> None:
+    """With the reason; whoever lets it go on has it asked again."""
+    async with open_runs(simulator, simulate) as runs:
+        run_id = await start(runs)
+        failed = await runs.wait(run_id)
+    async with open_runs(simulator) as runs:
+        await runs.resume(run_id)
+        summary = await runs.wait(run_id)
+
+    assert (failed.state, failed.reason) == ("ended", "failed")
+    assert reason in failed.detail
+    assert summary.reason == "answered"
+    assert count_batches(simulator) == 2
+
+
+async def test_a_run_that_cannot_be_submitted_fails(
+    simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the vendor refuses the batch, and where there is none of it."""
+    async with open_runs(simulator, "rate_limit=9") as runs:
+        refused = await runs.wait(await start(runs))
+        lacking = await runs.wait(await start(runs, model="scripted:echo"))
+
+    assert refused.reason == lacking.reason == "failed"
+    assert "too many requests" in refused.detail
+    assert "The provider scripted has no batches" in lacking.detail
+
+
+async def test_what_is_said_meanwhile_is_heard_after_the_answer(
+    simulator: SynchronousSimulator,
+) -> None:
+    """The answer that was paid for counts, and the message has one of its own."""
+    gate = Gate(is_open=False)
+    async with open_runs(simulator, gate=gate) as runs:
+        run_id = await start(runs, "One.")
+        await runs.wait(run_id, states=WAITING)
+        await runs.send(run_id, UserCanister("Two."))
+        gate.opened.set()
+        await runs.wait(run_id)
+        texts = read_texts(runs, run_id)
+
+    assert texts == ["One.", "One.", "Two.", "Two."]
+    assert count_batches(simulator) == 2
+
+
+async def test_a_run_that_was_stopped_keeps_its_answer(simulator: SynchronousSimulator) -> None:
+    """It rests until somebody lets it go on, and asks nothing twice."""
+    gate = Gate(is_open=False)
+    async with open_runs(simulator, gate=gate) as runs:
+        run_id = await start(runs)
+        await runs.wait(run_id, states=WAITING)
+        await runs.stop(run_id)
+        gate.opened.set()
+        await await_condition(lambda: "generation.answered" in list_events(runs, run_id))
+        stopped = await runs.find(run_id)
+        await runs.resume(run_id)
+        summary = await runs.wait(run_id, states=ENDED)
+
+    assert stopped.state == "stopped"
+    assert summary.reason == "answered"
+    assert count_batches(simulator) == 1
+
+
+@pytest.mark.parametrize("is_submitted", [False, True])
+async def test_a_run_that_goes_on_too_early_asks_nothing_twice(
+    simulator: SynchronousSimulator, is_submitted: bool
+) -> None:
+    """Its request is at the vendor, or about to be."""
+    gate = Gate(is_open=is_submitted)
+    async with open_runs(simulator, "batch_polls=9999", gate=gate) as runs:
+        run_id = await start(runs)
+        await runs.wait(run_id, states=WAITING)
+        await await_condition(lambda: not is_submitted or bool(survey_names(runs)))
+        await runs.resume(run_id)
+        await await_condition(lambda: list_events(runs, run_id).count("generation.parked") == 2)
+        await runs.wait(run_id, states=WAITING)
+        gate.opened.set()
+        await await_condition(lambda: bool(survey_names(runs)))
+        await asyncio.to_thread(end_all, simulator)
+        await runs.wait(run_id)
+        texts = read_texts(runs, run_id)
+
+    assert texts == ["Hello.", "Hello."]
+    sent = [each for each in simulator.requests if b'"custom_id"' in each.data]
+    assert [each.data.count(b'"custom_id"') for each in sent] == [1]
+
+
+async def test_orders_that_cannot_be_parked_are_refused(home: Path) -> None:
+    """A flow's requests are not; nor can anything be parked where nobody submits it."""
+    application = Application.load(command_line={"model": "scripted:echo"})
+    task = {"goal": {"description": "x"}}
+    with pytest.raises(ConfigurationError, match="answered at once"):
+        OrderRules().check(Order(channel="vendor", task=task), application)
+    with pytest.raises(ConfigurationError, match="direct"):
+        Order(channel="direct")
+    desk = ParkingDesk(application.store, application)
+    with pytest.raises(ConfigurationError, match="local: runner"):
+        await desk.access("scripted:echo")
+    await application.close()
+
+
+async def test_two_processes_do_not_submit_from_one_folder(
+    simulator: SynchronousSimulator,
+) -> None:
+    """The second says so of its runs, and the first goes on; of each model it has one lane."""
+    async with open_runs(simulator) as first:
+        assert isinstance(first.host, RunHost)
+        own = first.host.performer.desk
+        one, other = await asyncio.gather(own.access(""), own.access(""))
+        assert one is other
+        await first.wait(await start(first))
+        async with open_runs(simulator) as second:
+            assert isinstance(second.host, RunHost)
+            desk = second.host.performer.desk
+            with pytest.raises(OSError, match="lock"):
+                await desk.access("")
+        await first.wait(await start(first))
