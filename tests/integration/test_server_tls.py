@@ -20,7 +20,10 @@ from gateways import become, produce_application
 from serving import Client, Message, Receive, Send, begin, compose, echo, say, serving
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings, listening
-from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.exceptions import ConfigurationError, TransportError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.requests import Request
+from vibe_llms.testing.contracts.worlds import World
 from vibe_llms.testing.simulator import Say, Simulator
 from wire_servers import Connection
 from wire_servers import serve as serve_upstream
@@ -296,6 +299,27 @@ async def test_a_client_of_the_gateway_that_goes_ends_what_is_upstream_over_tls(
             await become(lambda: upstream.connections and upstream.connections[0].requests)
             client.leave()
             await asyncio.wait_for(upstream.connections[0].closed.wait(), 5)
+
+
+async def test_a_certificate_that_is_not_trusted_is_no_server_that_is_to_be_started(
+    tmp_path: Path,
+) -> None:
+    """Whoever runs the gateway has started it: what is missing is the authority."""
+    path = write(tmp_path, trustme.CA(), "one.pem")
+    async with (
+        serving(echo, certificate=path) as served,
+        World(
+            module="vibe_llms.providers.gateway",
+            name="remote",
+            model_name="scripted:echo",
+            settings={"base_url": f"https://127.0.0.1:{served.port}"},
+            directory=tmp_path / "near",
+        ) as world,
+    ):
+        with pytest.raises(TransportError, match="cannot be trusted") as caught:
+            await world.ask(Request(canisters=[UserCanister("Hello")]), stream=False)
+    assert "set the certificate authorities" in caught.value.remedy
+    assert "Start it" not in caught.value.remedy
 
 
 @pytest.mark.parametrize("which", ["certificate", "key", "client_authorities"])

@@ -24,6 +24,11 @@ _KNOCK_SECONDS: Final = 0.3
 """How long a server on this machine may take to let somebody in; nobody there is said at once."""
 
 
+_THERE: Final = ("CertificateFault", "TlsFault", "ProxyRefusal", "ProxyUnreachable")
+"""What has gone wrong where a server listens that is not to be talked to, or something before it:
+kinds of ``wire.http.faults``, by the names that are left of them."""
+
+
 class NeedKind(enum.StrEnum):
     """What can be missing."""
 
@@ -91,8 +96,10 @@ def advise_of_server(error: ConverseError, advice: str) -> None:
     Args:
         advice: What can be done; empty where it is no server that its user starts.
     """
-    is_refused = isinstance(error, TransportError) and error.stage is Stage.CONNECT
-    if advice and is_refused and not isinstance(error, TransportTimeoutError):
+    if not advice or not isinstance(error, TransportError) or error.stage is not Stage.CONNECT:
+        return
+    is_there = getattr(error.__cause__, "type", "") in _THERE
+    if not is_there and not isinstance(error, TransportTimeoutError):
         error.remedy = advice
 
 
