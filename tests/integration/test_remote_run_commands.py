@@ -18,6 +18,7 @@ from hosted import FAST, Premises
 from vibe_llms.agents.remote import connect
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
+from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister
 
@@ -99,6 +100,17 @@ def test_a_run_is_seen_and_spoken_to_elsewhere(
     assert vibe("list").stdout == ""  # this machine has none
     shown = json.loads(vibe("show", run_id[:6], *there, "--json").stdout)
     assert (shown["id"], shown["requests"][0]["name"]) == (run_id, "pay")
+
+    both = vibe("approve", run_id, *there, "--allow", "--deny")
+    assert (both.returncode, "contradict each other" in both.stderr) == (2, True)
+    for word in ("", "../.."):
+        told = vibe("show", word, *there)
+        assert told.returncode == ExitCode.NOT_FOUND
+        assert f"There is no run {word!r}." in told.stderr
+        assert f"runs list --address {address}" in told.stderr
+    elsewhere = vibe("list", "--address", f"{address}/page/")
+    assert f"{address}/page is no agents daemon" in elsewhere.stderr
+    assert "not begun attached" in vibe("detach", run_id, *there).stderr
 
     assert vibe("approve", run_id, *there, "--allow").stdout == "Allowed: pay\n"
     assert "pay: paid" in vibe("watch", run_id, *there, "--after", "3").stdout

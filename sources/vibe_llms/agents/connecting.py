@@ -139,8 +139,9 @@ class Connection(Closing):
 
     def refuse(self, asked: str, detail: str) -> ConverseError:
         """Produces the error of an answer that no agents daemon would give."""
+        place = describe_address(self.address) + urlsplit(self.address).path
         return ConverseError(
-            detail=f"{describe_address(self.address)} is no agents daemon: {asked} {detail}.",
+            detail=f"{place} is no agents daemon: {asked} {detail}.",
             remedy=_REMEDY,
             stage=Stage.DECODE,
         )

@@ -112,6 +112,7 @@ def test_003_of_several_calls_one_is_named(vibe: Vibe, home: Path) -> None:
         ["--edit", "nonsense"],
         ["--edit", "[]"],
         ["--edit", "{}", "--deny"],
+        ["--allow", "--deny"],
         ["--edit", "{}", "--scope", "always"],
         ["--allow", "--reason", "Well."],
     ],
@@ -191,7 +192,12 @@ def test_009_a_conversation_that_never_ran_is_no_run(vibe: Vibe) -> None:
 
     assert vibe("runs", "show", identity).code == ExitCode.STORE
     assert "has not run yet" in vibe("runs", "show", identity).err
-    assert vibe("runs", "show", "zzzz").code == ExitCode.NOT_FOUND
+    for word in ("zzzz", "", "../../etc"):
+        for command in (["show"], ["approve", "--allow"], ["stop"], ["fork"], ["resume"]):
+            outcome = vibe("runs", *command, word)
+            assert outcome.code == ExitCode.NOT_FOUND, command
+            assert f"There is no run {word!r}." in outcome.err
+            assert "runs list" in outcome.err
 
 
 def test_010_flows_are_runs(vibe: Vibe, home: Path) -> None:

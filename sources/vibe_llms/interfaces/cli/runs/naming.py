@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,6 +12,8 @@ from vibe_llms.interfaces.cli.options import RUN
 
 if TYPE_CHECKING:
     from vibe_llms.agents.interfaces import Runs
+    from vibe_llms.agents.local import LocalRuns
+    from vibe_llms.agents.remote import RemoteRuns
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.runs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
@@ -34,7 +36,7 @@ def address_option(function: _Function) -> _Function:
 
 
 @asynccontextmanager
-async def open_runs(address: str) -> AsyncIterator[Runs]:
+async def open_runs(address: str) -> AsyncIterator[LocalRuns | RemoteRuns]:
     """Gives the runs of a daemon, or without an address those of this machine's store.
 
     Raises:
@@ -52,7 +54,7 @@ async def open_runs(address: str) -> AsyncIterator[Runs]:
     yield LocalRuns(open_store(), load_application(), is_owner=True)
 
 
-async def find_run(runs: Runs, word: str) -> RunSummary:
+async def find_run(runs: LocalRuns | RemoteRuns, word: str) -> RunSummary:
     """Finds the run that a word names or begins.
 
     Raises:
@@ -61,12 +63,43 @@ async def find_run(runs: Runs, word: str) -> RunSummary:
         StoreError: It is a conversation that has not run yet.
     """
     from vibe_llms.agents.local import LocalRuns
-    from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
+
+    if isinstance(runs, LocalRuns):
+        return _find_here(runs.store, word)
+    with _saying_where(word, "--address", runs.connection.address):
+        return await _find_there(runs, word)
+
+
+def _find_here(store: ConversationStore, word: str) -> RunSummary:
+    """Finds the run of a store that a word names or begins."""
     from vibe_llms.interfaces.cli.access import resolve_identity
     from vibe_llms.runs.surveying import read_summary
 
-    if isinstance(runs, LocalRuns):
-        return read_summary(runs.store, resolve_identity(runs.store, word))
+    with _saying_where(word):
+        return read_summary(store, resolve_identity(store, word))
+
+
+@contextmanager
+def _saying_where(word: str, *place: str) -> Iterator[None]:
+    """Says of a run that there is not how those are found that there are."""
+    from vibe_llms.exceptions import UnknownConversationError
+    from vibe_llms.interfaces.cli.program import compose_command
+
+    try:
+        yield
+    except UnknownConversationError as error:
+        error.detail = f"There is no run {word!r}."
+        error.remedy = f"This shows those that there are: {compose_command('runs', 'list', *place)}"
+        raise
+
+
+async def _find_there(runs: Runs, word: str) -> RunSummary:
+    """Finds the run of a daemon that a word names or begins."""
+    from vibe_llms.conversations.stores.naming import is_identity_form
+    from vibe_llms.exceptions import AmbiguousIdentityError, UnknownConversationError
+
+    if not is_identity_form(word):  # else it would be another path
+        raise UnknownConversationError(identity=word)
     try:
         return await runs.find(word)
     except UnknownConversationError:
@@ -101,11 +134,10 @@ def open_run(word: str) -> tuple[ConversationStore, RunSummary]:
         AmbiguousIdentityError: There are several.
         StoreError: It is a conversation that has not run yet.
     """
-    from vibe_llms.interfaces.cli.access import open_store, resolve_identity
-    from vibe_llms.runs.surveying import read_summary
+    from vibe_llms.interfaces.cli.access import open_store
 
     store = open_store()
-    return store, read_summary(store, resolve_identity(store, word))
+    return store, _find_here(store, word)
 
 
 def compose_run_command(verb: str, summary: RunSummary, address: str = "") -> str:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 @command("approve")
 @run_argument
 @click.option("--digest", default="", help="Which call, by the beginning of its digest.")
-@click.option("--allow", "decision", flag_value="allow", help="Let it be executed as it is.")
-@click.option("--deny", "decision", flag_value="deny", help="Refuse it.")
+@click.option("--allow", is_flag=True, help="Let it be executed as it is.")
+@click.option("--deny", is_flag=True, help="Refuse it.")
 @click.option("--edit", metavar="JSON", help="Let it be executed with these arguments instead.")
 @click.option("--reason", default="", help="With --deny or --edit: what the model is told.")
 @click.option(
@@ -54,6 +54,11 @@ def approve(word: str, address: str, **options: Any) -> int:
     """
     from vibe_llms.interfaces.cli.interrupts import run
 
+    given = [
+        f"--{name}" for name in ("allow", "deny", "edit") if options[name] not in (None, False)
+    ]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} contradict each other.")
     return run(_approve(word, address, options))
 
 
@@ -91,7 +96,7 @@ async def _answer_each(
 ) -> ExitCode:
     from vibe_llms.interfaces.cli.keyboard import can_ask
 
-    is_decided = options["decision"] is not None or options["edit"] is not None
+    is_decided = options["allow"] or options["deny"] or options["edit"] is not None
     for each in waiting if is_decided or not can_ask() else ():
         _show(each.request)
     if is_decided and len(waiting) > 1:
@@ -128,15 +133,13 @@ def _decide(request: ApprovalRequest, options: dict[str, Any]) -> Approval:
 
     reason, scope = repair(options["reason"]), Scope(options["scope"])
     if options["edit"] is not None:
-        if options["decision"] is not None:
-            raise click.UsageError(f"--edit and --{options['decision']} contradict each other.")
         if scope is not Scope.ONCE:
             raise click.UsageError("--edit is for one call: leave --scope away.")
         try:
             return edit(request, parse_arguments(repair(options["edit"])), reason)
         except ValueError as error:
             raise click.UsageError(f"--edit: {error}") from error
-    if options["decision"] == "deny":
+    if options["deny"]:
         return deny(request, reason, scope=scope)
     if reason:
         raise click.UsageError("--reason goes with --deny or --edit.")

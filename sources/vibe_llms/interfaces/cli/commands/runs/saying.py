@@ -93,10 +93,16 @@ def detach(word: str, address: str) -> None:
     """Let RUN go on without watchers, which was begun so that it ends with them."""
     from vibe_llms.interfaces.cli.interrupts import run
 
-    run(_detach(word, address))
-    write("It goes on without watchers.")
+    before = run(_detach(word, address))
+    if before.is_attached:
+        write("It goes on without watchers.")
+    else:
+        note("It was not begun attached, and ends with nobody.")
 
 
-async def _detach(word: str, address: str) -> None:
+async def _detach(word: str, address: str) -> RunSummary:
     async with open_runs(address) as runs:
-        await runs.detach((await find_run(runs, word)).id)
+        before = await find_run(runs, word)
+        if before.is_attached:
+            await runs.detach(before.id)
+        return before
