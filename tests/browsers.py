@@ -110,6 +110,19 @@ class Tab:
                         return
                 await asyncio.sleep(0.02)
 
+    async def survey_tree(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Returns what a screen reader is told of the page: role, name and properties of each."""
+        nodes = (await self.call("Accessibility.getFullAXTree"))["nodes"]
+        return [
+            (
+                node["role"]["value"],
+                node.get("name", {}).get("value", ""),
+                {each["name"]: each["value"].get("value") for each in node.get("properties", ())},
+            )
+            for node in nodes
+            if not node.get("ignored")
+        ]
+
     async def press(self, key: str) -> None:
         """Presses a key, and lets it go."""
         codes = {"Enter": 13, "Tab": 9, " ": 32}

@@ -13,7 +13,7 @@ export function identify(waiting) {
 export function composeApproval(runId, waiting, { link = false } = {}) {
   const { request } = waiting;
   const id = `approval-${identify(waiting)}`;
-  const shown = make('pre', { class: 'arguments', dir: 'ltr', tabindex: '0', 'aria-label': 'Arguments' }, layOut(request.arguments));
+  const shown = make('pre', { class: 'arguments', dir: 'ltr', id: `${id}-arguments` }, layOut(request.arguments));
   const changed = make('textarea', { id: `${id}-changed`, rows: 6, spellcheck: 'false', dir: 'ltr', hidden: true, 'aria-label': 'Other arguments, as JSON' });
   const reason = make('input', { id: `${id}-reason`, autocomplete: 'off' });
   const scope = make(
@@ -33,7 +33,8 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
     edit.hidden = allow.hidden = true;
     changed.focus();
   }, { id: `${id}-edit` });
-  const allow = press('Allow', () => answer('allow'), { class: 'main', id: `${id}-allow` });
+  // Whoever hears the page hears what would be allowed.
+  const allow = press('Allow', () => answer('allow'), { class: 'main', id: `${id}-allow`, 'aria-describedby': shown.id });
   const refuse = press('Refuse', () => answer('deny'), { class: 'danger', id: `${id}-refuse` });
   const actions = make('div', { class: 'actions' }, allow, save, refuse, edit);
   const answering = make(
@@ -77,7 +78,7 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
   const section = make(
     'section',
     { class: 'approval', id, 'aria-labelledby': `${id}-title` },
-    make('h3', { id: `${id}-title` }, make('code', { dir: 'ltr' }, reveal(request.name)), ' waits for an approval'),
+    make('h2', { id: `${id}-title` }, make('code', { dir: 'ltr' }, reveal(request.name)), ' waits for an approval'),
     request.in_doubt
       ? make('p', { class: 'warning' }, 'It was begun before, and nobody knows whether it took effect: to allow it may do it twice.')
       : null,

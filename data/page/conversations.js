@@ -134,7 +134,7 @@ export async function showConversation(main, signal, id) {
     link,
   );
   show(main, make('div', { class: 'head' }, heading, actions), facts, messages);
-  const page = await composeMessages(messages, id, signal, { onFork: fork });
+  const page = await composeMessages(messages, id, signal, { onFork: fork, level: 2 });
   entitle(page.metadata);
   show(facts, `${count(page.count, 'message')} · `, make('code', {}, id));
   for (const notice of page.notices) messages.prepend(make('p', { class: 'warning' }, quote(notice)));

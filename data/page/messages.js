@@ -15,12 +15,12 @@ const WORDS = {
 };
 
 // Adds what a place does not show yet; a conversation only grows.
-export async function composeMessages(place, id, signal, { onFork } = {}) {
+export async function composeMessages(place, id, signal, { onFork, level = 3 } = {}) {
   for (;;) {
     const after = place.querySelectorAll(':scope > article').length;
     const page = await ask(`conversations/${encodeURIComponent(id)}?limit=${PAGE}&after=${after}`, { signal });
     if (place.querySelectorAll(':scope > article').length !== after) continue; // another was faster
-    place.append(...page.data.map((each, index) => composeMessage(each, after + index, { id, signal, onFork })));
+    place.append(...page.data.map((each, index) => composeMessage(each, after + index, { id, signal, onFork, level })));
     if (!page.has_more) return page;
   }
 }
@@ -30,7 +30,7 @@ export function readFirstWords(place) {
   return place.querySelector('.message.user .text')?.textContent.trim().slice(0, 120) ?? '';
 }
 
-function composeMessage(canister, index, { id, signal, onFork }) {
+function composeMessage(canister, index, { id, signal, onFork, level }) {
   const role = WORDS[canister.role] ?? canister.role;
   const named = canister.name ?? canister.title;
   const call = canister.role === 'invocation' ? canister.arguments ?? '' : null;
@@ -40,7 +40,7 @@ function composeMessage(canister, index, { id, signal, onFork }) {
     make(
       'header',
       {},
-      make('h3', {}, role, named ? ' ' : null, named ? quote(reveal(named)) : null),
+      make(`h${level}`, {}, role, named ? ' ' : null, named ? quote(reveal(named)) : null),
       canister.is_error ? make('span', { class: 'mark failed' }, 'error') : null,
       make('span', { class: 'facts' }, tellMoment(canister.timestamp)),
       onFork ? press('Fork here', () => onFork(index + 1), { class: 'quiet', 'aria-label': `Fork behind message ${index + 1}` }) : null,

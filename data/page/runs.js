@@ -124,7 +124,7 @@ export async function showRun(main, signal, id) {
   const approvals = make('div', { class: 'approvals' });
   const flow = run.kind === 'flow' ? composeFlow(path, signal) : null;
   const messages = make('div', { class: 'messages' });
-  const writing = make('div', { class: 'writing', hidden: true, dir: 'auto', 'aria-label': 'Being written' });
+  const writing = make('div', { class: 'writing', hidden: true, dir: 'auto', role: 'group', 'aria-label': 'Being written' });
   const log = make('ol', { class: 'log', 'aria-label': 'Events', tabindex: '0' });
   const heading = make('h1', {}, quote(titleOf(run)));
   const performs = await offers('/runs/{id}/fork');

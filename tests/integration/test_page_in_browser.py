@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,49 @@ async def test_a_conversation_is_found_named_forked_and_written_out(
         await tab.wait_for(f"!location.hash.endsWith('{run_id}') && {has('1 message')}")
         # a fork that has not run is none; nothing else was amiss, such as the policy
         assert {each for each in tab.complaints if "404" not in each} == set()
+
+
+async def test_whoever_cannot_see_the_page_is_told_what_there_is(tab: Tab, tmp_path: Path) -> None:
+    """What the keyboard reaches has a name, and what would be allowed is told with the button."""
+    async with serving(tmp_path, PAY, seconds=120) as daemon:
+        assert await survey_page(tab, f"{daemon.url}/page/#/runs", "no such run") == ["Runs"]
+        run_id = await daemon.start([invoke("pay", to="Ann", amount=7)], DONE)
+        await daemon.premises.wait(run_id, "waiting")
+        for page, text in (
+            ("runs", "waiting"),
+            ("approvals", '"amount": 7'),
+            (f"runs/{run_id}", "Waits for an approval"),
+            ("conversations", "Do it."),
+            (f"conversations/{run_id}", "Calls"),
+        ):
+            await survey_page(tab, f"{daemon.url}/page/#/{page}", text)
+            await tab.look(width=320)  # a phone's, or four times as large
+            wide = "document.documentElement.scrollWidth"
+            assert await tab.evaluate(wide) <= 320, page
+            await tab.look()
+        await survey_page(tab, f"{daemon.url}/page/#/approvals", '"amount": 7')
+        (told,) = (node for node in await tab.survey_tree() if node[:2] == ("button", "Allow"))
+        assert "describedby" in told[2]
+
+
+async def survey_page(tab: Tab, url: str, text: str) -> list[str]:
+    """Holds what is told of a page against what each has to have; returns its first heading."""
+    await tab.visit("about:blank")
+    await tab.visit(url)
+    await tab.wait_for(f"document.querySelector('main').innerText.includes({json.dumps(text)})")
+    tree = await tab.survey_tree()
+    roles = [role for role, _, _ in tree]
+    for role in ("banner", "navigation", "main"):
+        assert roles.count(role) == 1
+    assert ("status", "polite") in [(role, more.get("live")) for role, _, more in tree]
+    for role, name, more in tree:
+        if more.get("focusable") and role not in ("main", "RootWebArea"):
+            assert name, (role, more)
+            assert role not in ("generic", "none", "paragraph"), name
+    levels = [int(more["level"]) for role, _, more in tree if role == "heading"]
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels)), levels
+    return [name for role, name, more in tree if role == "heading" and more["level"] == 1]
 
 
 async def test_a_key_is_asked_for_and_the_keyboard_is_enough(tab: Tab, tmp_path: Path) -> None:
