@@ -119,13 +119,18 @@ class Life:
 
     async def _say(self, verb: str, body: Any = None) -> bool:
         """Says something once; returns whether it was acknowledged."""
-        url = f"{self.trio.url}/runs/{self.run_id}/{verb}"
+        url, was_full = f"{self.trio.url}/runs/{self.run_id}/{verb}", self.trio.is_full
         with suppress(aiohttp.ClientError, ConnectionError):
             async with self.trio.session.post(url, json=body or {}) as answer:
                 if answer.status < 300:
                     return True
-                # What is answered already, and a daemon that is not ready.
-                if answer.status not in (404, 409, 503):
+                # What is answered already, and a daemon that is not ready or cannot write.
+                if answer.status not in (
+                    404,
+                    409,
+                    503,
+                    *((500,) if was_full or self.trio.is_full else ()),
+                ):
                     self.faults.append(f"{verb} got {answer.status}: {await answer.text()}")
         return False
 

@@ -1,10 +1,10 @@
 """Long runs of chaos against the three daemons, for a release or by hand.
 
 Run ``python tests/daemons_chaos.py MINUTES [SEED]``. Gateway, agents and tools are processes
-before a simulated vendor that counts what it was asked. One of them or two are killed at random
-while runs go on (``tests/daemon_crowds.py``), and started again. Each run has to end right, each
-call to take effect once or be asked about, each event to be told once, and nothing to be billed
-twice unsaid.
+before a simulated vendor that counts what it was asked. While runs go on
+(``tests/daemon_crowds.py``), they are killed at random and started again; asked to leave; stopped
+for a while; and the agents' disk is full. Each run has to end right, each call to take effect once
+or be asked about, each event to be told once, and nothing to be billed twice unsaid.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import psutil
 import pytest
 
 import three_daemons
@@ -33,19 +34,61 @@ STUCK_SECONDS: Final = 60.0
 END_SECONDS: Final = 180.0
 
 
-async def kill(trio: Trio, dice: random.Random, deaths: Counter[str]) -> None:
+async def kill(trio: Trio, dice: random.Random) -> list[str]:
     """Kills one of the three, or two, and starts them again, at once or a little later."""
     names = dice.sample(NAMES, 1 + (dice.random() < 0.2))
-    deaths.update(names)
     await asyncio.gather(*(trio.daemons[name].end() for name in names))
     await asyncio.sleep(dice.choice((0, dice.random())))
     await trio.start(*names)
+    return [f"{name} killed" for name in names]
+
+
+async def replace(trio: Trio, dice: random.Random) -> list[str]:
+    """Asks one to leave, as for an update, and starts it again."""
+    name = dice.choice(NAMES)
+    code = await trio.daemons[name].end(kill=False)
+    await trio.start(name)
+    return [f"{name} replaced" if code == 0 else f"{name} left with {code}"]
+
+
+async def pause(trio: Trio, dice: random.Random) -> list[str]:
+    """Stops one where it is, as a machine that stalls does, and lets it go on."""
+    name = dice.choice(NAMES)
+    running = psutil.Process(trio.daemons[name].pid)
+    running.suspend()
+    await asyncio.sleep(dice.random() * 3)
+    running.resume()
+    return [f"{name} paused"]
+
+
+async def fill(trio: Trio, dice: random.Random) -> list[str]:
+    """Lets the disk of the agents be full for a while."""
+    running = psutil.Process(trio.daemons["agents"].pid)
+    _, most = running.rlimit(psutil.RLIMIT_FSIZE)
+    trio.is_full = True
+    running.rlimit(psutil.RLIMIT_FSIZE, (1, most))
+    await asyncio.sleep(dice.random() * 2)
+    running.rlimit(psutil.RLIMIT_FSIZE, (most, most))
+    trio.is_full = False
+    return ["agents' disk full"]
+
+
+TROUBLES: Final = (kill, kill, kill, replace, pause, fill)
 
 
 async def rage(
-    trio: Trio, dice: random.Random, goes_on: Callable[[Counter[str]], bool], at_once: int = AT_ONCE
+    trio: Trio,
+    dice: random.Random,
+    goes_on: Callable[[Counter[str]], bool],
+    *,
+    at_once: int = AT_ONCE,
+    troubles: Sequence[Callable[[Trio, random.Random], Awaitable[list[str]]]] = TROUBLES,
 ) -> tuple[Counter[str], list[str], Crowd]:
-    """Kills at random under load, as long as it goes on; returns how often whom, and the faults."""
+    """Makes trouble at random under load, as long as it goes on.
+
+    Returns:
+        What was done how often, what does not hold, and the crowd.
+    """
     deaths: Counter[str] = Counter()
     crowd = Crowd(trio, dice)
     living = [
@@ -58,7 +101,7 @@ async def rage(
             wanted = crowd.count_told() + dice.randint(0, 60)
             await become(lambda: crowd.count_told() >= wanted, STUCK_SECONDS)  # noqa: B023
             await asyncio.sleep(dice.random() * 0.3)
-            await kill(trio, dice, deaths)
+            deaths.update(await dice.choice(troubles)(trio, dice))
         crowd.is_over = True
         async with asyncio.timeout(END_SECONDS):
             await asyncio.gather(*living)
@@ -84,7 +127,7 @@ async def run(seconds: float, seed: int, folder: Path) -> int:
         async with three_daemons.running(folder, monkeypatch, simulate="slow=3") as trio:
             deaths, faults, crowd = await rage(trio, dice, lambda _: time.monotonic() < end)
             print(
-                f"{dict(deaths)} killed; {len(crowd.lives)} runs, {crowd.count_told()} events told,"
+                f"{dict(deaths)}; {len(crowd.lives)} runs, {crowd.count_told()} events told,"
                 f" {len(trio.simulator.requests)} requests of the vendor; {dict(crowd.words)}",
                 *(f"but not: {fault}" for fault in faults),
                 sep="\n",

@@ -126,6 +126,7 @@ class Trio:
 
     Attributes:
         variables: Of each daemon's environment, besides those of its folder.
+        is_full: Whether the agents daemon has no room to write to, and may say so.
     """
 
     folder: Path
@@ -133,6 +134,7 @@ class Trio:
     session: aiohttp.ClientSession
     simulator: Simulator
     variables: Mapping[str, str] = attrs.field(factory=dict)
+    is_full: bool = False
 
     @property
     def url(self) -> str:
@@ -152,12 +154,16 @@ class Trio:
         """
         headers = {name.replace("_", "-"): text for name, text in headers.items()}
         while True:
+            was_full = self.is_full
             try:
                 async with self.session.request(
                     method, self.url + path, json=body, headers=headers
                 ) as answer:
                     told = await answer.json()
-                    if answer.status == 503:  # it leaves
+                    # It leaves, or could not write down what was said.
+                    if answer.status == 503 or (
+                        answer.status == 500 and (was_full or self.is_full)
+                    ):
                         raise aiohttp.ClientConnectionError
             except (aiohttp.ClientError, ConnectionError):
                 await asyncio.sleep(0.05)

@@ -101,6 +101,11 @@ def read(url: str, **headers: str) -> tuple[float, int]:
     return first, size
 
 
+def judge(value: float, most: float) -> str:
+    """Says what was aimed at, and whether it is met."""
+    return f"at most {most:g}: {'met' if value <= most else 'missed'}"
+
+
 def spend(processes: list[psutil.Process]) -> float:
     return sum(sum(process.cpu_times()[:2]) for process in processes)
 
@@ -163,7 +168,8 @@ def measure_turns(url: str, gateway: str, agents: str, home: Path, daemons: Any)
         print(f"{name:22} {figures[0]:11.2f} {figures[1]:12.2f}")
     for index, name in enumerate(("processor", "clock")):
         ratio = there[index] / (2 * own[index] + request[index])
-        print(f"{name}: x {ratio:.2f} of twice its own and one request (at most 1)", flush=True)
+        told = judge(ratio, 1)
+        print(f"{name}: x {ratio:.2f} of twice its own and one request ({told})", flush=True)
 
 
 def measure_crowd(agents: str, process: psutil.Process) -> None:
@@ -189,13 +195,13 @@ def measure_crowd(agents: str, process: psutil.Process) -> None:
             megabytes = process.memory_info().rss / 1e6
             told = json.loads(watching.stdout.readline())
             busy = (spend([process]) - before) / (time.perf_counter() - started)
+            after = process.memory_info().rss / 1e6
             print(
                 f"{RUNS} runs, {WATCHERS} watchers each, round {number + 1}: {told['events']} "
                 f"events and {told['pieces']} pieces told; late by {told['median'] * 1e3:.0f} ms "
                 f"in the median, {told['p99'] * 1e3:.0f} at p99, {told['worst'] * 1e3:.0f} at "
-                f"worst (at most 1000); {busy:.0%} of a processor; "
-                f"{megabytes:.0f} MB meanwhile (at most 150), "
-                f"{process.memory_info().rss / 1e6:.0f} MB after it",
+                f"worst ({judge(told['worst'] * 1e3, 1000)}); {busy:.0%} of a processor; "
+                f"{megabytes:.0f} MB meanwhile, {after:.0f} MB after it ({judge(after, 150)})",
                 flush=True,
             )
 
@@ -226,7 +232,7 @@ def measure_rejoining(agents: str, path: Path) -> None:
             firsts.append((time.perf_counter() - started) * 1e3)
     print(
         f"rejoining {EVENTS} events at the end: {firsts[0]:.1f} ms the first time, then "
-        f"{statistics.median(firsts[1:]):.1f} ms (at most 50)"
+        f"{(usual := statistics.median(firsts[1:])):.1f} ms ({judge(max(firsts[0], usual), 50)})"
     )
     port = find_port()
     environment = dict(os.environ, HOME=str(path.parent))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ from vibe_llms.exceptions import (
     ConfigurationError,
     EnsembleError,
     RequestError,
+    StoreError,
     UnknownConversationError,
     UnknownNameError,
 )
@@ -253,6 +255,35 @@ async def test_what_is_out_of_reach_is_tried_again(tmp_path: Path) -> None:
         run_id = await premises.start(premises.order(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "failed"
         assert premises.read_kinds(run_id).count("run.retried") == 3
+
+
+@pytest.mark.parametrize("what", ["deliver", "write_event"])
+async def test_a_run_waits_for_a_disk_that_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    """Whatever was to be written down, be it why it waits: it goes on when there is room."""
+    original, faults = getattr(hosting, what), [OSError(errno.ENOSPC, "full") for _ in range(2)]
+
+    def write(*arguments: Any, **more: Any) -> Any:
+        if faults:
+            raise StoreError(path="runs.jsonl", detail="The disk is full.") from faults.pop()
+        return original(*arguments, **more)
+
+    monkeypatch.setattr(hosting, what, write)
+    async with Premises(tmp_path) as premises:
+        left = [EnsembleError(detail="Nobody is there.") for _ in range(3)]
+
+        async def produce(_: Any) -> Any:
+            if left:
+                raise left.pop()
+            return ()
+
+        object.__setattr__(premises.host.performer, "produce_tools", produce)
+        run_id = await premises.start(premises.order(DONE))
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+    assert not faults
+    assert "waits: The disk is full." in caplog.text
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 async def test_what_kills_its_host_is_given_up(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from vibe_llms.exceptions import (
     Stage,
     StoreError,
     StoreUnavailableError,
+    UnknownConversationError,
 )
 from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
@@ -194,11 +195,16 @@ class RunHost:
         """Performs a run until it has come to rest, and nothing was said since."""
         while True:
             async with self._room:
-                # A thread cannot be stopped: we wait until it has let go of the log.
-                log = await finish(asyncio.to_thread(self._take_up, run_id))
-                if log is None:
-                    return
-                pause = await self._perform(run_id, log)
+                try:
+                    # A thread cannot be stopped: we wait until it has let go of the log.
+                    log = await finish(asyncio.to_thread(self._take_up, run_id))
+                    if log is None:
+                        return
+                    pause = await self._perform(run_id, log)
+                except (CorruptionError, StoreUnavailableError, UnknownConversationError):
+                    raise
+                except StoreError as error:  # the disk is full, and the log cannot say so
+                    pause = _wait_for_store(run_id, error)
             await asyncio.sleep(pause)
 
     def _take_up(self, run_id: str) -> list[LoggedEvent] | None:
@@ -235,11 +241,9 @@ class RunHost:
         if error is None:
             return 0.0
         if isinstance(error, PASSING):
-            with suppress(StoreError):  # the log is what cannot be reached
-                return await self._retry(run_id, log, error)
+            return await self._retry(run_id, log, error)
         if isinstance(error, StoreError):  # another has it, or the disk is full
-            _LOGGER.warning("run %s waits: %s", run_id, error)
-            return _PAUSE_SECONDS
+            return _wait_for_store(run_id, error)
         if not isinstance(error, ConverseError):
             _LOGGER.error("run %s failed", run_id, exc_info=error)
             error = ConverseError(detail=repr(error), stage=Stage.EXECUTE)
@@ -273,6 +277,12 @@ class RunHost:
 
     async def _write(self, run_id: str, event: LogEvent) -> None:
         await finish(asyncio.to_thread(write_event, self.store, run_id, event))
+
+
+def _wait_for_store(run_id: str, error: StoreError) -> float:
+    """Tells that a run waits for the store, and returns for how long."""
+    _LOGGER.warning("run %s waits: %s", run_id, error)
+    return _PAUSE_SECONDS
 
 
 def is_free(store: ConversationStore, run_id: str) -> bool:

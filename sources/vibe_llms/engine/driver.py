@@ -269,7 +269,9 @@ class Driver:
             return
         canisters = self._journal.canisters
         position = next((i for i, each in enumerate(canisters) if each.id == begun.key), None)
-        stored = () if position is None else canisters[position + 1 :]
+        behind = () if position is None else canisters[position + 1 :]
+        # The model may have been asked there before: what that brought is no answer to this.
+        stored = [each for each in behind if each.id not in self._record.broken]
         finished = describe_stored(begun, stored[: find_end(stored)])
         if finished is not None:
             await self._context.emit(finished)

@@ -84,7 +84,7 @@ def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
 
 def _generate(situation: Situation) -> Generate:
     if situation.tail.is_broken_off:
-        return Generate(situation.tail.start)
+        return Generate(situation.tail.before)
     # After a pause, and after what the vendor has executed, the last word is the model's own.
     return Generate(situation.length, is_continuation=not is_answerable(situation.tail.last))
 

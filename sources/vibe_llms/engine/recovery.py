@@ -36,6 +36,7 @@ class Record:
         results: Results of calls that have ended.
         generation: The model that is being asked, or was when a run broke off.
         answers: What came of requests that were parked, and is not in the conversation yet.
+        broken: What answers had brought that broke off, and of which the log says so.
         misfits: Of calls that somebody would be asked about, whether their arguments do not fit,
             or why that cannot be found out; not of the log, and found out anew by each run.
     """
@@ -44,6 +45,7 @@ class Record:
     results: dict[str, ResultCanister] = attrs.field(factory=dict)
     generation: GenerationStartedEvent | None = None
     answers: dict[str, GenerationAnsweredEvent] = attrs.field(factory=dict)
+    broken: set[str] = attrs.field(factory=set)
     misfits: dict[str, bool | str] = attrs.field(factory=dict)
     _approvals: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
     _calls: dict[str, ApprovalAnsweredEvent] = attrs.field(factory=dict)
@@ -76,6 +78,8 @@ class Record:
                 if event.fate != "unsent":
                     self.answers[event.key] = event
             case GenerationFinishedEvent() | GenerationFailedEvent() | GenerationDoubtedEvent():
+                if isinstance(event, GenerationFailedEvent):
+                    self.broken.update(each.id for each in event.canisters)
                 self.generation = None
                 self.answers.pop(event.key, None)
 

@@ -29,6 +29,8 @@ class Tail:
     Attributes:
         last: The last canister of all.
         start: The index of the turn's first canister.
+        before: How many canisters the model was asked with: of a turn that broke off, those before
+            it and before others just before it that had broken off, too.
         owed: Our invocations in the turn that have no result, in their order.
         results: Our results that follow the turn.
         stop_reason: Why the model stopped; ``None`` where the tail is input.
@@ -36,6 +38,7 @@ class Tail:
 
     last: AnyCanister
     start: int
+    before: int = 0
     owed: tuple[InvocationCanister, ...] = ()
     results: tuple[ResultCanister, ...] = ()
     stop_reason: StopReason | None = None
@@ -83,12 +86,14 @@ def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
     end = len(canisters) - len(results)
     start = _find_start(canisters, end)
     turn = canisters[start:end]
+    stop_reason = _find_stop_reason(turn)
     return Tail(
         last=canisters[-1],
         start=start,
+        before=_pass_broken(canisters, start) if stop_reason in _BROKEN_OFF else start,
         owed=_find_owed(turn, results),
         results=tuple(results),
-        stop_reason=_find_stop_reason(turn),
+        stop_reason=stop_reason,
     )
 
 
@@ -106,6 +111,15 @@ def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
         if start < end and _access_turn(canisters[start - 1]) != _access_turn(canisters[end - 1]):
             break
         start -= 1
+    return start
+
+
+def _pass_broken(canisters: Sequence[AnyCanister], start: int) -> int:
+    """Returns where the turns begin that broke off, one after the other, up to an index."""
+    while (earlier := _find_start(canisters, start)) < start:
+        if _find_stop_reason(canisters[earlier:start]) not in _BROKEN_OFF:
+            break
+        start = earlier
     return start
 
 

@@ -576,6 +576,40 @@ async def test_a_generation_that_broke_off_is_told_of() -> None:
     assert [e.key for e in acted.events if isinstance(e, GenerationDoubtedEvent)] == [key]
 
 
+async def test_a_generation_is_not_taken_for_one_before_it_that_broke_off() -> None:
+    """What that had brought stands behind the same place; the log says whose it is."""
+    text = [say("This is cut off")]
+    stage = Stage(produce_model({"contents": text, "fault": {"at_chunk": 2, "kind": "cut"}}))
+    key = stage.conversation.canisters[-1].id
+    await stage.act(stream=True)
+    await stage.log.write("run-1", GenerationStartedEvent(key=key, turn=2, model="m"))
+    stage.model = script([say("Done.")])
+
+    acted = await stage.act()
+
+    assert acted.ending.doubted == 1
+    assert acted.words[-1] == "Done."
+
+
+async def test_calls_of_answers_that_broke_off_one_after_the_other_are_not_sent() -> None:
+    """However often it breaks off, the model is asked with what stood before all of them."""
+    stage = Stage(script([say("Never said.")]))
+    contents = [invoke("pay", number=1), say("This is cut off")]
+    for count in range(1, 4):
+        fault = {"at_chunk": 4, "kind": "cut"}
+        stage.model = produce_model({"contents": contents, "fault": fault})
+        assert (await stage.act(stream=True)).ending.reason is Reason.FAILED
+        calls = [each for each in stage.conversation.canisters if each.role == "invocation"]
+        assert len(calls) == count
+    stage.model = script([say("Done.")])
+
+    acted = await stage.act()
+
+    assert acted.words[-1] == "Done."
+    started = [each for each in acted.events if isinstance(each, GenerationStartedEvent)]
+    assert [each.key for each in started] == [stage.conversation.canisters[0].id]
+
+
 async def test_what_was_sent_in_vain_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each time may have been billed, also where no answer came at last."""
     error = TransportError(detail="It is gone.", stage=ErrorStage.EXECUTE)
