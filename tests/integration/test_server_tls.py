@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import random
 import socket
 import ssl
 from pathlib import Path
@@ -17,7 +18,7 @@ from cryptography import x509
 
 from doormen import Porter
 from gateways import become, produce_application
-from serving import Client, Message, Receive, Send, begin, compose, echo, say, serving
+from serving import Client, Message, Receive, Send, Served, begin, compose, echo, say, serving
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings, listening
 from vibe_llms.exceptions import ConfigurationError, TransportError
@@ -221,6 +222,50 @@ async def test_what_is_no_tls_is_sent_away(tmp_path: Path) -> None:
             answer = await asyncio.wait_for(client.read_all(), 10)
             assert b"HTTP" not in answer
         assert await _is_welcome(served.port, authority)
+
+
+async def test_tls_that_breaks_at_any_point_is_sent_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes of a true client, changed at random: in the handshake, and behind it."""
+    authority = trustme.CA()
+    path = write(tmp_path, authority, "server.pem")
+    dice, trusting = random.Random(7), trust(authority)
+    monkeypatch.setattr(listening, "LINGER_SECONDS", 0.1)
+    async with serving(echo, certificate=path, head_seconds=0.3) as served:
+        broken = await asyncio.gather(
+            *(break_tls(served, trusting, random.Random(dice.random())) for _ in range(40))
+        )
+        assert all(b"HTTP" not in said for said in broken)
+        assert await _is_welcome(served.port, authority)
+    assert "Traceback" not in caplog.text
+
+
+async def break_tls(served: Served, trusting: ssl.SSLContext, dice: random.Random) -> bytes:
+    """Speaks TLS until one of the messages is changed; returns what the server says then."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    made = trusting.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    client = await served.connect()
+    for _ in range(dice.randrange(3)):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            made.do_handshake()
+        await client.write(outgoing.read())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                incoming.write(await client.reader.read(65_536))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        made.do_handshake()
+        made.write(compose())
+    data = bytearray(outgoing.read() or b"\x17\x03\x03\x00\x20")
+    for _ in range(dice.randint(1, 4)):
+        data[dice.randrange(len(data))] ^= dice.randint(1, 255)
+    await client.write(bytes(data[: dice.randint(1, len(data))]))
+    if client.writer.can_write_eof() and dice.random() < 0.3:
+        client.writer.write_eof()
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(10):
+            return await client.reader.read()
+    return b""
 
 
 async def test_a_client_that_goes_is_noticed_over_tls(tmp_path: Path) -> None:
