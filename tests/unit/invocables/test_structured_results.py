@@ -128,7 +128,8 @@ async def test_the_clock_of_a_call_stands_still_while_somebody_is_asked(
     task = asyncio.ensure_future(perform(invoker, {}, InvocationContext(host=client)))
     await client.asked.wait()
     asking.now = waiting.now = 600.0
-    await waiting.was_looked_at.wait()  # its time has run out, and it was looked again
+    async with asyncio.timeout(20):
+        await waiting.was_looked_at.wait()  # its time has run out, and it was looked again
     assert not task.done()
     client.answer.set()
     assert (await task).text == "{'where': {'roots': []}} after 600 seconds"

@@ -23,7 +23,8 @@ class SessionLimits:
         idle_seconds: How long one stays of which nothing is heard.
         waiting: How many calls wait at once for their clients to come again with answers.
         wait_seconds: How long one answer of a client is waited for.
-        subscriptions: How many resources are watched for changes at once.
+        subscriptions: How many resources are watched for changes at once, and how many streams
+            of changes are open.
     """
 
     sessions: Count = 1_000

@@ -56,6 +56,7 @@ class Catalogue:
     lists: Lists = attrs.field(factory=Lists, init=False)
     _resources: dict[str, Sequence[Resource]] = attrs.field(factory=dict, init=False)
     _prompts: dict[str, Sequence[Prompt]] = attrs.field(factory=dict, init=False)
+    _at: dict[str, Resource] = attrs.field(factory=dict, init=False)
     _named: dict[str, Prompt] = attrs.field(factory=dict, init=False)
     _is_stale: bool = attrs.field(default=True, init=False)
     _door: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
@@ -95,12 +96,15 @@ class Catalogue:
 
     def _describe(self) -> None:
         described: dict[str, Any] = {}
+        self._at.clear()
         for resource in self._list_resources():
             if not resource.is_listed:
                 continue
             if resource.uri in described:
                 _LOGGER.warning("Of two resources at %s the first is offered", resource.uri)
             described.setdefault(resource.uri, describe_resource(resource))
+            if not resource.is_template:
+                self._at.setdefault(resource.uri, resource)
         self._named = {}
         for ensemble in self.registry.ensembles:
             for prompt in self._prompts.get(ensemble.name, ()):
@@ -139,13 +143,13 @@ class Catalogue:
         What stands in no list is looked for where there is one ensemble that may have it; several
         are not asked in turn: an address may tell one of them what is another's.
         """
-        found = [each for each in self._list_resources() if each.match(uri) is not None]
-        listed = [each for each in found if each.is_listed]
-        for resource in listed:
-            if not resource.is_template:
+        if uri in self._at:
+            return self._at[uri]
+        others = [each for each in self._list_resources() if each.is_template]
+        found = [each for each in others if each.match(uri) is not None]
+        for resource in found:
+            if resource.is_listed:
                 return resource
-        if listed:
-            return listed[0]
         return found[0] if len(found) == 1 else None
 
     def access_template(self, uri: str) -> Resource:

@@ -53,7 +53,8 @@ class HostLimits:
     Attributes:
         waiting: How many calls wait at once for their clients to come again with answers.
         wait_seconds: How long one answer is waited for.
-        subscriptions: How many resources are watched for changes at once.
+        subscriptions: How many resources are watched for changes at once, and how many streams
+            of changes are open.
         can_wait: Whether a client that comes again comes to this process.
     """
 
@@ -84,7 +85,7 @@ class ToolServer(Server[Any]):
     ) -> None:
         limits = limits or HostLimits()
         self._bus = InMemorySubscriptionBus()
-        self.listening = ListenHandler(self._bus)
+        self.listening = ListenHandler(self._bus, max_subscriptions=limits.subscriptions)
         self._registry = registry
         self._catalogue = Catalogue(registry)
         self._told = Lists()
