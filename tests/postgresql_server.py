@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -26,10 +26,16 @@ class Server:
 
     Args:
         fsync: Whether it waits for the disk, which only a loss of power would tell.
+        within: What its command begins with, as where it runs in a network namespace.
+        address: Where else it listens, and trusts everybody.
     """
 
-    def __init__(self, *, fsync: bool = False) -> None:
+    def __init__(
+        self, *, fsync: bool = False, within: Sequence[str] = (), address: str = ""
+    ) -> None:
         self._fsync = fsync
+        self._within = [*within]
+        self._address = address
         programs = find_programs()
         assert programs is not None, "Install the Debian package postgresql."
         self._programs = programs
@@ -40,6 +46,9 @@ class Server:
             os.chown(self.folder, account.pw_uid, account.pw_gid)
             self._as = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
         self._run("initdb", "-D", f"{self.folder}/data", "-U", "vibe", "-A", "trust", "--no-sync")
+        if address:
+            with (self.folder / "data" / "pg_hba.conf").open("a") as file:
+                file.write("host all all samenet trust\n")
         with closing(socket.create_server(("127.0.0.1", 0))) as probe:
             self.port = probe.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,11 +76,11 @@ class Server:
     def start(self) -> None:
         """Starts it, and returns when it answers."""
         # It dies with whoever has started it, however that ends.
-        command = ["setpriv", "--pdeathsig=QUIT", *self._as[1:]]
+        command = [*self._within, "setpriv", "--pdeathsig=QUIT", *self._as[1:]]
         if shutil.which("setpriv") is None:
             command = []
         settings = {
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": ",".join(filter(None, ("127.0.0.1", self._address))),
             "port": str(self.port),
             "unix_socket_directories": str(self.folder),
             "fsync": "on" if self._fsync else "off",
@@ -98,7 +107,7 @@ class Server:
             str(self._programs / "pg_isready"),
             "-q",
             "-h",
-            "127.0.0.1",
+            str(self.folder),  # by its socket, which is there from any network
             "-p",
             str(self.port),
         ]

@@ -1,4 +1,4 @@
-"""The script of the guide, unchanged, gives the same answers whoever performs."""
+"""The script of the tutorial, unchanged, gives the same answers whoever performs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from postgresql_server import produce_url
 from scripting import write_script
 
 LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
-GUIDE = Path(__file__).parents[2] / "documentation" / "guides" / "workers.rst"
+TUTORIAL = Path(__file__).parents[2] / "documentation" / "tutorials" / "first-runner.rst"
 WANTED = "ended answered ['What is a queue?', 'A line that is served in order.']\n"
 
 
@@ -29,9 +29,10 @@ WANTED = "ended answered ['What is a queue?', 'A line that is served in order.']
         pytest.param("postgresql", marks=[LACKING, pytest.mark.postgresql]),
     ],
 )
-async def test_the_script_of_the_guide_says_the_same(tmp_path: Path, base: str) -> None:
-    found = re.search(r":caption: question.py\n\n((?:   .*\n|\n)+)", GUIDE.read_text("utf-8"))
+async def test_the_script_of_the_tutorial_says_the_same(tmp_path: Path, base: str) -> None:
+    found = re.search(r":caption: question.py\n\n((?:   .*\n|\n)+)", TUTORIAL.read_text("utf-8"))
     assert found is not None
+    assert f"print the same::\n\n   {WANTED}" in TUTORIAL.read_text("utf-8")
     (tmp_path / "question.py").write_text(textwrap.dedent(found[1]))
     path = write_script(tmp_path, {"contents": [say("A line that is served in order.")]})
     (tmp_path / "config.toml").write_text(f'model = "scripted:{path}"\n')

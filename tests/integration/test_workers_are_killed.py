@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from asyncio.subprocess import Process
@@ -16,10 +17,13 @@ import pytest
 
 from acting import invoke, say
 from hosted import Premises
-from postgresql_server import produce_url
+from namespaces import ADDRESSES, connected
+from postgresql_server import Server, produce_url
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
 from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.replaying import replay_run
 
 pytestmark = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 
@@ -35,9 +39,9 @@ class Crew:
     url: str
     workers: list[Process] = attrs.field(factory=list)
 
-    async def hire(self) -> Process:
-        """Begins a worker."""
-        command = (sys.executable, VICTIM, self.premises.folder, self.url)
+    async def hire(self, *within: str, url: str = "") -> Process:
+        """Begins a worker, perhaps by a command that it is to run within."""
+        command = (*within, sys.executable, VICTIM, self.premises.folder, url or self.url)
         process = await asyncio.create_subprocess_exec(*command)
         self.workers.append(process)
         return process
@@ -120,3 +124,42 @@ async def test_a_paused_worker_has_lost_its_runs_when_it_wakes(tmp_path: Path) -
         await crew.check(await crew.ask(40), 40)
         assert crew.premises.read_kinds(run_id) == before
         assert paused.returncode is None
+
+
+@pytest.mark.postgresql
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes network namespaces")
+async def test_a_worker_that_is_cut_off_loses_its_runs_and_comes_back(tmp_path: Path) -> None:
+    """Packets vanish between it and the database: another goes on with its run, nothing is written
+    twice, and when it is reached again it has lost that run and performs others."""
+    with connected() as cable:
+        server = Server(within=cable.enter(0), address=ADDRESSES[0])
+        try:
+            async with gathered(tmp_path, produce_socket_url(server)) as crew:
+                url = f"postgresql://vibe@{ADDRESSES[0]}:{server.port}/postgres"
+                far = await crew.hire(*cable.enter(1), url=url)
+                run_id = await crew.ask(40)
+                await crew.reach(run_id, 20)
+                cable.cut()
+                begun = len(crew.premises.read_kinds(run_id))
+                near = await crew.hire()
+                await crew.check(run_id, 40)
+                kinds = crew.premises.read_kinds(run_id)
+                assert kinds[begun:].count("run.started") == 1
+                assert kinds.count("run.ended") == 1
+                # What it was cut off in the middle of was begun twice at most, as its tool bears.
+                assert kinds.count("invocation.started") - kinds.count("invocation.finished") <= 1
+                before = produce_log(crew.premises.store, run_id).read()
+                cable.mend()
+                near.kill()
+                await crew.check(await crew.ask(40), 40)  # only the far one is left
+                assert produce_log(crew.premises.store, run_id).read() == before
+                assert (await replay_run(crew.premises.store, run_id)).difference is None
+                assert far.returncode is None
+        finally:
+            server.close()
+
+
+def produce_socket_url(server: Server) -> str:
+    """Returns the URL by which it is reached from any network of this machine."""
+    return f"postgresql://vibe@/postgres?host={server.folder}&port={server.port}"
