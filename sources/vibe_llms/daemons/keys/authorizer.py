@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.keys.admitting import Gate
 from vibe_llms.daemons.keys.bounds import DAY_SECONDS
-from vibe_llms.daemons.keys.charges import Charge, Used, clean_model
+from vibe_llms.daemons.keys.charges import Charge, Used, bound_tokens, clean_model
 from vibe_llms.daemons.keys.journal import FOLDER, Journal
 from vibe_llms.daemons.keys.ledger import Ledger, Stake
 from vibe_llms.daemons.keys.register import Key, Register
@@ -119,8 +119,8 @@ class KeyAuthorizer:
             identity,
             _write_day(int(self._tell_time() // DAY_SECONDS)),
             clean_model(demand.address),
-            demand.input_tokens,
-            demand.output_tokens or 0,
+            bound_tokens(demand.input_tokens),
+            bound_tokens(demand.output_tokens or 0),
             demand.cents,
         )
         journal = self._journal
@@ -212,13 +212,11 @@ class KeyReservation:
 
     async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:
         """Puts what was used in the place of what was set aside; what is not known stays so."""
-        self._end(
-            Used(
-                None if usage is None else usage.total_input_tokens,
-                None if usage is None else usage.total_output_tokens,
-                cents,
-            )
-        )
+        counts: tuple[int | None, int | None] = (None, None)
+        if usage is not None:
+            counts = (usage.total_input_tokens, usage.total_output_tokens)
+        asked, answered = (None if each is None else bound_tokens(each) for each in counts)
+        self._end(Used(asked, answered, cents))
 
     async def release(self) -> None:
         """Gives back what was set aside: nothing was sent."""

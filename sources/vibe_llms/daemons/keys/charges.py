@@ -16,6 +16,9 @@ _EXACT: Final = Context(prec=200, traps=[Inexact])
 
 NOTHING: Final = Decimal(0)
 
+MOST_TOKENS: Final = 2**40
+"""Of one request, whatever a client wants or a vendor says: millions of these can be summed up."""
+
 
 class Charge(NamedTuple):
     """What is set aside for one request.
@@ -106,6 +109,11 @@ def settle(charge: Charge, used: Used) -> Spending:
         perhaps_cents=cents or NOTHING,
         unpriced=int(used.cents is None and charge.cents is None),
     )
+
+
+def bound_tokens(count: int) -> int:
+    """Returns a count of tokens that can be summed up."""
+    return min(max(count, 0), MOST_TOKENS)
 
 
 @lru_cache(4096)

@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
-from vibe_llms.daemons.keys.charges import Charge, Used
+from vibe_llms.daemons.keys.charges import Charge, Used, bound_tokens
 from vibe_llms.exceptions import StoreError
 from vibe_llms.files import advise
 from vibe_llms.logs import locks
@@ -213,7 +213,12 @@ def _parse_line(words: list[str]) -> Entry:
     match words:
         case ["+", number, key, day, model, input_tokens, output_tokens, cents]:
             charge = Charge(
-                key, day, model, int(input_tokens), int(output_tokens), _parse_cents(cents)
+                key,
+                day,
+                model,
+                bound_tokens(int(input_tokens)),
+                bound_tokens(int(output_tokens)),
+                _parse_cents(cents),
             )
             return Begun(int(number), charge)
         case ["=", number, "-"]:
@@ -227,7 +232,7 @@ def _parse_line(words: list[str]) -> Entry:
 
 
 def _parse_count(word: str) -> int | None:
-    return None if word == "None" else int(word)
+    return None if word == "None" else bound_tokens(int(word))
 
 
 def _parse_cents(word: str) -> Decimal | None:
