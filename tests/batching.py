@@ -177,13 +177,14 @@ class Desk:
 
 def start_worker(folder: Path, url: str, *more: str) -> subprocess.Popen[str]:
     """Starts ``vibe worker`` for batches; its configuration is in the folder."""
-    return subprocess.Popen(
-        [*VIBE, "worker", "--runner", url, "--queues", "batches", *more],
-        env=produce_environment(folder, VIBE_LLMS_CONFIG=str(folder / "config.toml")),
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with (folder / "workers.log").open("a") as log:  # a pipe that nobody reads would fill up
+        return subprocess.Popen(
+            [*VIBE, "worker", "--runner", url, "--queues", "batches", *more],
+            env=produce_environment(folder, VIBE_LLMS_CONFIG=str(folder / "config.toml")),
+            stdin=subprocess.DEVNULL,
+            stderr=log,
+            text=True,
+        )
 
 
 def start_program(folder: Path, program: str, *more: object) -> subprocess.Popen[str]:

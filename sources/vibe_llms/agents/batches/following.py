@@ -94,7 +94,7 @@ class Follower:
             for number, first, size, placed, done in chunks:
                 seen = self._seen.get(number, 0)
                 if placed > seen and len(found) < _PAGE:
-                    rows = transaction.fetch(
+                    rows = transaction.fetch_all(
                         "SELECT place, outcome FROM vibe_items WHERE batch = ? AND number >= ?"
                         " AND number < ? AND place > ? AND outcome IS NOT NULL ORDER BY place",
                         self._batch,
@@ -113,7 +113,7 @@ class Follower:
         """Reads a page of what comes next; where it does not wait, gaps are left out."""
         found: list[Outcome] = []
         with self._database.transact(reading=True) as transaction:
-            rows: list[tuple[Any, ...]] = transaction.fetch(
+            rows: list[tuple[Any, ...]] = transaction.fetch_all(
                 "SELECT number, place, outcome, chunk FROM vibe_items"
                 " WHERE batch = ? AND number >= ? AND outcome IS NOT NULL"
                 " ORDER BY number LIMIT ?",

@@ -58,6 +58,7 @@ class _Work:
     ask: Ask
     pattern: Request
     purse: Purse
+    room: asyncio.Semaphore
     estimator: Estimator | None = None
     users: int = 0
 
@@ -101,16 +102,23 @@ class ChunkPerformer:
             finally:
                 work.users -= 1
             is_capped = run.is_capped
-        except StoreError:
+            await self._leave(batch, chunk, taken)
+        except (StoreError, asyncio.CancelledError):
+            await self._leave(batch, chunk, taken)
             raise
         except ConverseError as error:
+            await self._leave(batch, chunk, taken)
             await self._stop(batch, "failed", encode_error(error).decode())
-        finally:
-            # Only who dies over it does not come here, and so counts as a failed attempt.
-            with suppress(StoreError):
-                await finish(asyncio.to_thread(leave, database, batch, chunk, taken.epoch))
         if is_capped:
             await self._stop(batch, "capped", "")
+
+    async def _leave(self, batch: str, chunk: int, taken: Taken) -> None:
+        """Lets others have the chunk.
+
+        Who dies over it does not come here, nor does a mistake of ours: it counts as an attempt.
+        """
+        with suppress(StoreError):
+            await finish(asyncio.to_thread(leave, self.database, batch, chunk, taken.epoch))
 
     async def close(self) -> None:
         """Frees the models."""
@@ -142,7 +150,14 @@ class ChunkPerformer:
         work = ModelWork(model, {}, Wording(), order.produce_parser(), is_owner=True)
         ask = await work.prepare()
         purse = Purse(self.database, batch)
-        return _Work(order=order, work=work, ask=ask, pattern=order.pattern, purse=purse)
+        return _Work(
+            order=order,
+            work=work,
+            ask=ask,
+            pattern=order.pattern,
+            purse=purse,
+            room=asyncio.Semaphore(order.concurrency),
+        )
 
     async def _make_room(self) -> None:
         idle = [name for name, each in self._works.items() if not each.users]
@@ -185,12 +200,15 @@ class _ChunkRun:
         self._is_careful = taken.attempts > ATTEMPTS
         self._held: list[Row] = []
         self._may_hold = False
+        self._failure: BaseException | None = None
         self.is_capped = False
 
     @property
     def must_stop(self) -> bool:
         """Whether nothing more is begun."""
-        return bool(self._journal.must_stop) or self.is_capped or self._is_leaving()
+        return bool(
+            self._journal.must_stop or self.is_capped or self._failure or self._is_leaving()
+        )
 
     async def perform(self) -> None:
         """Asks for all that has no result yet."""
@@ -207,6 +225,8 @@ class _ChunkRun:
                 await asyncio.sleep(min(_PAUSE_SECONDS * 2.0**turn, _LONGEST_SECONDS))
         finally:
             await self._journal.finish()
+        if self._failure is not None:
+            raise self._failure
         await finish(asyncio.to_thread(self._settle))
 
     async def _ask_all(self, rows: Sequence[Row]) -> None:
@@ -226,7 +246,8 @@ class _ChunkRun:
             return
         try:
             due = Due(index=row.number, id=row.name, value=None)
-            item = await attempt(lambda _: self._work.ask(self._work.compose(row)), due)
+            async with self._work.room:
+                item = await attempt(lambda _: self._work.ask(self._work.compose(row)), due)
             await self._keep(row, item, amount)
         finally:
             if amount:
@@ -247,7 +268,18 @@ class _ChunkRun:
 
     async def _write(self, row: Row, item: BatchItem[Any]) -> None:
         item, line = encode(item, self._work.order.settings, row.digest)
-        await self._journal.append(item, line, row.digest)
+        kept = self._journal.put(item, line)
+        # Nobody is told of it before it is kept; but what waits for the database has a bound, and
+        # what it has cost is known only then.
+        if self._taken.cap is not None or self._journal.backlog >= self._work.order.concurrency:
+            await kept
+        else:
+            kept.add_done_callback(self._note)
+
+    def _note(self, kept: asyncio.Future[None]) -> None:
+        """Takes down that a result could not be kept."""
+        if not kept.cancelled() and (error := kept.exception()) is not None:
+            self._failure = error
 
     async def _put_down(self, row: Row) -> int | None:
         """Returns what was put down for an input; ``None`` where the cap does not bear it."""

@@ -22,6 +22,12 @@ CHUNK: Final = 500
 """How many inputs a worker takes at once."""
 
 _DIGITS: Final = 32
+_COLUMNS: Final = {"number": "bigint", "name": "text", "digest": "text", "input": "text"}
+_INSERT: Final = (
+    "WITH given AS (SELECT * FROM {rows} AS r)"
+    " INSERT INTO vibe_items (batch, number, chunk, name, digest, input, begun)"
+    " SELECT ?, number, CAST(? AS integer), name, digest, input, 0 FROM given"
+)
 
 
 def derive_batch(order: BatchOrder, key: str) -> str:
@@ -140,7 +146,7 @@ class Submission:
             tell()
 
     def _compare(self, transaction: Transaction, page: Sequence[Asked]) -> None:
-        rows = transaction.fetch(
+        rows = transaction.fetch_all(
             "SELECT number, name, digest FROM vibe_items"
             " WHERE batch = ? AND number >= ? AND number < ? ORDER BY number",
             self._batch,
@@ -164,14 +170,10 @@ class Submission:
         if not is_first:
             return False
         rows: list[tuple[Any, ...]] = [
-            (self._batch, number, self._chunk, _write_name(each.name), each.digest, each.input)
+            (number, _write_name(each.name), each.digest, each.input)
             for number, each in enumerate(page, self._next)
         ]
-        transaction.change_all(
-            "INSERT INTO vibe_items (batch, number, chunk, name, digest, input, begun)"
-            " VALUES (?, ?, ?, ?, ?, ?, 0)",
-            rows,
-        )
+        transaction.change_all(_INSERT, _COLUMNS, rows, self._batch, self._chunk)
         return True
 
     def _end(self) -> None:

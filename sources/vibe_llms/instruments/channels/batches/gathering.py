@@ -24,13 +24,22 @@ class Gatherer(Generic[_In, _Out]):
         self._waiting: list[tuple[_In, asyncio.Future[_Out]]] = []
         self._working: asyncio.Task[None] | None = None
 
+    @property
+    def backlog(self) -> int:
+        """How many wait until the database has been asked for those before them."""
+        return len(self._waiting)
+
     async def ask(self, what: _In) -> _Out:
         """Returns what came of it. Who is cancelled has asked all the same."""
+        return await self.put(what)
+
+    def put(self, what: _In) -> asyncio.Future[_Out]:
+        """Asks, and returns where the answer will be."""
         answer: asyncio.Future[_Out] = asyncio.get_running_loop().create_future()
         self._waiting.append((what, answer))
         if self._working is None:
             self._working = asyncio.create_task(self._work())
-        return await answer
+        return answer
 
     async def close(self) -> None:
         """Waits until all that was asked is done."""

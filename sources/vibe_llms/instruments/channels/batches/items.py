@@ -15,13 +15,13 @@ from vibe_llms.values import define, frozen
 
 T = TypeVar("T")
 
-_BUCKETS = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
-_read_buckets = attrgetter(*_BUCKETS)
+BUCKETS = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
+read_buckets = attrgetter(*BUCKETS)
 
 
 def read_counts(usage: Usage) -> dict[str, Any]:
     """Returns what a vendor counted, by bucket."""
-    counts = zip(_BUCKETS, _read_buckets(usage), strict=True)
+    counts = zip(BUCKETS, read_buckets(usage), strict=True)
     return {name: count for name, count in counts if count is not None}
 
 

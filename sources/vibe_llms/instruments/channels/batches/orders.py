@@ -31,7 +31,7 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
         schema: What answers are held to; ``None`` for text.
         name: What a model calls such an answer.
         attempts: How many answers are asked for until one fits the schema.
-        concurrency: How many inputs of a chunk are asked at once.
+        concurrency: How many inputs each worker asks at once.
         retries: How often an input is asked again whose error may pass.
         cap_usd: What the whole batch may cost, as a decimal number of dollars; ``None`` for any.
         priority: Of two batches the higher one goes first.
@@ -115,7 +115,7 @@ def write_input(said: str | tuple[AnyCanister, ...]) -> str:
 def read_input(written: str) -> str | tuple[AnyCanister, ...]:
     """Reads what is said. Raises CodecError."""
     if written.startswith('"'):
-        return str(json.loads(written))
+        return msgspec.json.decode(written, type=str)
     return tuple(decode_canisters(written.encode()))
 
 

@@ -66,7 +66,7 @@ def take_up(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
         if not found:
             return None
         epoch, attempts, first, size = found[0]
-        rows = transaction.fetch(
+        rows = transaction.fetch_all(
             "SELECT number, name, digest, input, begun FROM vibe_items"
             " WHERE batch = ? AND number >= ? AND number < ? AND outcome IS NULL ORDER BY number",
             batch,

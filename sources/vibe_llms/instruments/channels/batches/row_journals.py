@@ -7,19 +7,33 @@ what it has paid for, and begins nothing more.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
 from vibe_llms.instruments.channels.batches.gathering import Gatherer
-from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.items import BUCKETS, BatchItem, read_buckets
 from vibe_llms.instruments.channels.batches.journals import Entry, refuse_input
 from vibe_llms.instruments.channels.batches.tables import WORKING, count_money
+from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import Price, price_usage
 
+_COLUMNS: Final = {"number": "bigint", "place": "bigint", "failed": "integer", "outcome": "text"}
+# An insertion looks each row up by its key, which no planner is tempted to do otherwise.
+_WRITE: Final = (
+    "WITH given AS (SELECT * FROM {rows} AS r)"
+    " INSERT INTO vibe_items"
+    " (batch, number, chunk, digest, input, begun, place, failed, outcome)"
+    " SELECT ?, number, 0, '', '', 0, place, failed, outcome FROM given WHERE EXISTS"
+    " (SELECT 1 FROM vibe_items AS i WHERE i.batch = ? AND i.number = given.number)"
+    " ON CONFLICT (batch, number) DO UPDATE SET place = excluded.place,"
+    " failed = excluded.failed, outcome = excluded.outcome WHERE vibe_items.outcome IS NULL"
+)
 _PAUSE_SECONDS: Final = 0.5
 """How long is waited for a database that is away, with results in hand that were paid for."""
 
@@ -81,20 +95,29 @@ class RowJournal:
         A database that is away is waited for. ``must_stop`` says afterwards, where it does, why
         nothing more is to be begun.
         """
-        usage, failed = item.usage, item.error is not None
+        await self.put(item, line)
+
+    def put(self, item: BatchItem[Any], line: bytes) -> asyncio.Future[None]:
+        """Begins to write what came of an item; returns what tells when it is kept."""
+        usage = item.usage
         cost, unpriced = _price(item)
-        await self._gatherer.ask(
+        return self._gatherer.put(
             _Result(
-                number=item.index,
-                line=line.decode().rstrip("\n"),
-                has_failed=failed,
-                input_tokens=(usage and usage.total_input_tokens) or 0,
-                output_tokens=(usage and usage.total_output_tokens) or 0,
-                cost=cost,
-                unpriced=unpriced,
-                reserved=self._reserved.pop(item.index, 0),
+                item.index,
+                line.decode(),
+                item.error is not None,
+                (usage and usage.total_input_tokens) or 0,
+                (usage and usage.total_output_tokens) or 0,
+                cost,
+                unpriced,
+                self._reserved.pop(item.index, 0) if self._reserved else 0,
             )
         )
+
+    @property
+    def backlog(self) -> int:
+        """How many results wait until those before them are written."""
+        return self._gatherer.backlog
 
     def find(self, key: str | int, input_digest: str) -> Entry | None:
         """Returns what was done of an item when this was first asked, by its name or place."""
@@ -153,17 +176,13 @@ class RowJournal:
             placed, epoch = self._lock(transaction)
             new = results if all_are_new else self._leave_out_done(transaction, results)
             rows = [
-                (placed + place, int(each.has_failed), each.line, self._batch, each.number)
+                (each.number, placed + place, int(each.has_failed), each.line.rstrip())
                 for place, each in enumerate(new, 1)
             ]
             written = 0
             if rows:
-                written = transaction.change_all(
-                    "UPDATE vibe_items SET place = ?, failed = ?, outcome = ?"
-                    " WHERE batch = ? AND number = ? AND outcome IS NULL",
-                    rows,
-                )
-            if written != len(rows):
+                written = transaction.change_all(_WRITE, _COLUMNS, rows, self._batch, self._batch)
+            if all_are_new and written != len(rows):
                 raise _NotNewError
             self._count(transaction, new)
             states = transaction.fetch("SELECT state FROM vibe_batches WHERE id = ?", self._batch)
@@ -245,5 +264,14 @@ def _price(item: BatchItem[Any]) -> tuple[int, int]:
     origin = item.origin
     if origin is None:
         return 0, 0
-    price = price_usage(origin.usage, provider=origin.provider, model=origin.model)
+    if origin.usage is None:
+        return 0, 1
+    return _price_counts(origin.provider, origin.model, *read_buckets(origin.usage))
+
+
+@lru_cache(4096)
+def _price_counts(provider: str, model: str, *counts: int | None) -> tuple[int, int]:
+    counted: dict[str, Any] = dict(zip(BUCKETS, counts, strict=True))
+    usage = Usage(**counted)
+    price = price_usage(usage, provider=provider, model=model)
     return (count_money(price.amount), 0) if isinstance(price, Price) else (0, 1)
