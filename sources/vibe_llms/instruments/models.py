@@ -209,8 +209,9 @@ class Model(Closing):
             request = await self.hydrate(request)
         application = self.application
         model = application.find_model(self.address, self) or await self.access()
-        heard: ConversationReactors | None = None
-        if reactors is not None or self._reactors is not None or not application.is_silent:
+        if application.is_silent and (reactors is None or self._reactors is None):
+            heard = self._reactors if reactors is None else reactors
+        else:
             heard = await self.join_reactors(reactors)
         return await model.converse(request, heard, stream=stream)
 
