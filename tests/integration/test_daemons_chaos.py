@@ -22,7 +22,7 @@ async def _rage(
     troubles: Sequence[Any],
 ) -> Counter[str]:
     async with three_daemons.running(folder, monkeypatch, simulate="slow=3") as trio:
-        _, faults, crowd = await rage(trio, random.Random(5), goes_on, at_once=4, troubles=troubles)
+        _, faults, crowd = await rage(trio, random.Random(5), goes_on, at_once=3, troubles=troubles)
         assert not faults, "\n".join(faults)
         assert crowd.words["run.completed"] >= len(crowd.lives)
         return crowd.words

@@ -41,7 +41,10 @@ async def test_runs_go_on_while_strangers_ask_the_gateway(
 async def test_only_the_gateway_speaks_to_vendors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever runs do: the others' connections lead to each other alone, and they know no key."""
+    """Whatever runs do: the others' connections lead to each other alone, and they know no key.
+
+    Nor has the agents daemon tools of its own: what took effect did so where the tools are.
+    """
     (tmp_path / "sockets").mkdir()
     variables = watch_sockets(tmp_path / "sockets")
     async with three_daemons.running(tmp_path, monkeypatch, **variables) as trio:
@@ -51,6 +54,10 @@ async def test_only_the_gateway_speaks_to_vendors(
         await trio.ask("POST", f"/runs/{fork['id']}/messages", {"content": "Job more of 3"})
         await trio.allow_all(fork["id"])
         assert trio.read_noted() == {"asking-0": 1, "asking-1": 1, "more-2": 1}
+        own = {"model": f"remote:{MODEL}", "input": "Job own of 1", "ensembles": ["shell"]}
+        async with trio.session.post(f"{trio.url}/runs", json=own) as refused:
+            assert refused.status == 400
+            assert "'shell' is no ensemble that runs may use" in await refused.text()
         ports = {name: each.port for name, each in trio.daemons.items()}
         vendor = urlsplit(trio.simulator.url).port
         seen = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -18,6 +19,8 @@ from vibe_llms.daemons.server.words import (
     Send,
 )
 from vibe_llms.exceptions import LimitError, RequestError, Stage
+
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 
 JSON: Final = "application/json"
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -151,18 +154,19 @@ class HttpCall:
             ClientGone: The client has left; the application ended as if it had not.
         """
         waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-        size = 0
+        size, is_whole = 0, False
 
         async def receive() -> Message:
             return waiting.pop() if waiting else await self._receive()
 
         async def send(message: Message) -> None:
-            nonlocal size
+            nonlocal size, is_whole
             if message["type"] == "http.response.start":
                 self.status = message["status"]
                 self.began = asyncio.get_running_loop().time()
             else:
                 size += len(message.get("body", b""))
+                is_whole = not message.get("more_body", False)
             if self.is_gone:
                 return
             try:
@@ -170,7 +174,13 @@ class HttpCall:
             except ClientGone:  # which other applications do not know
                 self.is_gone = True
 
-        await application({**self.scope, **added}, receive, send)
+        try:
+            await application({**self.scope, **added}, receive, send)
+        except Exception as error:
+            if not is_whole:
+                raise
+            # As where a session ended while the last word to it was taken: nobody misses anything.
+            _LOGGER.warning("request %s was answered, and failed then: %r", self.request_id, error)
         if self.is_gone:
             raise ClientGone
         return size
