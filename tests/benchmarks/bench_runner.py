@@ -35,7 +35,7 @@ from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.models import Model
 
 INPUTS = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-LATE_INPUTS = max(1_000, INPUTS // 5)
+LATE_INPUTS = max(1_000, INPUTS // 2)
 ROUNDS = 3
 CONCURRENCY = 128
 UNDER_WAY = 64
@@ -121,17 +121,17 @@ def start_worker(folder: Path, url: str) -> subprocess.Popen[str]:
 
 
 async def measure_workers(
-    runner: Batches, model: Model, workers: list[subprocess.Popen[str]]
+    runner: Batches, model: Model, workers: list[subprocess.Popen[str]], inputs: int
 ) -> tuple[float, int]:
     """Returns inputs a second, and how much the workers' memory grew, in KB."""
     batch: BatchChannel[str] = BatchChannel(model, runner=runner, concurrency=UNDER_WAY)
     begun, seen, early = time.perf_counter(), 0, 0
-    async with aclosing(batch.run(f"Hello {number}" for number in range(LATE_INPUTS))) as items:
+    async with aclosing(batch.run(f"Hello {number}" for number in range(inputs))) as items:
         async for _ in items:
             seen += 1
-            if seen == LATE_INPUTS // 10:
+            if seen == inputs // 10:
                 early = read_memory(workers)
-    return LATE_INPUTS / (time.perf_counter() - begun), read_memory(workers) - early
+    return inputs / (time.perf_counter() - begun), read_memory(workers) - early
 
 
 def read_memory(workers: list[subprocess.Popen[str]]) -> int:
@@ -154,12 +154,12 @@ async def compare_workers(url: str) -> None:
             assert runner is not None
             workers = [start_worker(folder, runner_url)]
             try:
-                await measure_workers(runner, model, workers)  # connections, and caches
-                alone, grown = await measure_workers(runner, model, workers)
+                await measure_workers(runner, model, workers, 1_000)  # connections, and caches
+                alone, grown = await measure_workers(runner, model, workers, LATE_INPUTS)
                 print(f"one worker  {alone:6.0f}/s, {grown:+,} KB", flush=True)
                 workers.append(start_worker(folder, runner_url))
-                await measure_workers(runner, model, workers)
-                both, grown = await measure_workers(runner, model, workers)
+                await measure_workers(runner, model, workers, 1_000)
+                both, grown = await measure_workers(runner, model, workers, LATE_INPUTS)
                 print(f"two workers {both:6.0f}/s, {grown:+,} KB", flush=True)
             finally:
                 for each in workers:

@@ -331,7 +331,7 @@ async def test_a_killed_workers_chunks_are_gone_on_with(tmp_path: Path, vendor: 
         assert sorted(seen) == list(range(80))
         assert set(vendor.asked) == set(texts)
         assert (
-            sum(vendor.asked.values()) <= 80 + 2 + 4 * 2  # also what waited to be written
+            sum(vendor.asked.values()) <= 80 + 2 + 2 * 2  # also what waited to be written
         )  # under way, and what waited to be written
     finally:
         for each in workers:

@@ -65,4 +65,4 @@ async def test_each_is_in_the_output_once(tmp_path: Path) -> None:
         assert [line["index"] for line in lines] == list(range(COUNT))
         assert [line["text"] for line in lines] == [f"Echo: Number {n}" for n in range(COUNT)]
         assert len(vendor.asked) == COUNT
-        assert sum(vendor.asked.values()) <= COUNT + 2 * 5 * UNDER_WAY
+        assert sum(vendor.asked.values()) <= COUNT + 2 * 3 * UNDER_WAY

@@ -17,8 +17,8 @@ EACH: Final = 16
 BATCH_QUEUE: Final = "batches"
 """Where chunks of batches wait."""
 
-_CHUNKS: Final = 4
-"""How many chunks a worker has at once: while the last inputs of one are asked, others begin."""
+_CHUNKS: Final = 2
+"""How many chunks a worker has at once: while the last inputs of one are asked, another begins."""
 
 _NAME: Final = r"[a-z][a-z0-9_-]{0,62}"
 _HIGHEST: Final = 1_000

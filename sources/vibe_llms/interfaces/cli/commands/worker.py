@@ -46,7 +46,7 @@ def worker(runner: str, queues: str, grace: float, yes: bool) -> None:
     
         vibe worker --runner postgresql://… --queues runs=16,batches=2
 
-    The queue `batches` has the chunks of batches, of which each worker performs four at once.
+    The queue `batches` has the chunks of batches, of which each worker performs two at once.
 
     Runs and conversations are in the configured store; with PostgreSQL, unless another is
     configured, in the same database.
