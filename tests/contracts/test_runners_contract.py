@@ -36,7 +36,7 @@ Build = Callable[..., Premises]
 @pytest.fixture(
     params=[
         "local",
-        pytest.param("sqlite", marks=LACKING),
+        pytest.param("sqlite", marks=[LACKING, pytest.mark.slow]),
         # The same as SQLite, but for the journal; the first test of all has that, too.
         pytest.param("postgresql", marks=[*ON_POSTGRESQL, pytest.mark.slow]),
     ]
@@ -275,6 +275,7 @@ class Surroundings:
 
 
 @pytest.mark.postgresql
+@pytest.mark.slow
 @LACKING
 async def test_a_database_that_goes_away_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -44,7 +44,8 @@ def test_a_run_writes_at_most_three_times_what_is_new_in_it(tmp_path: Path) -> N
 
 @pytest.mark.postgresql
 @pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
-@pytest.mark.parametrize("turns", [20, pytest.param(TURNS, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", [TURNS])
 async def test_with_a_runner_it_writes_no_more(tmp_path: Path, turns: int) -> None:
     """The queue's rows are few, and do not grow with the run."""
     url = produce_url(tmp_path)

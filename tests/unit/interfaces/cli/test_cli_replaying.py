@@ -151,6 +151,35 @@ def test_the_version_that_changed_a_run_is_found(vibe: Vibe, tmp_path: Path) -> 
     assert none.code == at_once.code == 5
 
 
+def test_the_revision_that_changed_a_run_is_found(vibe: Vibe, tmp_path: Path) -> None:
+    """Of those that have changed the file; what git does not find is said in one line."""
+    identity = begin("Hello.", "Be brief.")
+    file = tmp_path / "told.txt"
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=A", "-c", "user.email=a@b.example")
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+
+    git("init", "-q")
+    for number, text in enumerate(["Be brief.", "Be brief.\n", "Be long.", "Be long!"]):
+        file.write_text(text)
+        git("add", "told.txt")
+        git("commit", "-qm", f"Say it {number}")
+        git("commit", "-qm", "Something else", "--allow-empty")
+
+    words = ("runs", "bisect", identity, str(file), "--revisions")
+    found = vibe(*words, "HEAD~7..", "--json")
+    none = vibe(*words, "HEAD~7..HEAD~5")
+    unknown = vibe(*words, "nothing..HEAD")
+
+    assert json.loads(found.out)["version"].endswith("Say it 2")
+    assert json.loads(found.out)["before"].endswith("Say it 1")
+    assert "does not differ with the last" in none.err
+    assert "git log: fatal: bad revision 'nothing'" in unknown.err
+    assert "no range of revisions" in vibe(*words, "HEAD").err
+    assert "name one file" in vibe("runs", "bisect", identity, "a", "b", "--revisions", "a..b").err
+
+
 def test_old_runs_are_removed_and_what_waits_stays(vibe: Vibe, identity: str) -> None:
     """Only those that are over, and after so many days; conversations that have not run stay."""
     store = open_store()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,10 +61,16 @@ def _describe(moment: Moment | None) -> str:
     metavar="VERSION...",
     nargs=-1,
     required=True,
-    type=click.Path(dir_okay=False, exists=True),
+    type=click.Path(dir_okay=False),
+)
+@click.option(
+    "--revisions",
+    default="",
+    metavar="GOOD..BAD",
+    help="The versions are those that one file had in its repository of git.",
 )
 @json_option
-def bisect(word: str, versions: tuple[str, ...], as_json: bool) -> int:
+def bisect(word: str, versions: tuple[str, ...], revisions: str, as_json: bool) -> int:
     """Find which of several versions changed RUN; nothing is sent.
 
     A version is a file, the oldest first: of a flow its task, of a conversation the instructions
@@ -71,7 +78,27 @@ def bisect(word: str, versions: tuple[str, ...], as_json: bool) -> int:
 
     \b
         vibe runs bisect abcd task-1.json task-2.json task-3.json
+        vibe runs bisect abcd task.json --revisions v1.4..main
     """
+    if not revisions:
+        return _bisect(word, versions, versions, as_json)
+    if len(versions) != 1:
+        raise click.UsageError("With --revisions name one file.")
+    import tempfile
+
+    from vibe_llms.interfaces.cli.runs.revisions import read_revisions
+
+    found = read_revisions(Path(versions[0]), revisions)
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for number, revision in enumerate(found):
+            # Its name tells how a task is written.
+            files.append(file := Path(folder) / f"{number}-{Path(versions[0]).name}")
+            file.write_bytes(revision.data)
+        return _bisect(word, [*map(str, files)], [each.name for each in found], as_json)
+
+
+def _bisect(word: str, versions: Sequence[str], names: Sequence[str], as_json: bool) -> int:
     from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.runs.comparing import bisect as find
     from vibe_llms.runs.replaying import Variant
@@ -91,13 +118,13 @@ def bisect(word: str, versions: tuple[str, ...], as_json: bool) -> int:
     if as_json:
         write_json(
             {
-                "version": versions[place],
-                "before": versions[place - 1],
+                "version": names[place],
+                "before": names[place - 1],
                 "event": step.sequence,
                 "difference": step.difference,
             }
         )
     else:
-        write(versions[place])
-        note(f"{Path(versions[place]).name} is the first: event {step.sequence}: {step.difference}")
+        write(names[place])
+        note(f"{names[place]} is the first: event {step.sequence}: {step.difference}")
     return ExitCode.SUCCESS

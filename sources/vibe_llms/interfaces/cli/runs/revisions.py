@@ -1,0 +1,62 @@
+"""The versions that a file had in a repository of git, oldest first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vibe_llms.exceptions import RequestError, Stage
+from vibe_llms.processes.running import run_program
+
+_SECONDS: Final = 30.0
+"""How long one question to git may take."""
+
+
+class Revision(NamedTuple):
+    """A version.
+
+    Attributes:
+        name: Its short hash, and what was said of it.
+        data: What the file held.
+    """
+
+    name: str
+    data: bytes
+
+
+def read_revisions(file: Path, between: str) -> list[Revision]:
+    """Returns what a file held at a revision, and at each later one that has changed it.
+
+    Args:
+        file: In the work tree of a repository; it need not be there any more.
+        between: ``GOOD..BAD``, as git takes it; what is left out is ``HEAD``.
+
+    Raises:
+        RequestError: Git is not there, or does not find one of them.
+    """
+    good, dots, bad = between.partition("..")
+    if not dots or not good or bad.startswith("."):
+        raise _refuse(f"{between!r} is no range of revisions.", "Say it as GOOD..BAD.")
+    listed = _ask(file, "log", "-1", "--format=%h %s", "--end-of-options", good, "--")
+    later = ("--reverse", "--format=%h %s", "--end-of-options", f"{good}..{bad or 'HEAD'}")
+    listed += _ask(file, "log", *later, "--", file.name)
+    names = listed.decode("utf-8", "replace").splitlines()
+    return [
+        Revision(name, _ask(file, "show", "--end-of-options", f"{name.split()[0]}:./{file.name}"))
+        for name in names
+    ]
+
+
+def _ask(file: Path, *words: str) -> bytes:
+    command = ["git", "-C", str(file.parent), *words]
+    try:
+        ended = run_program(command, seconds=_SECONDS)
+    except OSError as error:
+        raise _refuse(f"git cannot be started: {error}.", "Install git.") from error
+    if why := ended.explain():
+        raise _refuse(f"git {words[0]}: {why}.", "Name revisions and a file of its repository.")
+    return ended.output
+
+
+def _refuse(detail: str, remedy: str) -> RequestError:
+    return RequestError(path="revisions", detail=detail, remedy=remedy, stage=Stage.EXECUTE)
