@@ -22,6 +22,9 @@ from vibe_llms.daemons.service import encode
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError, Stage
 
+_LATE_LOOKS: Final = 2
+"""So often it is looked for the events of a response that has just ended at another process."""
+
 _NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
 
@@ -85,8 +88,10 @@ class ResponseEndpoints:
             await send_frames(call, run.follow(after))
             return
         frames = await background.replay(found.id, after)
-        while frames is None and found.is_running and found.is_in_background:
-            # Another process answers it, and tells of its events when it has ended.
+        late = _LATE_LOOKS
+        while frames is None and found.is_in_background and (found.is_running or late):
+            # Another process answers it, and tells of its events just after it has ended.
+            late -= not found.is_running
             await background.pause()
             found = await self._keeper.access_response(found.id, found.subject)
             frames = await background.replay(found.id, after)
