@@ -173,6 +173,20 @@ def test_nothing_to_cancel_is_said(vibe: Vibe, home: Path, simulator: Synchronou
     assert not simulator.requests
 
 
+@pytest.mark.parametrize("options", [(), ("--runner", "sqlite:///runs.db")])
+def test_what_is_at_the_vendor_is_not_asked_for_in_another_way(
+    vibe: Vibe, home: Path, simulator: SynchronousSimulator, options: tuple[str, ...]
+) -> None:
+    """Neither here nor by workers: it would be billed twice."""
+    (home / "answers.jsonl.chunks").touch()
+
+    outcome = vibe("batch", "prompts.jsonl", "-o", "answers.jsonl", *MODEL, *options)
+
+    assert outcome.code == ExitCode.REQUEST
+    assert "billed twice" in outcome.err
+    assert not simulator.requests
+
+
 def test_prices_that_are_not_known_are_not_told() -> None:
     """But the reason is; unfit inputs are counted."""
     forecast = Forecast(

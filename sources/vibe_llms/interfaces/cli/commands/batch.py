@@ -153,10 +153,14 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
 async def _share(
     prompts: str, source: Inputs, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
+    from pathlib import Path
+
     from vibe_llms.agents.runners import check_shared
+    from vibe_llms.instruments.channels.batches.chunks import refuse_open_chunks
     from vibe_llms.interfaces.cli.batches.shared import perform
 
     check_shared(options["runner"])
+    refuse_open_chunks(None if output == _STANDARD else Path(output))
     model, parser = produce_model(options), produce_parser(options["schema"])
     try:
         return await perform(prompts, source, output, options, model, parser, as_json=as_json)
