@@ -280,6 +280,30 @@ async def test_a_run_that_cannot_be_submitted_fails(
     assert "The provider scripted has no batches" in lacking.detail
 
 
+async def test_a_batch_that_is_refused_as_a_whole_fails_its_runs(
+    simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is told, though the vendor names none."""
+    monkeypatch.setattr("vibe_llms.testing.simulator.openai_batches.LINES_LIMIT", 0)
+    async with open_runs(simulator, provider="openai_responses") as runs:
+        failed = await runs.wait(await start(runs))
+
+    assert failed.reason == "failed"
+    assert "too_many_tasks" in failed.detail
+
+
+async def test_a_run_whose_batch_is_gone_fails(simulator: SynchronousSimulator) -> None:
+    """Its answer may have been billed, and is had no more."""
+    async with open_runs(simulator, "batch_polls=9999") as runs:
+        run_id = await start(runs)
+        await await_condition(lambda: bool(survey_names(runs)))
+        simulator._state.stored.clear()
+        failed = await runs.wait(run_id)
+
+    assert failed.reason == "failed"
+    assert "may have been billed" in failed.detail
+
+
 async def test_what_is_said_meanwhile_is_heard_after_the_answer(
     simulator: SynchronousSimulator,
 ) -> None:

@@ -384,7 +384,7 @@ class Lane:
         told: set[int] = set()
         async for result in self._batches.read(state):
             place = chunk.find_place(result.id)
-            if place is not None and place not in told:
+            if place is not None:
                 body = result.body.decode("utf-8", "replace")
                 await self._tell(chunk, place, result.fate, body, result.status)
                 told.add(place)
