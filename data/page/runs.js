@@ -39,7 +39,7 @@ export async function showRuns(main, signal) {
   const list = make('ul', { class: 'rows', 'aria-label': 'Runs' });
   const more = press('Show more', () => ((limit = Math.min(MOST, limit + PAGE)), look()), { hidden: true });
   const rest = make('p', { class: 'none', hidden: true }, `These are the latest ${MOST}. Choose a state, or ask “vibe runs list” for others.`);
-  const none = make('p', { class: 'none', hidden: true }, 'There is no such run.');
+  const none = make('p', { class: 'none', hidden: true });
   show(
     main,
     make('div', { class: 'head' }, make('h1', {}, 'Runs'), make('label', { for: 'state' }, 'State', filter)),
@@ -57,6 +57,7 @@ export async function showRuns(main, signal) {
     await readWords(page.data, words, signal);
     shown = page;
     show(list, page.data.map((run) => composeRow({ ...run, first_words: words.get(run.id) })));
+    none.textContent = filter.value ? 'There is no such run.' : 'There is no run yet.';
     none.hidden = page.data.length > 0;
     more.hidden = !page.has_more || limit === MOST;
     rest.hidden = !page.has_more || limit < MOST;
