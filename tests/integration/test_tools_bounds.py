@@ -106,6 +106,31 @@ async def test_a_call_waits_once_for_its_client(tmp_path: Path) -> None:
     assert greeter.told[3:] == ["begun", "cancelled"]
 
 
+async def test_what_has_allowed_a_call_answers_no_question_of_the_call(tmp_path: Path) -> None:
+    """Though it has the same name, as that of a server behind which asks for an approval, too."""
+
+    @invocable(effect="once", needs_approval=True)
+    async def wipe(context: InvocationContext) -> str:
+        """Wipes."""
+        answer = (await context.ask({"approval": compose_form("Really?", NAME)}))["approval"]
+        return str(answer["action"])
+
+    yes = {"approval": {"action": "accept", "content": {"allow": True}}}
+    no = {"approval": {"action": "decline"}}
+    application = Offering(tmp_path, FunctionsEnsemble("wiping", [wipe]))
+    async with (
+        serve_tools(application) as address,
+        meet_modern(address, **ELICITATION) as client,
+    ):
+        first = (await client.ask("tools/call", name="wipe"))["result"]
+        again = {"inputResponses": yes, "requestState": first["requestState"]}
+        second = (await client.ask("tools/call", name="wipe", **again))["result"]
+        assert second["inputRequests"]["approval"]["params"]["message"] == "Really?"
+        again = {"inputResponses": no, "requestState": second["requestState"]}
+        done = (await client.ask("tools/call", name="wipe", **again))["result"]
+        assert done["content"][0]["text"] == "decline"
+
+
 async def test_a_call_that_nobody_comes_back_to_ends(tmp_path: Path) -> None:
     """The function is told, and another call has its place."""
     greeter = Greeter()

@@ -37,7 +37,9 @@ from vibe_llms.values import frozen
 _LOGGER: Final = logging.getLogger(__name__)
 
 ALL: Final = "all"
-_QUESTION: Final = "approval"
+QUESTION: Final = "approval"
+"""Under this name a client is asked, and answers, in the era without sessions."""
+
 _ANSWER: Final = "allow"
 _SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -84,9 +86,9 @@ class Doorkeeper:
             return await _ask(request, context)
         answers = params.input_responses or {}
         # The state was sealed: it is one that this very call was given.
-        if params.request_state != request.digest or _QUESTION not in answers:
+        if params.request_state != request.digest or QUESTION not in answers:
             return _compose_question(request)
-        answer = answers[_QUESTION]
+        answer = answers[QUESTION]
         return _read(request, answer if isinstance(answer, ElicitResult) else None)
 
     async def _consult(
@@ -128,7 +130,7 @@ async def _ask(request: ApprovalRequest, context: Context) -> Approval:
 def _compose_question(request: ApprovalRequest) -> InputRequiredResult:
     params = ElicitRequestFormParams(message=_compose_text(request), requested_schema=_SCHEMA)
     return InputRequiredResult(
-        input_requests={_QUESTION: ElicitRequest(params=params)}, request_state=request.digest
+        input_requests={QUESTION: ElicitRequest(params=params)}, request_state=request.digest
     )
 
 

@@ -19,7 +19,7 @@ from mcp_types import (
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.invocables.approvals import produce_approval_request, settle
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
+from vibe_llms.invocables.mcp.serving.approving import QUESTION, Context, Doorkeeper
 from vibe_llms.invocables.mcp.serving.callers import ClientCall, dump, is_modern
 from vibe_llms.invocables.mcp.serving.catalogue import Catalogue
 from vibe_llms.invocables.mcp.serving.results import (
@@ -184,6 +184,10 @@ class Attendant:
             call = found
             call.resume(context, answers)
         else:
+            if invoker.needs_approval:
+                # It has allowed this call: what is asked meanwhile under the same name, such as by
+                # a server behind about what it would do, is another question.
+                answers.pop(QUESTION, None)
             call = ClientCall(
                 context,
                 self.levels.get(context.session._connection, ""),
