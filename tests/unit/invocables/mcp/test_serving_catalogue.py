@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -132,3 +133,28 @@ def test_what_is_between_two_neighbours_goes_no_further() -> None:
     said = {"io.modelcontextprotocol/protocolVersion": "x", "progressToken": 1, "a/b": {"c": 1}}
     assert strip_meta(said) == {"a/b": {"c": 1}}
     assert strip_meta(None) == {}
+
+
+async def test_whoever_leaves_while_it_is_asked_keeps_no_news_from_the_others() -> None:
+    """A client that gives up its list is no reason to go on with the old one."""
+    asked = asyncio.Event()
+
+    class Slow(FunctionsEnsemble):
+        is_slow = False
+
+        async def survey_resources(self) -> Any:
+            if self.is_slow:
+                asked.set()
+                await asyncio.Event().wait()
+            return await super().survey_resources()
+
+    ensemble = Slow("slow", resources=[produce_resource("a:b", read)])
+    async with Registry([ensemble]) as registry:
+        catalogue = Catalogue(registry)
+        ensemble.is_slow = True
+        leaving = asyncio.create_task(catalogue.refresh())
+        await asked.wait()
+        leaving.cancel()
+        await asyncio.wait((leaving,))
+        ensemble.is_slow = False
+        assert [each.uri for each in (await catalogue.refresh()).resources] == ["a:b"]

@@ -75,16 +75,23 @@ class Catalogue:
                 return self.lists
             # Before they are asked: what is announced while they answer makes it stale again.
             self._is_stale = False
-            await self.registry.refresh()
-            gone = self.registry.failures
-            libraries = [
-                each
-                for each in self.registry.ensembles
-                if isinstance(each, Library) and each.name not in gone
-            ]
-            await asyncio.gather(*map(self._survey, libraries))
+            try:
+                await self._survey_all()
+            except BaseException:  # whoever asked has gone, mostly
+                self._is_stale = True
+                raise
             self._describe()
             return self.lists
+
+    async def _survey_all(self) -> None:
+        await self.registry.refresh()
+        gone = self.registry.failures
+        libraries = [
+            each
+            for each in self.registry.ensembles
+            if isinstance(each, Library) and each.name not in gone
+        ]
+        await asyncio.gather(*map(self._survey, libraries))
 
     async def _survey(self, library: Library) -> None:
         resources = await _try(library.name, library.survey_resources)
