@@ -118,4 +118,24 @@ async def test_what_is_told_no_more_is_watched_anew(
         await become(lambda: spring.closed == 6)
     assert (spring.opened, told) == (6, ["spring:a"] * 5)
     assert "spring:a is not watched any more: dried up" in caplog.text
+    given_up = watching._watched["spring:a"].task
+    await become(given_up.done)
+    later: Any = Session()
+    watching.subscribe("spring:a", later)  # and from then on for whoever was there before, too
+    spring.changes.put_nowait(True)
+    await become(lambda: later.heard)
+    assert (spring.opened, len(session.heard)) == (7, 6)
     await watching.close()
+
+
+async def test_a_session_that_comes_and_goes_leaves_nothing_behind() -> None:
+    """It is told once that it ends, however often it wants to hear of something."""
+    watching, _, session = begin(Spring())
+    for uri in ("spring:a", "spring:b") * 5:
+        watching.subscribe(uri, session)
+        watching.unsubscribe(uri, session)
+    watching.subscribe("spring:a", session)
+    watching.subscribe("spring:b", session)
+    assert len(session.exit_stack._exit_callbacks) == 1
+    await session.exit_stack.aclose()
+    assert len(watching) == 0

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
+from weakref import WeakSet
 
 import attrs
 from mcp.server.connection import Connection
@@ -16,7 +17,7 @@ from mcp_types import INTERNAL_ERROR, ResourceUpdatedNotification
 from mcp_types import ResourceUpdatedNotificationParams as Params
 
 from vibe_llms.exceptions import LimitError
-from vibe_llms.invocables.libraries import Resource
+from vibe_llms.invocables.libraries import Resource, Watch
 from vibe_llms.invocables.mcp.serving.callers import dump
 from vibe_llms.invocables.owners import Backoff
 from vibe_llms.values import define
@@ -49,6 +50,8 @@ class Subscriptions:
     find: Callable[[str], Resource | None]
     limit: int
     _watched: dict[str, _Watched] = attrs.field(factory=dict, init=False)
+    _ending: WeakSet[Connection] = attrs.field(factory=WeakSet, init=False)
+    """Sessions that tell of their end, once each: they may come and go as often as they like."""
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -63,7 +66,9 @@ class Subscriptions:
         if watched is None or session in watched.sessions:
             return
         watched.sessions.add(session)
-        session.exit_stack.callback(self.unsubscribe, uri, session)
+        if session not in self._ending:
+            self._ending.add(session)
+            session.exit_stack.callback(self._leave, session)
 
     def unsubscribe(self, uri: str, session: Connection) -> None:
         """Lets a session hear no more of changes."""
@@ -71,6 +76,10 @@ class Subscriptions:
         if watched is not None:
             watched.sessions.discard(session)
             self._forget(uri, watched)
+
+    def _leave(self, session: Connection) -> None:
+        for uri in tuple(self._watched):
+            self.unsubscribe(uri, session)
 
     @asynccontextmanager
     async def hold(self, uris: Sequence[str]) -> AsyncIterator[None]:
@@ -102,23 +111,29 @@ class Subscriptions:
 
     def _watch(self, uri: str) -> _Watched | None:
         """Returns what is watched; ``None`` where nothing tells of changes."""
-        if uri in self._watched:
-            return self._watched[uri]
+        known = self._watched.get(uri)
+        if known is not None and not known.task.done():
+            return known
         resource = self.find(uri)
         if resource is None or resource.watch is None:
             return None
+        if known is not None:  # given up; who comes now has it tried once more for all
+            known.task = self._begin(uri, resource.watch)
+            return known
         if len(self._watched) >= self.limit:
             reached = LimitError(limit="sessions.subscriptions", value=self.limit)
             raise MCPError(INTERNAL_ERROR, f"Too many resources are watched. {reached}")
-        task = asyncio.create_task(self._follow(uri, resource.watch), name=f"watch {uri}")
-        return self._watched.setdefault(uri, _Watched(task))
+        return self._watched.setdefault(uri, _Watched(self._begin(uri, resource.watch)))
+
+    def _begin(self, uri: str, watch: Watch) -> asyncio.Task[None]:
+        return asyncio.create_task(self._follow(uri, watch), name=f"watch {uri}")
 
     def _forget(self, uri: str, watched: _Watched) -> None:
         if not watched.sessions and not watched.streams and self._watched.get(uri) is watched:
             del self._watched[uri]
             watched.task.cancel()
 
-    async def _follow(self, uri: str, watch: Callable[[str], Any]) -> None:
+    async def _follow(self, uri: str, watch: Watch) -> None:
         """Tells of changes; where these are told no more, it tries again for a while."""
         loop = asyncio.get_running_loop()
         backoff = Backoff(_RESTARTS)
