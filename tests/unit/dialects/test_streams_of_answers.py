@@ -184,3 +184,20 @@ def test_a_text_that_goes_on_behind_another_content_is_divided_and_told(
     (canister,) = get_response(read_pieces(dialect, [data])).canisters
     assert [getattr(each, "text", "") for each in canister.content] == ["It ", "Hm", "rains."]
     assert [loss.path for loss in writer.losses] == ["contents[0]"]
+
+
+@each_dialect
+def test_a_model_that_had_nothing_to_add_is_read_so_in_every_protocol(dialect: ModuleType) -> None:
+    """No client takes it for an answer that was lost, whole or streamed."""
+    said = {"id": "m", "model": "claude", "content": [], "stop_reason": "end_turn", "usage": {}}
+    body = {**said, "type": "message", "role": "assistant"}
+    events = complete(messages.Decoder(provider="vendor").decode_response(body), messages.PROTOCOL)
+    whole = dialect.nativize_response(get_response(events)).value
+
+    read = read_whole(dialect, whole), read_pieces(dialect, [write_stream(dialect, events)[0]])
+
+    assert [get_response(each).metadata.origin.stop_reason for each in read] == [
+        StopReason.ANSWERED,
+        StopReason.ANSWERED,
+    ]
+    check(dialect, events, 0)

@@ -22,6 +22,7 @@ from vibe_llms.dialects.serving import (
 )
 from vibe_llms.messages.canisters import InvocationCanister, Origin, Owner, StopReason
 from vibe_llms.messages.contents import RefusalContent
+from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
 from vibe_llms.plain import JsonObject
@@ -50,6 +51,14 @@ _SILENCE: Final[Mapping[str, Any]] = {
     "tools": [],
 }
 """Fields that each response has, as they are where the request did not say them."""
+
+SILENT: Final[Mapping[str, Any]] = {
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
+    "content": [],
+}
+"""The message of a model that had nothing to add."""
 
 _ECHOED: Final = (
     *_SILENCE,
@@ -80,7 +89,8 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     writer.write(
         Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
     )
-    identity = response.canisters[0].id if response.canisters else response.request.digest()
+    first = response.canisters[0] if response.canisters else None
+    identity = response.request.digest() if first is None else first.id
     native: dict[str, Any] = {
         "id": origin.response_id or produce_item_id("resp", identity),
         "object": "response",
@@ -89,8 +99,12 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         "output": [each.item for each in writer.written],
         **_compose_status(response, ledger),
     }
-    if origin.protocol != PROTOCOL and response.canisters:  # clients insist on a number
-        native["created_at"] = int(response.canisters[0].timestamp.timestamp())
+    if origin.protocol != PROTOCOL:
+        # Clients insist on a number. A model that had nothing to add has said that in a message,
+        # and one without any item looks like an answer that was lost.
+        native["created_at"] = int((access_now() if first is None else first.timestamp).timestamp())
+        if not native["output"] and native["status"] == "completed":
+            native["output"] = [{**SILENT, "id": produce_item_id("msg", identity)}]
     if origin.usage is not None:
         names = {"asked": "input_tokens", "answered": "output_tokens"}
         written = nativize_openai_usage(origin.usage, **names)

@@ -17,7 +17,7 @@ from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.frames import Frames
 from vibe_llms.dialects.responses.serving.items import OpenItems
 from vibe_llms.dialects.responses.serving.pieces import PiecesWriter
-from vibe_llms.dialects.responses.serving.responses import echo_request, nativize_response
+from vibe_llms.dialects.responses.serving.responses import SILENT, echo_request, nativize_response
 from vibe_llms.dialects.sequences import SequentialWriter
 from vibe_llms.events.stream import (
     ContentCitedEvent,
@@ -129,6 +129,9 @@ class StreamWriter(SequentialWriter):
         translation = nativize_response(response)
         self.losses[:] = [*translation.losses, *self._divided]
         body = {**self._base, **translation.value}
+        if not self._items.written and [each.get("content") for each in body["output"]] == [[]]:
+            begun = {**SILENT, "status": "in_progress"}
+            written += self._items.open("message", begun) + self._items.end(body["output"][0])
         body |= {"id": self._response_id, "model": self._model}
         body["output"] = _rename(body["output"], self._items.written)
         kind = _ENDINGS.get(str(body["status"]), "response.incomplete")
