@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.keys.admitting import Gate
 from vibe_llms.daemons.keys.bounds import DAY_SECONDS
-from vibe_llms.daemons.keys.charges import Charge, Used, bound_tokens, clean_model
+from vibe_llms.daemons.keys.charges import Charge, Used, bound_cents, bound_tokens, clean_model
 from vibe_llms.daemons.keys.journal import FOLDER, Journal
 from vibe_llms.daemons.keys.ledger import Ledger, Stake
 from vibe_llms.daemons.keys.register import Key, Register
@@ -121,7 +121,7 @@ class KeyAuthorizer:
             clean_model(demand.address),
             bound_tokens(demand.input_tokens),
             bound_tokens(demand.output_tokens or 0),
-            demand.cents,
+            bound_cents(demand.cents),
         )
         journal = self._journal
         if not key.is_bounded:
@@ -216,7 +216,7 @@ class KeyReservation:
         if usage is not None:
             counts = (usage.total_input_tokens, usage.total_output_tokens)
         asked, answered = (None if each is None else bound_tokens(each) for each in counts)
-        self._end(Used(asked, answered, cents))
+        self._end(Used(asked, answered, bound_cents(cents)))
 
     async def release(self) -> None:
         """Gives back what was set aside: nothing was sent."""

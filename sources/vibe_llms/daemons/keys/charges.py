@@ -19,6 +19,9 @@ NOTHING: Final = Decimal(0)
 MOST_TOKENS: Final = 2**40
 """Of one request, whatever a client wants or a vendor says: millions of these can be summed up."""
 
+MOST_CENTS: Final = Decimal(10**15)
+"""The same of money: what is larger has too many digits to be added to what is small."""
+
 
 class Charge(NamedTuple):
     """What is set aside for one request.
@@ -114,6 +117,11 @@ def settle(charge: Charge, used: Used) -> Spending:
 def bound_tokens(count: int) -> int:
     """Returns a count of tokens that can be summed up."""
     return min(max(count, 0), MOST_TOKENS)
+
+
+def bound_cents(cents: Decimal | None) -> Decimal | None:
+    """Returns an amount of money that can be summed up; ``None`` stays."""
+    return None if cents is None else min(max(cents, NOTHING), MOST_CENTS)
 
 
 @lru_cache(4096)

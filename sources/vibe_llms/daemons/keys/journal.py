@@ -15,7 +15,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
-from vibe_llms.daemons.keys.charges import Charge, Used, bound_tokens
+from vibe_llms.daemons.keys.charges import Charge, Used, bound_cents, bound_tokens
 from vibe_llms.exceptions import StoreError
 from vibe_llms.files import advise
 from vibe_llms.logs import locks
@@ -236,4 +236,4 @@ def _parse_count(word: str) -> int | None:
 
 
 def _parse_cents(word: str) -> Decimal | None:
-    return None if word == "None" else Decimal(word)
+    return None if word == "None" else bound_cents(Decimal(word))

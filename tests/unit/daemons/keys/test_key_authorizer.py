@@ -28,7 +28,7 @@ from key_holders import (
     want,
 )
 from vibe_llms.application import Application
-from vibe_llms.daemons.keys.charges import MOST_TOKENS, Spending
+from vibe_llms.daemons.keys.charges import MOST_CENTS, MOST_TOKENS, Spending
 from vibe_llms.daemons.keys.ledger import Account, Ledger
 from vibe_llms.daemons.keys.register import Register
 from vibe_llms.daemons.keys.texts import NOBODY, access_identity, compute_digest
@@ -473,10 +473,10 @@ async def test_no_number_is_too_large_for_the_sums(tmp_path: Path, bounds: dict[
     authorizer = open_authorizer(tmp_path, Clocks())
     grant = await enter(authorizer, give_key(tmp_path, **bounds))
     vast = 10**30
-    held = [await grant.reserve(want(vast, vast)) for _ in range(3)]
+    held = [await grant.reserve(want(vast, vast, "1e250")) for _ in range(3)]
     assert count_under_way(survey(tmp_path)) == 3
 
-    await held[0].settle(use(2**62, 2**62), None)
+    await held[0].settle(use(2**62, 2**62), Decimal("1e250"))
     await held[1].settle(use(), Decimal("0.1"))
     await authorizer.close()
 
@@ -484,6 +484,7 @@ async def test_no_number_is_too_large_for_the_sums(tmp_path: Path, bounds: dict[
     assert (whole.requests, whole.perhaps_requests) == (2, 1)
     assert whole.input_tokens == MOST_TOKENS + 7
     assert whole.perhaps_output_tokens == MOST_TOKENS
+    assert (whole.cents, whole.perhaps_cents) == (MOST_CENTS + Decimal("0.1"), MOST_CENTS)
 
 
 async def test_a_journal_of_before_with_a_number_too_large_is_read(tmp_path: Path) -> None:
@@ -492,6 +493,7 @@ async def test_a_journal_of_before_with_a_number_too_large_is_read(tmp_path: Pat
     await authorizer.close()
     left = tmp_path / "journals" / "0123456789abcdef.journal"
     left.parent.mkdir(exist_ok=True)
-    left.write_text(f"+\t1\tada\t2026-11-24\ta:b\t10\t{10**30}\tNone\n")
+    left.write_text(f"+\t1\tada\t2026-11-24\ta:b\t10\t{10**30}\t1e250\n")
 
-    assert total(survey(tmp_path)).perhaps_output_tokens == MOST_TOKENS
+    whole = total(survey(tmp_path))
+    assert (whole.perhaps_output_tokens, whole.perhaps_cents) == (MOST_TOKENS, MOST_CENTS)
