@@ -26,7 +26,7 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import claims, database_log
 from vibe_llms.runs.database_log import DatabaseLog
-from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.delivering import deliver, take_letters
 from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
@@ -227,6 +227,52 @@ def test_015_a_log_that_the_server_has_forgotten_is_not_written_on(
         raise RuntimeError
     assert log.append("run", ENDED) == 5  # the number of what was taken back is given again
     log.close()
+
+
+def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
+    store: PostgresqlStore, other: PostgresqlStore
+) -> None:
+    """A run looks for letters while its steps write: each has its number, none is refused."""
+    conversation = begin(store, "one")
+    inbox, log = produce_inbox(store, conversation.id), produce_log(store, conversation.id)
+    assert isinstance(log, DatabaseLog)
+    log.claim()
+    assert log.append("run", ENDED) == 1
+    inbox.put(LETTER)
+    with ThreadPoolExecutor() as pool:
+        with log.holding():
+            writing = pool.submit(log.append, "run", ENDED)  # does not see the letter yet
+            wait_until_one_waits(other)
+            assert take_letters(inbox, log, "run") == [LETTER]
+        assert writing.result() == 3
+
+    inbox.put(attrs.evolve(LETTER, letter="two"))
+    take_letters(inbox, log, "run")  # what is written next does not know of it
+    assert log.append("run", ENDED) == 5
+    assert log.append("run", ENDED) == 6
+
+    assert [each.sequence for each in log.read()] == [1, 2, 3, 4, 5, 6]
+    with other.database.transact() as connection:
+        connection.execute("DELETE FROM vibe_events WHERE sequence > 4")
+    inbox.put(attrs.evolve(LETTER, letter="three"))
+    with pytest.raises(StoreUnavailableError, match="does not end with number 6 any more"):
+        take_letters(inbox, log, "run")  # nor is a letter put in the place of what is forgotten
+    log.close()
+
+
+def wait_until_one_waits(store: PostgresqlStore) -> None:
+    """Returns when a statement waits for what another transaction has locked."""
+    asked = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND datname = current_database()"
+    )
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with store.database.transact() as connection:
+            row = connection.execute(asked).fetchone()
+        if row and row[0]:
+            return
+    raise AssertionError("nobody waits")
 
 
 def test_011_a_claim_that_is_renewed_is_nobody_else_s(

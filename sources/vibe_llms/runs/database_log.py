@@ -54,7 +54,7 @@ INSERT INTO vibe_events SELECT conversation, %(number)s, %(line)s
 FROM vibe_claims, set_config('synchronous_commit', 'off', true)
 WHERE conversation = %(id)s AND epoch = %(epoch)s AND %(number)s = 1 + (
     SELECT coalesce(max(sequence), 0) FROM vibe_events WHERE conversation = %(id)s
-) FOR UPDATE OF vibe_claims
+) FOR UPDATE OF vibe_claims ON CONFLICT DO NOTHING
 """
 # Only a transaction that has changed something waits for the disk, and then for all before it.
 _SECURE = "UPDATE vibe_claims SET epoch = epoch WHERE conversation = %(id)s AND epoch = %(epoch)s"
@@ -84,7 +84,7 @@ class DatabaseLog:
         self._identity = identity
         self._contents = contents
         self._epoch = 0
-        self._last: int | None = None  # the number of the last event, where that is known
+        self._last = 0  # the number of the last event that is known to be committed
         self._certain = 0  # up to here they are on the server's disk
         self._turnstile = asyncio.Lock()
 
@@ -131,27 +131,29 @@ class DatabaseLog:
 
     def append(self, run_id: str, event: LogEvent) -> int:
         """Appends an event; media keep their bytes."""
-        if self._database.is_joined or self._last is None:
-            number = self._append(run_id, event)
-            # What is written in a transaction may yet be taken back.
-            self._last = None if self._database.is_joined else number
-            return number
+        if self._database.is_joined:
+            return self._append(run_id, event)  # which may yet be taken back
         number = self._last + 1
         line = write_line(number, access_now(), run_id, event).decode()
         given = {"id": self._identity, "epoch": self._epoch, "number": number, "line": line}
         if not self._database.perform(_APPEND, given):
-            raise self._describe_loss(number)
-        self._last = number
+            # Another thread of this process has taken letters in between, as a run does that works.
+            number = self._append(run_id, event)
+        self._last = max(self._last, number)
         return number
 
     def _append(self, run_id: str, event: LogEvent) -> int:
-        """Appends behind whatever is there by now."""
+        """Appends behind whatever is there by now, unless some of it is gone."""
         with self.holding() as connection:
             row: tuple[int] | None = connection.execute(
                 "SELECT coalesce(max(sequence), 0) FROM vibe_events WHERE conversation = %s",
                 (self._identity,),
             ).fetchone()
-            number = (row[0] if row else 0) + 1
+            found, known = row[0] if row else 0, self._last
+            if found < known:
+                self._last = found
+                raise self._describe_loss(known)
+            number = found + 1
             line = write_line(number, access_now(), run_id, event).decode()
             connection.execute(
                 "INSERT INTO vibe_events VALUES (%s, %s, %s)", (self._identity, number, line)
@@ -194,15 +196,12 @@ class DatabaseLog:
             yield connection
 
     def _describe_loss(self, number: int) -> StoreError:
-        """Says why an event was not written: another has the run, or the database has forgotten."""
-        self._last = None
-        with self.holding():  # which says so, if it is lost
-            return StoreUnavailableError(
-                path=self._place,
-                detail=f"{self._place} does not end with number {number - 1} any more, as after a "
-                "crash of the server.",
-                remedy="The run is taken up again from what is there.",
-            )
+        return StoreUnavailableError(
+            path=self._place,
+            detail=f"{self._place} does not end with number {number} any more, as after a crash of "
+            "the server.",
+            remedy="The run is taken up again from what is there.",
+        )
 
     def _describe_lost(self) -> StoreError:
         if not self._epoch:
@@ -221,7 +220,7 @@ class DatabaseLog:
             given = {"id": self._identity, "epoch": self._epoch}
             if not self._database.perform(_SECURE, given):
                 raise self._describe_lost()
-            self._certain = last or 0
+            self._certain = last
 
     def close(self) -> None:
         """Gives the claim up; may be called again."""
