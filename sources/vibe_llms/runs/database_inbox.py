@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from vibe_llms.events.codec import decode_event, encode_event
+from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import UnknownConversationError
-from vibe_llms.runs.inbox import LETTERS, Letter, describe_full
+from vibe_llms.runs.inbox import LETTERS, Letter, decode_letter, describe_full
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.postgresql.database import Database
@@ -58,11 +58,11 @@ class DatabaseInbox:
     def read(self) -> Sequence[Letter]:
         """Returns all letters."""
         with self._database.transact(reading=True) as connection:
-            rows: list[tuple[str]] = connection.execute(
-                "SELECT letter FROM vibe_letters WHERE conversation = %s ORDER BY number",
+            rows: list[tuple[int, str]] = connection.execute(
+                "SELECT number, letter FROM vibe_letters WHERE conversation = %s ORDER BY number",
                 (self._identity,),
             ).fetchall()
-        return [cast(Letter, decode_event(letter.encode())) for (letter,) in rows]
+        return self._decode(rows)
 
     def empty(self, take: Callable[[Sequence[Letter]], None]) -> None:
         """Hands over all letters; what takes them writes its events in the same transaction."""
@@ -72,11 +72,15 @@ class DatabaseInbox:
                 " ORDER BY number FOR UPDATE",
                 (self._identity,),
             ).fetchall()
-            take([cast(Letter, decode_event(letter.encode())) for _, letter in rows])
+            take(self._decode(rows))
             connection.execute(
                 "DELETE FROM vibe_letters WHERE number = ANY(%s)", ([number for number, _ in rows],)
             )
         _LOOKS.pop(self._database, None)
+
+    def _decode(self, rows: Sequence[tuple[int, str]]) -> list[Letter]:
+        place = f"{self._database.place} {self._identity} letters"
+        return [decode_letter(letter.encode(), place, number) for number, letter in rows]
 
 
 def _look(database: Database) -> frozenset[str]:

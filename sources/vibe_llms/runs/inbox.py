@@ -23,7 +23,13 @@ from vibe_llms.events.runs import (
     RunResumedEvent,
     StopRequestedEvent,
 )
-from vibe_llms.exceptions import LimitError, Stage, UnknownConversationError
+from vibe_llms.exceptions import (
+    CodecError,
+    CorruptionError,
+    LimitError,
+    Stage,
+    UnknownConversationError,
+)
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.log import Log
@@ -106,7 +112,7 @@ class FileInbox:
         """Returns all letters."""
         try:
             with self._open() as log:
-                return _decode_letters(log)
+                return self._decode(log)
         except FileNotFoundError:
             return ()
 
@@ -118,10 +124,16 @@ class FileInbox:
         except FileNotFoundError:
             return
         try:
-            take(_decode_letters(log))
+            take(self._decode(log))
             self._disk.truncate(log.descriptor, 0)
         finally:
             log.close()
+
+    def _decode(self, log: Log) -> list[Letter]:
+        return [
+            decode_letter(line, self._path, number)
+            for number, line in enumerate(log.read().splitlines(), 1)
+        ]
 
     def _open(self, *, make: bool = False) -> Log:
         while True:
@@ -144,10 +156,6 @@ class FileInbox:
         except BaseException:
             locks.release(lock)
             raise
-
-
-def _decode_letters(log: Log) -> list[Letter]:
-    return [cast(Letter, decode_event(line)) for line in log.read().splitlines()]
 
 
 class MemoryInbox:
@@ -178,6 +186,15 @@ class MemoryInbox:
         with self._lock:
             take(tuple(self._letters))
             self._letters.clear()
+
+
+def decode_letter(data: bytes, place: str, number: int) -> Letter:
+    """Reads a letter. Raises CorruptionError."""
+    try:
+        return cast(Letter, decode_event(data))
+    except (CodecError, UnicodeDecodeError) as error:
+        detail = f"The letter does not read: {error}."
+        raise CorruptionError(path=place, line=number, detail=detail) from error
 
 
 def describe_full() -> LimitError:

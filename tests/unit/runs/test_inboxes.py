@@ -12,7 +12,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import RunSuspendedEvent
 from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
-from vibe_llms.exceptions import LimitError, UnknownConversationError
+from vibe_llms.exceptions import CorruptionError, LimitError, UnknownConversationError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs import inbox as inboxes
 from vibe_llms.runs.delivering import deliver, take_letters
@@ -85,6 +85,22 @@ def test_a_letter_that_was_torn_was_never_acknowledged(tmp_path: Path) -> None:
     assert deliver(store, "a")
     letters = [getattr(each.event, "letter", "") for each in produce_log(store, "a").read()]
     assert letters == ["1", "2"]
+
+
+def test_a_letter_that_does_not_read_is_damage_of_the_store(tmp_path: Path) -> None:
+    """Whoever looks through a store passes that by; a later version may have written it."""
+    store = DirectoryStore(tmp_path)
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    inbox = produce_inbox(store, "a")
+    inbox.put(StopRequestedEvent(letter="1"))
+    path = Path(store.locate("a"), inboxes.INBOX)
+    path.write_bytes(path.read_bytes() + b'{"type":"run.to_come"}\n')
+    with pytest.raises(CorruptionError, match=r"inbox\.jsonl:2: The letter does not read"):
+        inbox.read()
+    with pytest.raises(CorruptionError):
+        deliver(store, "a")
+    produce_log(store, "a").claim()  # nobody has it
+    assert (inbox.is_empty, produce_log(store, "a").read()) == (False, [])
 
 
 def test_an_inbox_has_an_end(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
