@@ -14,10 +14,11 @@ from vendor_batching import MODELS, advance_all, produce_application
 from vibe_llms.agents.hosting import RunHost
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order, OrderRules
-from vibe_llms.agents.parking import GATHER_SECONDS, ParkingDesk
+from vibe_llms.agents.parking import GATHER_SECONDS, Lane, ParkingDesk
 from vibe_llms.agents.runners import open_runner
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.engine.generating import Generator
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
@@ -337,6 +338,31 @@ async def test_a_run_that_was_stopped_keeps_its_answer(simulator: SynchronousSim
     assert stopped.state == "stopped"
     assert summary.reason == "answered"
     assert count_batches(simulator) == 1
+
+
+@pytest.mark.parametrize("where", [(Generator, "_take"), (Lane, "read")])
+async def test_an_answer_is_kept_that_its_run_was_broken_off_with(
+    simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch, where: tuple[type, str]
+) -> None:
+    """As by a daemon that is stopped just then: whoever goes on asks nothing twice."""
+
+    async def hang(*_: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    begun = asyncio.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(*where, hang)
+        async with open_runs(simulator) as runs:
+            run_id = await start(runs)
+            await begun.wait()
+
+    async with open_runs(simulator) as runs:
+        summary = await runs.wait(run_id)
+        events = list_events(runs, run_id)
+
+    assert summary.reason == "answered"
+    assert events.count("generation.parked") == count_batches(simulator) == 1
 
 
 @pytest.mark.parametrize("is_submitted", [False, True])

@@ -317,7 +317,7 @@ class Driver:
     def _is_settled(self) -> bool:
         """Whether whoever takes the conversation up again needs nothing of the log by now."""
         canisters = self._journal.canisters
-        is_open = self._messages or self._record.has_standing_answers
+        is_open = self._messages or self._record.has_standing_answers or self._has_answer()
         return not is_open and bool(canisters) and not read_tail(canisters).owed
 
     def _rest(self, state: State) -> RunEnding:

@@ -146,7 +146,7 @@ class Generator:
         self._arrived = ()
         try:
             response = await parking.read(said, request)
-        except BaseException as error:
+        except Exception as error:  # one that is broken off has its answer still
             await self._fail(event, error, started)
             raise
         await self._journal.append(response.canisters)
