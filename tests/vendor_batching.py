@@ -57,11 +57,12 @@ async def open_channel(
     *,
     listener: Callable[[ChunkNews], object] | None = None,
     limits: dict[str, int] | None = None,
+    clock: Clock | None = None,
     strict: bool = False,
     **options: Any,
 ) -> AsyncIterator[VendorBatchChannel[Any]]:
     """Opens a channel to one of :data:`MODELS`, and closes what is behind it."""
-    application = produce_application(provider, url, **(limits or {}))
+    application = produce_application(provider, url, clock, **(limits or {}))
     produce: Any = VendorBatchChannel
     channel: VendorBatchChannel[Any] = produce(
         Model(application=application, strict=strict),

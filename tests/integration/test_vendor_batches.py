@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import attrs
 import pytest
@@ -28,6 +30,7 @@ from vibe_llms.exceptions import (
     RequestError,
     StoreError,
     TranslationLossError,
+    TransportError,
 )
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.channels.batches.chunks import find_path
@@ -44,6 +47,7 @@ from vibe_llms.instruments.engines import Engine
 from vibe_llms.providers.batches import BatchBounds, Sighting
 from vibe_llms.providers.batching import ModelBatches
 from vibe_llms.telemetry.prices import Price, price_usage
+from vibe_llms.testing.clocks import HurriedClock
 from vibe_llms.testing.simulator import SynchronousSimulator
 
 VENDORS = ["anthropic", "openai_responses"]
@@ -235,6 +239,43 @@ async def test_what_may_still_arrive_is_waited_for(
         await gather(channel, TEXTS)
 
     assert looks == 3
+    assert count_submissions(simulator) == 1
+    check_whole(output)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_what_was_sent_again_may_still_arrive_as_long_as_the_first_might(
+    simulator: SynchronousSimulator, output: Path, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    """Two minutes count from the last time that it was sent, also for who comes after a crash."""
+    submit, find, clock = ModelBatches.submit, ModelBatches.find, HurriedClock()
+    monkeypatch.setattr(
+        "vibe_llms.instruments.channels.batches.submitting.time", Mock(time=clock.read)
+    )
+    late: list[Any] = []
+    looks = 0
+
+    async def break_off(self: ModelBatches, *given: Any) -> str:
+        late.append(given)
+        if dies and len(late) == 2:
+            raise Death
+        raise TransportError(detail="broken off")
+
+    async def find_late(self: ModelBatches, *given: Any, **more: Any) -> Sighting:
+        nonlocal looks
+        looks += len(late) == 2
+        if looks == 3:
+            await submit(self, *late[1])
+        return await find(self, *given, **more)
+
+    monkeypatch.setattr(ModelBatches, "submit", break_off)
+    monkeypatch.setattr(ModelBatches, "find", find_late)
+    for _ in range(1 + dies):
+        async with open_channel("openai_responses", simulator.url, output, clock=clock) as channel:
+            with suppress(Death):
+                await gather(channel, TEXTS)
+
+    assert len(late) == 2
     assert count_submissions(simulator) == 1
     check_whole(output)
 

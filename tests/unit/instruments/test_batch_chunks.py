@@ -153,6 +153,12 @@ class Histories(RuleBasedStateMachine):
         self.count += 1
         perform(self.log.intend(produce_chunk(f"c{self.count}", items=tuple(items))))
 
+    @rule(data=st.data(), moment=st.floats(1, 2**40))
+    def send_again(self, data: st.DataObject, moment: float) -> None:
+        if self.log.open_chunks:
+            chunk = data.draw(st.sampled_from(self.log.open_chunks))
+            perform(self.log.send_again(chunk, moment))
+
     @rule(data=st.data(), vendor=st.text(min_size=1, max_size=5))
     def name(self, data: st.DataObject, vendor: str) -> None:
         if self.log.open_chunks:

@@ -62,6 +62,7 @@ class Chunk(msgspec.Struct, kw_only=True):
         chunk: Our name for it.
         batch: The digest of the settings under which its items are asked.
         at: When it was about to be submitted, in seconds since 1970.
+        sent: When it was about to be submitted again, the last time; 0 where it was not.
         items: What is asked; the name of each at the vendor has its place here.
         format: Of this line.
         vendor: The vendor's name for it; empty as long as nobody heard of that.
@@ -73,6 +74,7 @@ class Chunk(msgspec.Struct, kw_only=True):
     at: float
     items: tuple[ChunkItem, ...]
     format: int = FORMAT
+    sent: float = 0.0
     vendor: str = ""
     end: str = ""
 
@@ -88,6 +90,7 @@ class _Note(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What became known of a chunk."""
 
     chunk: str
+    sent: float = 0.0
     vendor: str = ""
     end: str = ""
 
@@ -147,6 +150,11 @@ class ChunkLog:
         await self._write(chunk)
         self.chunks[chunk.chunk] = chunk
 
+    async def send_again(self, chunk: Chunk, moment: float) -> None:
+        """Writes down that a chunk is about to be submitted once more. Raises StoreError."""
+        await self._write(_Note(chunk=chunk.chunk, sent=moment))
+        chunk.sent = moment
+
     async def name(self, chunk: Chunk, vendor: str) -> None:
         """Writes down under which name the vendor has it. Raises StoreError."""
         await self._write(_Note(chunk=chunk.chunk, vendor=vendor))
@@ -202,6 +210,7 @@ class ChunkLog:
             self.chunks[chunk.chunk] = chunk
             return
         known = self.chunks[note.chunk]
+        known.sent = note.sent or known.sent
         known.vendor, known.end = note.vendor or known.vendor, note.end or known.end
 
     async def _write(self, line: Chunk | _Note) -> None:

@@ -196,6 +196,7 @@ class Submitter:
                     raise
                 attempt += 1
                 await clock.sleep(wait)
+                await self._log.send_again(chunk, time.time())
             else:
                 await self._log.name(chunk, vendor)
                 self._news(Course.SUBMITTED, chunk)
@@ -208,7 +209,8 @@ class Submitter:
             may_end: Otherwise it is submitted again by whoever asks, under the same name.
         """
         clock = self._batches.clock
-        age = min(max(time.time() - chunk.at, 0.0), ARRIVING_SECONDS)
+        sent = chunk.sent or chunk.at
+        age = min(max(time.time() - sent, 0.0), ARRIVING_SECONDS)
         certain_at = clock.read() + ARRIVING_SECONDS - age
         names = [name_item(chunk.chunk, place) for place in range(len(chunk.items))]
         known = self._log.vendor_names
