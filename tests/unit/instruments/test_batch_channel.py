@@ -716,3 +716,25 @@ async def test_a_disk_that_fills_up_keeps_what_fits(
     kept = read_lines(journal)
     assert len(kept) >= 9
     assert most - journal.stat().st_size < 250  # no other line would fit
+
+
+async def test_one_line_too_long_for_a_disk_costs_none_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of those that came together it is."""
+    journal = tmp_path / "answers.jsonl"
+    write = Disk.write
+
+    def fill(self: Disk, descriptor: int, data: bytes) -> None:
+        if os.fstat(descriptor).st_size + len(data) > 20_000:
+            raise OSError(28, "No space left on device")
+        write(self, descriptor, data)
+
+    async def work(number: int) -> str:
+        return "x" * (30_000 if number == 3 else 1)
+
+    monkeypatch.setattr(Disk, "write", fill)
+    with pytest.raises(StoreError, match="No space left"):
+        await BatchChannel(work, concurrency=10, journal=journal).collect(range(10))
+
+    assert sorted(line["index"] for line in read_lines(journal)) == [0, 1, 2, 4, 5, 6, 7, 8, 9]

@@ -278,6 +278,7 @@ def encode(item: BatchItem[Any], batch: str, input_digest: str) -> tuple[BatchIt
 def _write_together(journal: LineJournal, done: Sequence[Done], batch: str) -> None:
     """Writes what was done. Raises StoreError, with as much written as can be."""
     written: list[tuple[BatchItem[Any], bytes]] = []
+    failure: StoreError | None = None
     size = 0
     for each in done:
         each.item, line = encode(each.item, batch, each.due.digest)
@@ -288,8 +289,13 @@ def _write_together(journal: LineJournal, done: Sequence[Done], batch: str) -> N
                 journal.write(written)
             except StoreError:  # a disk may be full, and each of them was paid for
                 for one in written:
-                    journal.write([one])
+                    try:
+                        journal.write([one])
+                    except StoreError as error:  # a shorter one may find room
+                        failure = error
             written, size = [], 0
+    if failure is not None:
+        raise failure
 
 
 async def _open_aside(path: Path, batch: str) -> LineJournal:
