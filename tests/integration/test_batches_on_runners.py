@@ -7,7 +7,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +17,7 @@ import attrs
 import pytest
 
 from batching import BASES, NEEDS_DBOS, Desk, Vendor, choose_url, run_vendor, start_program
+from vibe_llms.agents.batches import performing
 from vibe_llms.agents.batches.batches import Batches, look_at_batches, open_batches
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
@@ -26,10 +27,12 @@ from vibe_llms.exceptions import (
     LimitError,
     ProviderError,
     RequestError,
+    StoreError,
 )
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.channels.batches.databases import open_database
 from vibe_llms.instruments.channels.batches.items import BatchInput
+from vibe_llms.instruments.channels.batches.purses import Purse
 from vibe_llms.instruments.channels.batches.row_chunks import begin_alone, take_up
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.prompts import Prompt
@@ -252,6 +255,69 @@ async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vend
         assert set(vendor.asked.values()) == {1}
 
 
+async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two chunks ask one input at a time: when the worker leaves, one is under way and no more."""
+    begun, leave = asyncio.Event(), asyncio.Event()
+    plain = performing.attempt
+
+    async def attempt(work: Any, due: Any) -> Any:
+        begun.set()
+        await leave.wait()
+        return await plain(work, due)
+
+    monkeypatch.setattr(performing, "attempt", attempt)
+    application = load(vendor, tmp_path)
+    database = open_database(choose_url("sqlite", tmp_path))
+    desk = Desk(database, application)
+    place = Place(application, Batches(database, desk.wake, chunk=1), tmp_path)
+    await place.channel(concurrency=1).submit(["One?", "Two?"])
+    await begun.wait()
+    (work,) = desk.performer._works.values()
+    await until(lambda: work.room._waiters)
+    desk.is_leaving = True
+    leave.set()
+    await desk.close()
+    assert sum(vendor.asked.values()) == 1
+    database.close()
+    await application.close()
+
+
+async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked meanwhile was paid for: it is kept, and nobody is asked twice."""
+    monkeypatch.setattr(performing, "_PAUSE_SECONDS", 0.0)
+    is_away = asyncio.Event()
+    plain, grant, asked = performing.attempt, Purse._grant, 0
+
+    async def attempt(work: Any, due: Any) -> Any:
+        item = await plain(work, due)
+        if due.index == 0:
+            await is_away.wait()
+        return item
+
+    loop = asyncio.get_running_loop()
+
+    def fail_once(self: Purse, amounts: Sequence[int]) -> list[bool]:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            loop.call_soon_threadsafe(is_away.set)
+            raise StoreError(detail="away")
+        return grant(self, amounts)
+
+    monkeypatch.setattr(performing, "attempt", attempt)
+    monkeypatch.setattr(Purse, "_grant", fail_once)
+    async with at_desk(vendor, tmp_path) as place:
+        channel = place.channel(cap=Decimal(1), concurrency=2, controls={"max_tokens": 10})
+        async with asyncio.timeout(20):
+            report = await channel.collect([f"{n}?" for n in range(6)])
+    assert len(report.results) == 6
+    assert set(vendor.asked.values()) == {1}
+
+
 async def test_after_three_deaths_inputs_are_asked_one_by_one(
     tmp_path: Path, vendor: Vendor
 ) -> None:
@@ -283,7 +349,7 @@ async def test_work_that_cannot_go_elsewhere_is_refused(tmp_path: Path, vendor: 
             place.channel(runner=None, retries=3)
         with pytest.raises(RequestError, match="no inputs"):
             await place.channel().collect([])
-        twice = [BatchInput(str(place), id=str(place % 20)) for place in range(30)]
+        twice = [BatchInput(str(place), id=str(place % 5)) for place in range(7)]
         with pytest.raises(RequestError, match="have the id '0'"):
             await place.channel().collect(twice)
         assert not await place.runner.survey()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,12 +21,15 @@ from vibe_llms.agents.batches.following import Follower
 from vibe_llms.agents.batches.submitting import Submission
 from vibe_llms.exceptions import RequestError, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
+from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.lines import decode_item, encode_item
+from vibe_llms.instruments.channels.batches.orders import Asked
 from vibe_llms.instruments.channels.batches.purses import Purse
 from vibe_llms.instruments.channels.batches.row_chunks import leave, take_up
 from vibe_llms.instruments.channels.batches.row_journals import RowJournal
 from vibe_llms.instruments.channels.batches.tables import count_money, read_money
+from vibe_llms.messages.canisters import Origin, Usage
 
 BATCH = "b" * 32
 
@@ -203,6 +210,143 @@ async def test_the_cap_is_never_passed_by_what_is_on_its_way(database: BatchData
     with database.transact(reading=True) as transaction:
         assert transaction.fetch("SELECT committed FROM vibe_batches") == [(spent,)]
     await keep(journal, 0)
+
+
+async def test_what_settles_while_a_cap_refuses_is_looked_at(database: BatchDatabase) -> None:
+    """The last thing under way ends between a refusal and its arrival: there is room, then."""
+    await submit(database, BATCH, "one")
+    await Batches(database).resume(BATCH, cap=read_money(100))
+    purse, loop = Purse(database, BATCH), asyncio.get_running_loop()
+    assert await purse.acquire(60)
+    grant = purse._grant
+
+    def settle_behind(amounts: Sequence[int]) -> list[bool]:
+        granted = grant(amounts)
+        if granted == [False]:
+            grant([-50])
+            loop.call_soon_threadsafe(purse.settle)  # before the refusal arrives
+        return granted
+
+    purse._gatherer = Gatherer(settle_behind)
+    assert await purse.acquire(60)
+
+
+async def test_a_cap_that_comes_later_holds_for_what_was_spent_before(
+    database: BatchDatabase,
+) -> None:
+    """Also for what was under way then, for which nothing was put down."""
+    await submit(database, BATCH, "one", "two", "three")
+    journal = produce_journal(database)
+    await keep_paid(journal, 0)
+    found = await Batches(database).find(BATCH)
+    assert found.cost > 0
+    await Batches(database).resume(BATCH, cap=3 * found.cost)
+    await keep_paid(journal, 1)
+    purse, each = Purse(database, BATCH), count_money(found.cost)
+    assert not await purse.acquire(each + 1)
+    assert await purse.acquire(each)
+
+
+@pytest.mark.parametrize("counts", [{}, {"output_tokens": None}])
+async def test_what_was_put_down_stays_where_nobody_knows_the_cost(
+    database: BatchDatabase, counts: dict[str, Any]
+) -> None:
+    """An answer of a model without a price, or without an account of its tokens."""
+    await submit(database, BATCH, "one")
+    await Batches(database).resume(BATCH, cap=read_money(10**9))
+    journal, purse = produce_journal(database), Purse(database, BATCH)
+    assert await purse.acquire(10**9)
+    journal.reserve(0, 10**9)
+    model = "gpt-4o-mini" if counts else "nobody-knows-it"
+    await keep_paid(journal, 0, model, **counts)
+    purse.settle()
+    assert not await purse.acquire(1)
+    assert (await Batches(database).find(BATCH)).unpriced == 1
+
+
+async def keep_paid(
+    journal: RowJournal, index: int, model: str = "gpt-4o-mini", **counts: Any
+) -> None:
+    usage = Usage(**{"input_tokens": 10, "output_tokens": 5, **counts})
+    origin = Origin(provider="openai_conversations", model=model, usage=usage)
+    item: BatchItem[Any] = BatchItem(index=index, text="x", value="x", origin=origin)
+    await journal.append(item, encode_item(item, batch="s", input_digest="d"), "d")
+
+
+@pytest.mark.postgresql
+def test_chunks_are_all_locked_before_failures_are_asked_again(tmp_path: Path) -> None:
+    """Else one that failed meanwhile would be forgotten by its chunk, and never be done."""
+    database = open_database(choose_url("postgresql", tmp_path))
+    asyncio.run(submit(database, BATCH, "one", "two", chunk=1))
+    refused: list[str] = []
+
+    def look() -> None:
+        try:
+            with database.transact() as transaction:
+                transaction.fetch("SELECT number FROM vibe_chunks FOR UPDATE NOWAIT")
+        except StoreError as error:
+            refused.append(str(error))
+
+    class Watched:
+        """Has others try the chunks before rows are changed."""
+
+        @contextmanager
+        def transact(self) -> Iterator[Any]:
+            with database.transact() as transaction:
+                yield Mock(wraps=transaction, change=partial(self.change, transaction))
+
+        def change(self, transaction: Any, statement: str, *values: Any) -> int:
+            if statement.startswith("UPDATE vibe_items"):
+                thread = threading.Thread(target=look)
+                thread.start()
+                thread.join()
+            return int(transaction.change(statement, *values))
+
+    Batches(Watched())._resume(BATCH, True, None)  # type: ignore[arg-type]
+    assert len(refused) == 1
+    database.close()
+
+
+def test_a_transaction_of_sqlite_that_failed_is_over(tmp_path: Path) -> None:
+    """Whether its commit failed, or a full disk has ended it already, which is told as it is."""
+    database = open_database(choose_url("sqlite", tmp_path))
+
+    def fail(*statements: str) -> None:
+        with database.transact() as transaction:
+            for statement in statements:
+                transaction.fetch(statement)
+
+    chunk = "INSERT INTO vibe_chunks VALUES ('x', 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)"
+    with pytest.raises(StoreError, match="FOREIGN KEY"):
+        fail("PRAGMA defer_foreign_keys = ON", chunk)
+    with pytest.raises(StoreError, match="full"):
+        fail(
+            "PRAGMA max_page_count = 1",
+            "INSERT INTO vibe_budgets VALUES (hex(zeroblob(1000000)), 0)",
+        )
+    with database.transact(reading=True) as transaction:
+        assert transaction.fetch("SELECT * FROM vibe_chunks") == []
+        assert transaction.fetch("SELECT * FROM vibe_budgets") == []
+    database.close()
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+async def test_what_could_not_be_handed_over_whole_keeps_what_was_paid_for(
+    database: BatchDatabase, is_taken: bool
+) -> None:
+    """It is gone where nobody had taken anything of it, and else stopped."""
+
+    async def break_off() -> AsyncIterator[Asked]:
+        async for each in ask("one", "two"):
+            yield each
+        if is_taken:
+            await keep(await asyncio.to_thread(produce_journal, database), 0)
+        raise RequestError(path="inputs", detail="bad line")
+
+    with pytest.raises(RequestError, match="bad line"):
+        await Submission(database, BATCH, order(), 2).perform(break_off(), lambda: None)
+    found = await Batches(database).survey()
+    assert [(each.state, each.done) for each in found] == ([("stopped", 1)] if is_taken else [])
 
 
 def test_money_is_exact_and_never_less_than_it_is() -> None:

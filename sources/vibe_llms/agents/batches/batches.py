@@ -150,12 +150,20 @@ class Batches:
 
     def _resume(self, batch: str, retry_failed: bool, cap: Decimal | None) -> None:
         with self.database.transact() as transaction:
+            # What workers write meanwhile waits for the chunks, all of which are locked first, as
+            # the workers lock theirs before the batch.
+            transaction.change("UPDATE vibe_chunks SET placed = placed WHERE batch = ?", batch)
             if cap is not None:
+                # What was spent while there was no cap was not put down.
                 transaction.change(
-                    "UPDATE vibe_batches SET cap = ? WHERE id = ?", count_money(cap), batch
+                    "UPDATE vibe_batches SET cap = ?, committed = CASE WHEN cap IS NULL THEN"
+                    " (SELECT COALESCE(SUM(cost), 0) FROM vibe_chunks WHERE batch = ?)"
+                    " ELSE committed END WHERE id = ?",
+                    count_money(cap),
+                    batch,
+                    batch,
                 )
             if retry_failed:
-                # What workers write meanwhile waits for the chunks, which are locked first.
                 transaction.change(
                     "UPDATE vibe_chunks SET done = done - failed, failed = 0"
                     " WHERE batch = ? AND failed > 0",

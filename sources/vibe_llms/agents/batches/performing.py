@@ -239,14 +239,16 @@ class _ChunkRun:
                 pass
 
     async def _ask(self, place: int, row: Row) -> None:
-        if self.must_stop or (self._is_careful and not await self._begin(row)):
-            return
-        amount = await self._put_down(row)
-        if amount is None:
-            return
+        amount: int | None = None
         try:
-            due = Due(index=row.number, id=row.name, value=None)
+            # Room first: who has waited for it begins nothing that nobody wants any more.
             async with self._work.room:
+                if self.must_stop or (self._is_careful and not await self._begin(row)):
+                    return
+                amount = await self._put_down(row)
+                if amount is None:
+                    return
+                due = Due(index=row.number, id=row.name, value=None)
                 item = await attempt(lambda _: self._work.ask(self._work.compose(row)), due)
             await self._keep(row, item, amount)
         finally:
@@ -260,7 +262,8 @@ class _ChunkRun:
         if self._may_hold and error is not None and error.is_retryable:
             self._held.append(row)
             if amount and is_free:
-                await self._work.purse.release(amount)
+                with suppress(StoreError):  # then it stays put down
+                    await self._work.purse.release(amount)
             return
         if amount and is_free:
             self._journal.reserve(row.number, amount)
@@ -287,10 +290,18 @@ class _ChunkRun:
         if estimator is None or self._taken.cap is None:
             return 0
         amount = estimator.estimate(row.input)
-        if amount and not await self._work.purse.acquire(amount):
-            self.is_capped = True
-            return None
-        return amount
+        while amount:
+            try:
+                if await self._work.purse.acquire(amount):
+                    return amount
+                self.is_capped = True
+                return None
+            except StoreError as error:  # what is under way was paid for, and is not broken off
+                _LOGGER.warning("nothing can be put down now: %s", error)
+            if self.must_stop:
+                return None
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return 0
 
     async def _begin(self, row: Row) -> bool:
         """Begins an input that is asked by itself; sets one aside that was, too often."""

@@ -79,7 +79,7 @@ class Submission:
             raise
         except Exception:
             if is_new:  # what cannot be handed over as a whole is not asked for
-                await finish(asyncio.to_thread(self._delete))
+                await finish(asyncio.to_thread(self._withdraw))
             raise
 
     async def _write(self, asked: AsyncIterator[Asked], tell: Callable[[], object]) -> None:
@@ -116,9 +116,16 @@ class Submission:
         self.before = read_placed(self._database, self._batch)
         return count > 0
 
-    def _delete(self) -> None:
+    def _withdraw(self) -> None:
+        """Removes the batch; if a worker has taken something of it, which is paid for, stops it."""
         with self._database.transact() as transaction:
-            transaction.change("DELETE FROM vibe_batches WHERE id = ?", self._batch)
+            epochs = transaction.fetch(
+                "UPDATE vibe_chunks SET epoch = epoch WHERE batch = ? RETURNING epoch", self._batch
+            )
+            change = "UPDATE vibe_batches SET state = 'stopped' WHERE id = ?"
+            if not any(epoch for (epoch,) in epochs):
+                change = "DELETE FROM vibe_batches WHERE id = ?"
+            transaction.change(change, self._batch)
 
     def _look(self, transaction: Transaction) -> None:
         ((self._there, self._chunk),) = transaction.fetch(

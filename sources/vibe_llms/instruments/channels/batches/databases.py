@@ -116,10 +116,11 @@ class SqliteBatches:
                 connection.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
                 try:
                     yield _SqliteTransaction(connection)
-                except BaseException:
-                    connection.execute("ROLLBACK")
-                    raise
-                connection.execute("COMMIT")
+                    connection.execute("COMMIT")
+                finally:
+                    # A commit may fail and leave it open, and a full disk has ended it already.
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
             except (sqlite3.Error, OSError) as error:
                 raise StoreError(
                     path=self.place,

@@ -184,8 +184,10 @@ class RowJournal:
                 written = transaction.change_all(_WRITE, _COLUMNS, rows, self._batch, self._batch)
             if all_are_new and written != len(rows):
                 raise _NotNewError
-            self._count(transaction, new)
-            states = transaction.fetch("SELECT state FROM vibe_batches WHERE id = ?", self._batch)
+            states = transaction.fetch(
+                "SELECT state, cap FROM vibe_batches WHERE id = ?", self._batch
+            )
+            self._count(transaction, new, is_capped=bool(states and states[0][1] is not None))
         self.must_stop = self._explain(states, epoch)
 
     def _explain(self, states: list[tuple[Any, ...]], epoch: int) -> str:
@@ -218,7 +220,7 @@ class RowJournal:
         }
         return [each for each in results if each.number in open_ones]
 
-    def _count(self, transaction: Transaction, new: Sequence[_Result]) -> None:
+    def _count(self, transaction: Transaction, new: Sequence[_Result], *, is_capped: bool) -> None:
         transaction.change(
             "UPDATE vibe_chunks SET done = done + ?, failed = failed + ?, placed = placed + ?,"
             " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?,"
@@ -234,7 +236,8 @@ class RowJournal:
             self._chunk,
         )
         # What was put down for a result that came too late stays so: it was paid for all the same.
-        if change := sum(each.cost - each.reserved for each in new if each.reserved):
+        # Without a cap nothing is put down, and no worker waits for the row of the batch.
+        if is_capped and (change := sum(map(_settle, new))):
             transaction.change(
                 "UPDATE vibe_batches SET committed = committed + ? WHERE id = ?",
                 change,
@@ -253,6 +256,15 @@ class RowJournal:
             number if name is None else json.loads(name): Entry(number, digest, bool(failed))
             for number, name, digest, failed in rows
         }
+
+
+def _settle(result: _Result) -> int:
+    """Returns by how much the cost of a result differs from what was put down for it.
+
+    Where nobody knows the whole of it, what was put down stays: it may have cost as much.
+    """
+    change = result.cost - result.reserved
+    return max(change, 0) if result.unpriced else change
 
 
 class _NotNewError(Exception):
@@ -274,4 +286,6 @@ def _price_counts(provider: str, model: str, *counts: int | None) -> tuple[int, 
     counted: dict[str, Any] = dict(zip(BUCKETS, counts, strict=True))
     usage = Usage(**counted)
     price = price_usage(usage, provider=provider, model=model)
-    return (count_money(price.amount), 0) if isinstance(price, Price) else (0, 1)
+    if not isinstance(price, Price):
+        return 0, 1
+    return count_money(price.amount), int(not price.is_complete)
