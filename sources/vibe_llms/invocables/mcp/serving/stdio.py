@@ -204,8 +204,11 @@ class _Wire:
                 await self._write(message.message)
 
     async def _write(self, message: Any) -> None:
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            self.busy.discard(message.id or "")
+        if (
+            isinstance(message, types.JSONRPCResponse | types.JSONRPCError)
+            and message.id is not None
+        ):
+            self.busy.discard(message.id)  # many clients count from 0
         await self._write_line(write_message(message))
 
     async def _write_line(self, text: bytes) -> None:
