@@ -139,3 +139,24 @@ async def test_a_session_that_comes_and_goes_leaves_nothing_behind() -> None:
     assert len(session.exit_stack._exit_callbacks) == 1
     await session.exit_stack.aclose()
     assert len(watching) == 0
+
+
+async def test_whoever_takes_nothing_keeps_the_others_from_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such as a client that has opened its stream, and does not read it."""
+    monkeypatch.setattr("vibe_llms.invocables.mcp.serving.watching._TELLING_SECONDS", 0.01)
+
+    class Deaf(Session):
+        async def notify(self, method: str, params: Any) -> None:
+            await asyncio.Event().wait()
+
+    spring = Spring()
+    watching, _, session = begin(spring)
+    deaf: Any = [Deaf() for _ in range(3)]
+    for each in (*deaf, session, *deaf):
+        watching.subscribe("spring:a", each)
+    for heard in (1, 2):
+        spring.changes.put_nowait(True)
+        await become(lambda heard=heard: len(session.heard) == heard)
+    await watching.close()

@@ -33,7 +33,7 @@ from vibe_llms.invocables.mcp.serving.callers import access_subject, is_modern
 from vibe_llms.invocables.mcp.serving.catalogue import Catalogue, Lists, turn_page
 from vibe_llms.invocables.mcp.serving.describing import adapt_tool
 from vibe_llms.invocables.mcp.serving.waiting import WaitingRoom
-from vibe_llms.invocables.mcp.serving.watching import Subscriptions
+from vibe_llms.invocables.mcp.serving.watching import Subscriptions, tell_each
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
@@ -239,8 +239,7 @@ class ToolServer(Server[Any]):
 
     async def _tell(self, event: Any, send: Callable[[Connection], Any]) -> None:
         await self._bus.publish(event)
-        for connection in tuple(self._connections):
-            await send(connection)
+        await tell_each(self._connections, send)
 
 
 async def _conceal(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

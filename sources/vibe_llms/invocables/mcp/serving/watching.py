@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 from weakref import WeakSet
 
@@ -25,6 +25,8 @@ from vibe_llms.values import define
 _LOGGER: Final = logging.getLogger(__name__)
 _RESTARTS: Final = 5
 """How often in a row a resource is watched anew whose changes were told no more."""
+_TELLING_SECONDS: Final = 2.0
+"""So long one session has to take what it is told; then it goes without."""
 
 
 @define(eq=False)
@@ -155,5 +157,20 @@ class Subscriptions:
         await self.bus.publish(ResourceUpdated(uri=uri))
         watched = self._watched.get(uri)
         said = dump(ResourceUpdatedNotification(params=Params(uri=uri)))
-        for session in tuple(watched.sessions if watched else ()):
-            await session.notify(said["method"], said.get("params"))
+        await tell_each(
+            watched.sessions if watched else (),
+            lambda session: session.notify(said["method"], said.get("params")),
+        )
+
+
+async def tell_each(
+    sessions: Iterable[Connection], tell: Callable[[Connection], Awaitable[None]]
+) -> None:
+    """Tells sessions something, of which one that does not listen keeps the others from nothing."""
+
+    async def tell_one(session: Connection) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TELLING_SECONDS):
+                await tell(session)
+
+    await asyncio.gather(*map(tell_one, tuple(sessions)))
