@@ -436,7 +436,8 @@ class AmbiguousIdentityError(StoreError, LookupError):
 
 
 class StoreUnavailableError(StoreError):
-    """The database of a store is out of reach, or came back without what was written last."""
+    """The database of a store is out of reach, has something locked for long, or came back without
+    what was written last."""
 
     WORD: ClassVar[str] = "store-unavailable"
 

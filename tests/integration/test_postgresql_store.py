@@ -18,6 +18,7 @@ from postgresql_server import Server, opened, produce_url
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import Conversation, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.runs import MessageReceivedEvent
@@ -258,6 +259,22 @@ def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
     with pytest.raises(StoreUnavailableError, match="does not end with number 6 any more"):
         take_letters(inbox, log, "run")  # nor is a letter put in the place of what is forgotten
     log.close()
+
+
+def test_017_what_others_keep_locked_is_a_passing_fault(
+    store: PostgresqlStore, other: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where somebody makes an index: no run fails of it, and is taken up later."""
+    conversation = begin(store, "one")
+    store.database.close()
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.05)
+    with other.database.transact() as connection:
+        connection.execute("LOCK TABLE vibe_canisters IN SHARE MODE")
+        with pytest.raises(StoreUnavailableError, match="others keep it locked"):
+            store.append(conversation.id, [UserCanister("two")])
+
+    store.append(conversation.id, [UserCanister("two")])
+    assert read_texts(store, conversation.id) == ["one", "two"]
 
 
 def wait_until_one_waits(store: PostgresqlStore) -> None:

@@ -191,7 +191,7 @@ def describe(error: psycopg.Error, place: str) -> StoreError:
     said = str(error).strip().partition("\n")[0] or type(error).__name__
     if isinstance(error, psycopg.errors.LockNotAvailable):
         detail = f"{place}: others keep it locked for longer than {LOCK_SECONDS:g} seconds."
-        return StoreError(path=place, detail=detail, remedy="Try again later.")
+        return StoreUnavailableError(path=place, detail=detail, remedy="Try again later.")
     detail = f"{place}: {said.rstrip('.')}."
     if isinstance(error, psycopg.OperationalError):
         remedy = "See that the server runs and lets you in: `psql` takes the same URL."
