@@ -89,6 +89,8 @@ class RunHost:
         self._again: set[str] = set()
         self._looking: asyncio.Task[None] | None = None
         self._tidied = time.monotonic()
+        self._tidying: asyncio.Task[None] | None = None
+        self._is_closing = False
         self.index = index or RunIndex(performer.store)
 
     @property
@@ -103,12 +105,14 @@ class RunHost:
 
     async def start(self) -> None:
         """Takes up what was broken off, and goes on looking for more."""
+        self._is_closing = False
         await self.performer.desk.start(self.wake)
         self._looking = asyncio.create_task(self._look())
 
     async def close(self) -> None:
         """Lets go of all runs; whoever hosts them next goes on with them."""
-        tasks = [*self._tasks.values(), *([self._looking] if self._looking else [])]
+        self._is_closing = True
+        tasks = [*self._tasks.values(), *filter(None, [self._looking, self._tidying])]
         for task in tasks:
             task.cancel()
         await finish(asyncio.gather(*tasks, return_exceptions=True))
@@ -155,10 +159,18 @@ class RunHost:
             try:
                 for run_id in await finish(asyncio.to_thread(self.survey_open)):
                     self.wake(run_id)
-                await finish(asyncio.to_thread(self.tidy))
+                # Beside it: a store may have more logs than anybody shall wait for.
+                if self._tidying is None or self._tidying.done():
+                    self._tidying = asyncio.create_task(self._tidy())
             except StoreError as error:
                 _LOGGER.warning("the store cannot be looked through: %s", error)
             await asyncio.sleep(self.settings.look_seconds)
+
+    async def _tidy(self) -> None:
+        try:
+            await finish(asyncio.to_thread(self.tidy))
+        except StoreError as error:
+            _LOGGER.warning("no logs can be compacted: %s", error)
 
     def survey_open(self) -> list[str]:
         """Returns the runs that somebody has to perform and that are not seen to here.
@@ -188,7 +200,8 @@ class RunHost:
         if time.monotonic() < self._tidied + self.settings.tidy_seconds:
             return
         self._tidied = time.monotonic()
-        for done in compact_logs(self.store, find_moment(self.performer.limits.log_days)):
+        before = find_moment(self.performer.limits.log_days)
+        for done in compact_logs(self.store, before, lambda: not self._is_closing):
             _LOGGER.info("the log of %s was compacted up to event %d", done.identity, done.until)
 
     async def _tend(self, run_id: str) -> None:

@@ -8,7 +8,7 @@ whoever needs what a copy said finds it in the conversation. Numbers of events s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -65,15 +65,20 @@ def find_moment(days: float) -> datetime:
     return access_now() - timedelta(days=days)
 
 
-def compact_logs(store: ConversationStore, before: datetime) -> Iterator[Compaction]:
+def compact_logs(
+    store: ConversationStore, before: datetime, goes_on: Callable[[], bool] = lambda: True
+) -> Iterator[Compaction]:
     """Compacts all logs of a store; passes those over that somebody has, or that are damaged.
 
     Does file work.
 
     Args:
         before: Only runs that had ended by then.
+        goes_on: Tells, before each of them, whether it is to be looked at.
     """
     for identity in store.survey():
+        if not goes_on():
+            return
         try:
             done = compact_log(store, identity, before)
         except StoreError:  # deleted meanwhile, damaged, or at work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ from hosted import FAST, Premises
 from postgresql_server import produce_url
 from properties import examples
 from vibe_llms import Conversation, Engine
+from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations import ConversationStore, DirectoryStore, MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -37,6 +39,7 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     UserCanister,
 )
+from vibe_llms.runs import compacting
 from vibe_llms.runs.compacting import Compaction, compact_log, compact_logs
 from vibe_llms.runs.comparing import read_moments
 from vibe_llms.runs.copying import copy_store
@@ -498,3 +501,31 @@ async def test_100_hosts_compact_by_themselves(tmp_path: Path) -> None:
         told = [each async for each in premises.runs.watch(run_id, after=2, follow=False)]
         sequences = [each.sequence for each in told if isinstance(each, LoggedEvent)]
         assert sequences == [each.sequence for each in read(premises.store, run_id, 2)]
+
+
+async def test_101_nobody_waits_for_a_host_that_compacts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on looking for runs meanwhile, and ends behind the log that it is at."""
+    looked, begun, free = list[str](), threading.Event(), threading.Event()
+
+    def hang(_: object, identity: str, before: object) -> None:
+        looked.append(identity)
+        begun.set()
+        assert free.wait(20)
+
+    monkeypatch.setattr(compacting, "compact_log", hang)
+    premises = Premises(tmp_path, settings=attrs.evolve(FAST, tidy_seconds=0.0))
+    for name in ("a", "b", "c"):
+        Conversation(id=name, canisters=[UserCanister("Hi.")]).save(premises.store)
+    try:
+        async with premises, asyncio.timeout(20):
+            await asyncio.to_thread(begun.wait, 20)
+            asker = LocalRuns(premises.store, premises.runs.application)  # another process
+            order = attrs.evolve(premises.order([say("Done.")]), ensembles=())
+            run_id = (await asker.start(order, [UserCanister("Go.")])).id
+            await premises.wait(run_id, "ended")
+            asyncio.get_running_loop().call_soon(free.set)  # when it closes
+    finally:
+        free.set()
+    assert len(looked) == 1
