@@ -47,4 +47,4 @@ def suggest_among(word: object, known: Iterable[str]) -> str:
     """Ends a sentence about an unknown word: with the nearest right one, or with all of them."""
     known = list(known)
     near = find_near(word, known)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known) or 'none'}"

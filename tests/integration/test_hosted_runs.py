@@ -418,6 +418,9 @@ async def test_only_some_models_and_tools_may_be_named(tmp_path: Path) -> None:
     premises.runs.rules = OrderRules(ensembles=frozenset({"web"}))
     with pytest.raises(ConfigurationError, match=r"order\.task\.ensembles"):
         await premises.runs.start(Order(task=task))
+    premises.runs.rules = OrderRules(ensembles=frozenset())
+    with pytest.raises(ConfigurationError, match=r"'web' is no ensemble .*; known: none\."):
+        await premises.runs.start(Order(ensembles=("web",)))
 
 
 async def test_a_flow_stops_at_the_limits_of_its_order_and_goes_on_anew(tmp_path: Path) -> None:

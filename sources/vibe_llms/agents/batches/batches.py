@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.agents.batches.following import Follower
@@ -13,7 +14,7 @@ from vibe_llms.agents.batches.submitting import CHUNK, Submission, derive_batch,
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.agents.runners import LOCAL, check_url, choose_store
 from vibe_llms.asynchrony import finish
-from vibe_llms.exceptions import AmbiguousIdentityError, RequestError, UnknownNameError
+from vibe_llms.exceptions import AmbiguousIdentityError, RequestError, StoreError, UnknownNameError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
 from vibe_llms.instruments.channels.batches.orders import (
     PRIORITY_BOUND,
@@ -97,7 +98,8 @@ class Batches:
             "SELECT id FROM vibe_batches WHERE substr(id, 1, ?) = ? LIMIT 3", len(prefix), prefix
         )
         if not rows or not prefix:
-            raise UnknownNameError(kind="batch", name=prefix)
+            remedy = "This shows those that there are: vibe batches list --runner URL"
+            raise UnknownNameError(kind="batch", name=prefix, remedy=remedy)
         if len(rows) > 1:
             raise AmbiguousIdentityError(
                 identity=prefix, candidates=tuple(str(row[0]) for row in rows)
@@ -275,10 +277,14 @@ async def look_at_batches(url: str) -> AsyncIterator[Batches]:
 
     Raises:
         ConfigurationError: The URL names no runner with workers.
+        StoreError: Its file is not there: to look at it makes none.
     """
-    from vibe_llms.agents.runners import check_shared
+    from vibe_llms.agents.runners import SQLITE, check_shared
 
     check_shared(url)
+    if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
+        remedy = "Name the file that `vibe batch --runner` has made."
+        raise StoreError(path=url, detail=f"{url}: there is no such file.", remedy=remedy)
     database = open_database(url)
     try:
         yield Batches(database)

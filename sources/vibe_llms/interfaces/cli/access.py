@@ -86,17 +86,37 @@ def open_store(name: str = "") -> ConversationStore:
     return open_plugins().load_store(configuration.store) if shipped is None else shipped
 
 
-def open_place(place: str) -> ConversationStore:
-    """Opens a store by what the setting ``store`` would call it, or by the path of a directory."""
+def open_place(place: str, *, is_there: bool = False) -> ConversationStore:
+    """Opens a store by what the setting ``store`` would call it, or by the path of a directory.
+
+    Args:
+        is_there: Whether a directory has to be there already, as one from which is copied.
+
+    Raises:
+        ConfigurationError: It is the URL of no store.
+        StoreError: The directory is not there.
+    """
     from pathlib import Path
 
     from vibe_llms.configuration.definitions import is_postgresql_url
 
+    scheme, mark, _ = place.partition("://")
+    if mark and not is_postgresql_url(place):  # what stands behind it may be a password
+        from vibe_llms.exceptions import ConfigurationError
+
+        rule = "give `directory`, a path, postgresql://… or a store that a plugin has."
+        raise ConfigurationError.at("store", f"{scheme}://… names no store: {rule}")
     # No name of a store has a separator, so that `./backup` is a path and `backup` is a plugin's.
     if not is_postgresql_url(place) and ("/" in place or os.sep in place or place in (".", "..")):
         from vibe_llms.conversations.stores.directory import DirectoryStore
 
-        return DirectoryStore(Path(place).expanduser())
+        path = Path(place).expanduser()
+        if is_there and not path.exists():
+            from vibe_llms.exceptions import StoreError
+
+            remedy = "Name the folder of a store, or `directory` for that of this user."
+            raise StoreError(path=place, detail=f"{place} does not exist.", remedy=remedy)
+        return DirectoryStore(path)
     return open_store(place)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -81,6 +82,26 @@ class _Dollars(click.ParamType["Decimal"]):
 
 
 DOLLARS = _Dollars()
+
+
+class _Number(click.FloatRange):
+    """A number within bounds; what is no number at all passes no comparison, and is refused."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a valid number.", param, ctx)
+        return number
+
+
+DAYS = _Number(min=0, max=36_500)
+"""A century is more than anything is old, and less than dates can be put back."""
+GRACE = _Number(min=0, max=86_400)
+"""In seconds: a day, after which nobody waits for whoever leaves."""
 
 runner_option = click.option(
     "--runner",

@@ -116,3 +116,32 @@ def test_the_pace_tells_items_rate_tokens_money_and_time_left() -> None:
     assert first == "4,000/10,000  0.0/s  2 failed  4,500 tokens  $1.23 of $5.00"
     assert look(10.0, 4_500).startswith("4,500/10,000  50.0/s  2 failed")
     assert look(10.0, 4_500).endswith("$1.23 of $5.00  1:50 left")
+
+
+@pytest.mark.parametrize("words", [[], ["--runner", "sqlite:///r.db"]])
+@pytest.mark.parametrize("output", ["prompts.jsonl", "./prompts.jsonl"])
+def test_the_inputs_are_not_replaced_by_the_answers(
+    vibe: Vibe, home: Path, prompts: str, words: list[str], output: str
+) -> None:
+    before = (home / prompts).read_bytes()
+    outcome = vibe("batch", prompts, *words, "--output", output)
+    assert outcome.code == 2
+    assert f"--output {output} has the inputs" in outcome.err
+    assert (home / prompts).read_bytes() == before
+
+
+@NEEDS_DBOS
+def test_to_look_for_batches_makes_no_database(vibe: Vibe, home: Path) -> None:
+    """Who has mistyped its name is told, rather than shown that it is empty."""
+    for words in (["list"], ["watch", "abc"], ["delete", "abc", "--yes"]):
+        outcome = vibe("batches", *words, "--runner", "sqlite:///mistyped.db")
+        assert outcome.code == 7
+        assert "sqlite:///mistyped.db: there is no such file." in outcome.err
+    assert not (home / "mistyped.db").exists()
+
+
+def test_a_table_is_named_as_one(vibe: Vibe, home: Path, prompts: str) -> None:
+    outcome = vibe("batches", "convert", prompts, "table.txt")
+    assert outcome.code == 2
+    assert "table.txt does not end in .parquet" in outcome.err
+    assert not (home / "table.txt").exists()

@@ -39,3 +39,18 @@ def test_a_place_that_is_none_is_told_in_one_line(vibe: Vibe) -> None:
         outcome = vibe("store", "copy", *words)
         assert outcome.code != 0
         assert len(outcome.err.strip().splitlines()) == 1
+
+
+def test_a_place_that_is_mistyped_is_not_copied_as_an_empty_one(vibe: Vibe, home: Path) -> None:
+    """Nothing is made of it either, not even of a URL, which has separators as a path has."""
+    for source, target, told in (
+        ("./mistyped", "./other", "./mistyped does not exist."),
+        ("directory", "sqlite:///x.db", "sqlite://… names no store"),
+        ("mysql://me:secret@x/y", "./other", "mysql://… names no store"),
+    ):
+        before = sorted(home.iterdir())
+        outcome = vibe("store", "copy", source, target)
+        assert outcome.code in (3, 7)
+        assert told in outcome.err
+        assert "secret" not in outcome.err
+        assert sorted(home.iterdir()) == before

@@ -220,3 +220,18 @@ def test_logs_of_runs_that_ended_are_compacted(vibe: Vibe, identity: str) -> Non
     replayed = vibe("runs", "replay", identity)
     assert replayed.code == 0
     assert "compacted up to event" in replayed.err + replayed.out
+
+
+@pytest.mark.parametrize("days", ["1e99", "nan", "inf", "-1", "x"])
+@pytest.mark.parametrize("command", ["compact", "purge"])
+def test_days_that_no_calendar_has_are_refused(vibe: Vibe, command: str, days: str) -> None:
+    outcome = vibe("store", command, "--older-than", days)
+    assert outcome.code == 2
+    assert "Invalid value for '--older-than'" in outcome.err
+
+
+def test_a_version_that_is_not_there_is_named(vibe: Vibe, identity: str) -> None:
+    outcome = vibe("runs", "bisect", identity, "mistyped-1", "mistyped-2")
+    assert outcome.code == 2
+    assert "The version 'mistyped-1' does not exist" in outcome.err
+    assert "--prompt" not in outcome.err

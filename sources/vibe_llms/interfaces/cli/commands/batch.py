@@ -169,7 +169,11 @@ async def _share(
 
 
 def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
+    import os
+
     is_shared = options["runner"] not in (None, LOCAL)
+    if os.path.realpath(output) == os.path.realpath(prompts) and output != _STANDARD:
+        raise click.UsageError(f"--output {output} has the inputs: name another file.")
     if is_shared and options["channel"] == "vendor":
         raise click.UsageError("--channel vendor has its batches at the vendor, and no --runner.")
     if not is_shared:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vibe_llms.interfaces.cli.options import command, runner_option, yes_option
+from vibe_llms.interfaces.cli.options import GRACE, command, runner_option, yes_option
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--grace",
     default=10.0,
     show_default=True,
-    type=click.FloatRange(min=0),
+    type=GRACE,
     metavar="SECONDS",
     help="How long runs may work on when it is told to leave.",
 )

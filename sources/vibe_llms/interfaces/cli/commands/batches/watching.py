@@ -51,6 +51,8 @@ def convert(lines: str, table: str) -> None:
 
     from vibe_llms.instruments.channels.batches.exporting import convert_lines
 
+    if not table.lower().endswith(".parquet"):
+        raise click.UsageError(f"{table} does not end in .parquet: name a table.")
     with Path(lines).open("rb") as file:
         convert_lines(file, Path(table))
 

@@ -81,6 +81,9 @@ def bisect(word: str, versions: tuple[str, ...], revisions: str, as_json: bool) 
         vibe runs bisect abcd task.json --revisions v1.4..main
     """
     if not revisions:
+        for version in versions:
+            if not Path(version).exists():
+                raise click.UsageError(f"The version {version!r} does not exist: name files.")
         return _bisect(word, versions, versions, as_json)
     if len(versions) != 1:
         raise click.UsageError("With --revisions name one file.")

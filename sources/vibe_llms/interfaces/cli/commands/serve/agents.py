@@ -83,7 +83,14 @@ def _load(settings: AgentsSettings, *, yes: bool) -> Application:
     if settings.gateway is None:
         return load_application(yes=yes)
     from vibe_llms.daemons.agents.refusing import PROVIDER
+    from vibe_llms.exceptions import ConfigurationError
+    from vibe_llms.wire.bodies import describe_address
 
+    if not describe_address(settings.gateway):  # every run would wait for it, and fail
+        shown = settings.gateway.rpartition("@")[2]
+        raise ConfigurationError.at(
+            "gateway", f"{shown!r} is not where a gateway is: give it as http://127.0.0.1:8000."
+        )
     return load_application(yes=yes, providers={PROVIDER: {"base_url": settings.gateway}})
 
 

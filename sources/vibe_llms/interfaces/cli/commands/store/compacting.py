@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vibe_llms.interfaces.cli.access import load_configuration, open_store
-from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.options import DAYS, command, json_option
 from vibe_llms.interfaces.cli.output import note, write, write_json
 
 
@@ -13,7 +13,7 @@ from vibe_llms.interfaces.cli.output import note, write, write_json
 @click.option(
     "--older-than",
     "days",
-    type=click.FloatRange(min=0),
+    type=DAYS,
     metavar="DAYS",
     help="Only runs that ended so many days ago; by default the limit `log_days`.",
 )

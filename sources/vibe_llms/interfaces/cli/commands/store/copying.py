@@ -42,7 +42,7 @@ def copy(source: str, target: str, as_json: bool) -> int:
     from vibe_llms.runs.copying import copy_store
 
     progress = TerminalProgress("conversations") if sys.stderr.isatty() else None
-    report = copy_store(open_place(source), open_place(target), progress=progress)
+    report = copy_store(open_place(source, is_there=True), open_place(target), progress=progress)
     if as_json:
         write_json(_describe(report))
     else:

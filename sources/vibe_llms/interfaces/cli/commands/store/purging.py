@@ -8,7 +8,7 @@ from datetime import timedelta
 import click
 
 from vibe_llms.interfaces.cli.access import load_configuration
-from vibe_llms.interfaces.cli.options import command, json_option, yes_option
+from vibe_llms.interfaces.cli.options import DAYS, command, json_option, yes_option
 from vibe_llms.interfaces.cli.output import note, write, write_json
 from vibe_llms.runs.summaries import RunSummary
 
@@ -18,7 +18,7 @@ from vibe_llms.runs.summaries import RunSummary
     "--older-than",
     "days",
     required=True,
-    type=click.FloatRange(min=0),
+    type=DAYS,
     metavar="DAYS",
     help="Only runs in which nothing has happened for so many days.",
 )
