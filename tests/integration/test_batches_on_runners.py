@@ -255,6 +255,22 @@ async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vend
         assert set(vendor.asked.values()) == {1}
 
 
+@pytest.mark.parametrize("name", ["answers.jsonl", "answers.parquet"])
+async def test_what_is_no_result_of_it_is_not_written_over(
+    tmp_path: Path, vendor: Vendor, name: str
+) -> None:
+    """Neither the inputs, named by mistake, nor a batch with other settings; nobody is asked."""
+    journal = tmp_path / name
+    async with at_desk(vendor, tmp_path) as place:
+        for there in ('"One?"\n', '{"batch":"0123456789abcdef","index":0}\n'):
+            journal.write_text(there)
+            with pytest.raises(StoreError, match="something else than the results"):
+                await place.channel(journal=journal).collect(["One?"])
+            assert journal.read_text() == there
+        assert not vendor.asked
+        assert not await place.runner.survey()
+
+
 async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

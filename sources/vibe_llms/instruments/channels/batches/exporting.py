@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.channels.batches.orders import BatchRunner
 
 PARQUET: Final = ".parquet"
+_MAGIC: Final = b"PAR1"
+"""What such a file begins with."""
 _GROUP: Final = 10_000
 """How many rows are held at once: a group of them is written as a whole."""
 
@@ -49,6 +51,31 @@ async def write_results(runner: BatchRunner, batch: str, path: Path) -> int:
                     group = []
         await asyncio.to_thread(writer.write, group)
     return count
+
+
+def refuse_strangers(path: Path, settings: str) -> None:
+    """Refuses to write over what is none of a batch's results.
+
+    Args:
+        settings: The digest of the batch's settings, with which its lines begin.
+
+    Raises:
+        StoreError: Something else is there.
+    """
+    beginning = _MAGIC if path.suffix.lower() == PARQUET else f'{{"batch":"{settings}"'.encode()
+    if not path.is_file():  # whoever reads a pipe may wait for ever
+        return
+    try:
+        with path.open("rb") as file:
+            found = file.read(len(beginning))
+    except OSError:  # whoever writes it is told
+        return
+    if found and found != beginning:
+        raise StoreError(
+            path=str(path),
+            detail=f"{path} holds something else than the results of this batch.",
+            remedy="Name another file; nothing was changed in this one.",
+        )
 
 
 def convert_lines(lines: Iterable[bytes], path: Path) -> None:

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
-from vibe_llms.instruments.channels.batches.exporting import write_results
+from vibe_llms.instruments.channels.batches.exporting import (
+    refuse_strangers,
+    write_results,
+)
 from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest
 from vibe_llms.instruments.channels.batches.orders import (
@@ -78,11 +81,14 @@ class SubmittedRun(Generic[T]):
 
         Raises:
             RequestError: They are others than the batch has, or cannot be handed over.
+            StoreError: Something else is where the results are to go.
             ConverseError: The model cannot be used for any input.
         """
         given = self._submission
         await self._work.prepare()
         order = self._compose_order()
+        if given.journal is not None:
+            refuse_strangers(given.journal, order.settings)
         self.batch, self._before = await given.runner.submit(order, self._ask(inputs), given.key)
         found = await given.runner.find(self.batch)
         has_more = given.cap is not None and given.cap != found.cap

@@ -85,7 +85,7 @@ async def perform(
     queues = () if is_left else (BATCHES,)
     async with open_batches(url, application=model.application, queues=queues) as runner:
         assert runner is not None
-        channel = _produce_channel(runner, key, options, model, parser)
+        channel = _produce_channel(runner, key, output, options, model, parser)
         batch = await channel.submit(source)
         told = describe_runner(url)
         if is_left:
@@ -97,7 +97,12 @@ async def perform(
 
 
 def _produce_channel(
-    runner: Batches, key: str, options: dict[str, Any], model: Model, parser: Parser[Any] | None
+    runner: Batches,
+    key: str,
+    output: str,
+    options: dict[str, Any],
+    model: Model,
+    parser: Parser[Any] | None,
 ) -> BatchChannel[Any]:
     from vibe_llms.instruments.channels.batches.channel import BatchChannel
 
@@ -106,6 +111,7 @@ def _produce_channel(
         model,
         runner=runner,
         key=key,
+        journal=None if output == STANDARD else output,
         concurrency=options["concurrency"],
         retry_failed=options["retry_failed"],
         retries=options["retries"],
