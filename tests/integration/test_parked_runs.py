@@ -23,6 +23,7 @@ from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.batching import ModelBatches
+from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import replay_run
 from vibe_llms.runs.summaries import RunState
@@ -387,6 +388,33 @@ async def test_a_run_that_goes_on_too_early_asks_nothing_twice(
     assert texts == ["Hello.", "Hello."]
     sent = [each for each in simulator.requests if b'"custom_id"' in each.data]
     assert [each.data.count(b'"custom_id"') for each in sent] == [1]
+
+
+async def test_an_answer_that_comes_while_its_run_is_parked_again_is_taken(
+    simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that was let go on too early hears of it by itself: nobody would tell it again."""
+    async with open_runs(simulator, "batch_polls=9999") as runs:
+        run_id = await start(runs)
+        await runs.wait(run_id, states=WAITING)
+        await await_condition(lambda: bool(survey_names(runs)))
+        emit = LocalRunContext.emit
+
+        async def emit_late(self: LocalRunContext, event: Any, **how: Any) -> None:
+            await emit(self, event, **how)
+            if event.type == "generation.parked":
+                await asyncio.to_thread(end_all, simulator)
+                await await_condition(lambda: "generation.answered" in list_events(runs, run_id))
+
+        monkeypatch.setattr(LocalRunContext, "emit", emit_late)
+        await runs.resume(run_id)
+        async with asyncio.timeout(20):
+            summary = await runs.wait(run_id)
+        texts = read_texts(runs, run_id)
+
+    assert summary.reason == "answered"
+    assert texts == ["Hello.", "Hello."]
+    assert count_batches(simulator) == 1
 
 
 async def test_orders_that_cannot_be_parked_are_refused(home: Path) -> None:

@@ -217,7 +217,8 @@ class Driver:
                     try:
                         is_silent = await self._ask(command)
                     except Parked as parked:
-                        return parked
+                        if not self._has_answer():  # else it was heard while that was written
+                            return parked
 
     def _has_answer(self) -> bool:
         """Tells whether there is an answer to the last word, which comes before all else."""
