@@ -28,6 +28,7 @@ async def _rage(
         return crowd.words
 
 
+@pytest.mark.slow
 async def test_each_of_the_three_is_killed_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,7 +198,7 @@ def test_a_subflow_that_has_begun_goes_on_as_it_began(tmp_path: Path) -> None:
     """Though its file says something else meanwhile: its visits are those of its own diagram."""
     script = write_script(
         tmp_path,
-        {"match": "slow", "contents": [{"text": "late"}], "delay_seconds": 0.2},
+        {"match": "slow", "contents": [{"text": "late"}], "delay_seconds": 1.0},
         {"contents": [{"text": "{input}"}]},
     )
     inner, outer = tmp_path / "inner.json", tmp_path / "outer.json"
@@ -206,7 +206,7 @@ def test_a_subflow_that_has_begun_goes_on_as_it_began(tmp_path: Path) -> None:
     inner.write_text(json.dumps(compose_task(diagram, "inner", "slow", script=script)))
     outer.write_text(json.dumps(compose_task("START --> S[[inner]] --> P0 --> END", "outer")))
     store = DirectoryStore(tmp_path / "store")
-    low = execute(UniversalAdapter(AdapterConfig(timeout_ms=100), store=store), outer)
+    low = execute(UniversalAdapter(AdapterConfig(timeout_ms=600), store=store), outer)
     assert low.limit == "timeout_ms"
     inner.write_text(json.dumps(compose_task("START --> P0 --> END\n P0 -->|on error| END", "new")))
     adapter = UniversalAdapter(AdapterConfig(timeout_ms=60_000), store=store)

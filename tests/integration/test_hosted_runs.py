@@ -69,7 +69,8 @@ async def test_a_key_asks_for_one_run(tmp_path: Path) -> None:
         *(each.start(order, key="k") for each in (premises, other) for _ in range(8))
     )
     assert len(set(found)) == 1
-    assert premises.read_kinds(found[0]) == ["run.requested"]
+    kinds = premises.read_kinds(found[0])  # whoever was told first may have begun by now
+    assert (kinds[0], kinds.count("run.requested")) == ("run.requested", 1)
     assert await premises.start(order, key="k", subject="ann") != found[0]
     with pytest.raises(RequestError, match="Something else"):
         await premises.start(premises.order([say("Other.")], limits={"run_steps": 3}), key="k")

@@ -18,6 +18,8 @@ from vibe_llms import (
     SyncChannel,
     SyncEngine,
     SyncModel,
+    SyncVendorBatchChannel,
+    VendorBatchChannel,
 )
 from vibe_llms.asynchrony import Closing
 from vibe_llms.instruments.parsers.sessions import Following, SyncFollowing
@@ -49,6 +51,7 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
     ),
     SyncChannel: (AsyncChannel, set()),
     SyncBatchChannel: (BatchChannel, set()),
+    SyncVendorBatchChannel: (VendorBatchChannel, set()),
     SyncFollowing: (Following, {"close"}),  # leaving the context closes it
     SyncStream: (AsyncStream, set()),
 }

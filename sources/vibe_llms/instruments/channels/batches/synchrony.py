@@ -61,6 +61,7 @@ class SyncBatchChannel(SyncFace[BatchChannel[T]], Generic[T]):
 
     run = iterating(BatchChannel[T].run, closes=True)
     collect = blocking(BatchChannel[T].collect)
+    submit = blocking(BatchChannel[T].submit)
     close = blocking(BatchChannel[T].close)
 
 
