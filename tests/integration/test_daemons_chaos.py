@@ -36,7 +36,7 @@ async def test_each_of_the_three_is_killed_and_nothing_is_lost(
     await _rage(tmp_path, monkeypatch, lambda deaths: len(deaths) < len(NAMES), [kill])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 async def test_a_hundred_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then everything that can happen has happened: what it is about was not missed."""
     words = await _rage(tmp_path, monkeypatch, lambda deaths: deaths.total() < 100, [kill])
@@ -44,7 +44,7 @@ async def test_a_hundred_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert all(words[each] for each in expected), words
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 async def test_all_kinds_of_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also daemons that leave when they are asked to, stall, or cannot write."""
     await _rage(tmp_path, monkeypatch, lambda deaths: deaths.total() < 60, TROUBLES)
