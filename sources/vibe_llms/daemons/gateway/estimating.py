@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import msgspec
 
+from vibe_llms.daemons.gateway.picturing import measure_pictures
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, find_dearest, price_usage
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 _BYTES_A_TOKEN: Final = 2
 """An estimate from above: no language that is written has fewer bytes a token for long."""
-
-_PICTURES: Final = (b"iVBORw0KGgo", b"/9j", b"R0lGOD", b"UklGR")
-"""How a PNG, a JPEG, a GIF and a WebP begin whose bytes stand in a body, whatever its protocol."""
-_RUN: Final = re.compile(rb"[A-Za-z0-9+/=_\\-]*+")
-_WAVE: Final = re.compile(rb"UklGR.{7}QVZF")
-"""Sound that begins as a WebP does."""
-_LOOKS: Final = 10_000
-"""So many places are looked at that may be the beginning of a picture."""
 
 _PICTURE_TOKENS: Final = 6_000
 """More than a picture comes to at any vendor, but for OpenAI's smallest models, which count a cheap
@@ -91,19 +83,9 @@ def estimate(asked: Asked, upstream: Upstream) -> Demand:
 
 def _count_at_most(body: bytes) -> int:
     """Returns the tokens that a body comes to at most; of a picture its bytes say little."""
-    size, pictures, looks = len(body), 0, 0
-    most = _PICTURE_TOKENS * _BYTES_A_TOKEN
-    for mark in _PICTURES if size > most else ():
-        at = body.find(mark)
-        while at > 0 and looks < _LOOKS:
-            looks, end = looks + 1, at + len(mark)
-            if body[at - 1] in b'",\\' and not _WAVE.match(body, at):
-                run = _RUN.match(body, at)
-                end = run.end() if run else end
-                if end - at > most:
-                    size, pictures = size - (end - at), pictures + 1
-            at = body.find(mark, end)
-    return size // _BYTES_A_TOKEN + 1 + pictures * _PICTURE_TOKENS
+    size, most = len(body), _PICTURE_TOKENS * _BYTES_A_TOKEN
+    pictures = measure_pictures(body, most) if size > most else []
+    return (size - sum(pictures)) // _BYTES_A_TOKEN + 1 + len(pictures) * _PICTURE_TOKENS
 
 
 def raise_output(usage: Usage, tokens: int) -> Usage:

@@ -92,28 +92,113 @@ def show(begin: bytes, size: int) -> str:
     return base64.b64encode(begin + bytes(size)).decode()
 
 
+PNG = show(b"\x89PNG\r\n\x1a\n", 900_000)
+PNG_URL = "data:image/png;base64," + PNG
+
+
+def place_alike(data: str, mime_type: str = "image/png", kind: str = "base64") -> dict[str, Any]:
+    """Makes a message with a picture as Anthropic has them."""
+    source = {"type": kind, "media_type": mime_type, "data": data}
+    return {"messages": [{"role": "user", "content": [{"type": "image", "source": source}]}]}
+
+
 @pytest.mark.parametrize(
     ("shown", "is_picture"),
     [
-        ("data:image/png;base64," + show(b"\x89PNG\r\n\x1a\n", 900_000), True),
         (show(b"\xff\xd8\xff\xe0", 900_000), True),
         (show(b"GIF89a", 900_000), True),
         (show(b"RIFF\x01\x02\x03\x04WEBPVP8 ", 900_000), True),
         (show(b"RIFF\x01\x02\x03\x04WAVEfmt ", 900_000), False),
         (show(b"%PDF-1.7", 900_000), False),
-        ("data:application/pdf;base64," + show(b"%PDF-1.7", 900_000), False),
         ("a sea of words " * 80_000, False),
         ("iVBORw0KGgo a sea of words " * 50_000, False),
     ],
+    ids=["JPEG", "GIF", "WebP", "WAVE", "PDF", "words", "words like a PNG"],
 )
 def test_a_picture_is_not_counted_by_its_bytes(shown: str, is_picture: bool) -> None:
     """Sound, documents and words are: of these, few bytes may come to many tokens."""
-    body = {"model": "m", "messages": [{"content": [{"text": "What is it?"}, {"url": shown}]}]}
-
-    counted = estimate(ask(body), produce_upstream()).input_tokens
+    counted = estimate(ask({"images": [shown]}), produce_upstream()).input_tokens
 
     assert (counted < 7_000) is is_picture
     assert is_picture or counted > 500_000
+
+
+SOURCE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+INLINE = {"inlineData": {"mimeType": "image/png", "data": PNG}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"content": [{"type": "image_url", "image_url": {"url": PNG_URL}}]}]},
+        {"input": [{"content": [{"type": "input_image", "image_url": PNG_URL}]}]},
+        {"input": [{"output": {"type": "computer_screenshot", "image_url": PNG_URL}}]},
+        {"input": [{"output": [{"type": "input_image", "image_url": PNG_URL}]}]},
+        {"input": [{"type": "image_generation_call", "result": PNG}]},
+        {"messages": [{"content": [SOURCE]}]},
+        {"messages": [{"content": [{"type": "tool_result", "content": [SOURCE]}]}]},
+        {"contents": [{"parts": [{"text": "What is it?"}, INLINE]}]},
+        {"contents": [{"parts": [{"inline_data": {"data": PNG, "mime_type": "image/png"}}]}]},
+        {"contents": [{"parts": [{"functionResponse": {"name": "see", "parts": [INLINE]}}]}]},
+        {"messages": [{"role": "user", "content": "What is it?", "images": [PNG]}]},
+        {"prompt": "What is it?", "images": [PNG]},
+        {"request": {"canisters": [{"content": [{"mime_type": "image/png", "data": PNG}]}]}},
+    ],
+)
+def test_a_picture_counts_as_one_in_every_protocol(body: dict[str, Any]) -> None:
+    said = {"model": "m", "tools": [{"name": 'a "quoted" {'}], **body, "stream": True}
+
+    assert 6_000 <= estimate(ask(said), produce_upstream()).input_tokens < 7_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "user", "content": PNG}]},
+        {"messages": [{"role": "user", "content": PNG_URL}]},
+        {"messages": [{"content": [{"type": "text", "text": PNG_URL}]}]},
+        {"messages": [{"content": json.dumps(place_alike(PNG))}]},
+        {"messages": [{"content": [{"type": "tool_use", "input": place_alike(PNG)}]}]},
+        {"messages": [{"content": [{"type": "tool_use", "input": SOURCE}]}]},
+        {"tools": [{"input_schema": {"default": SOURCE, "images": [PNG]}}]},
+        {"system": PNG},
+        {"input": PNG},
+        {"input": [{"type": "function_call_output", "output": PNG}]},
+        {"input": [{"type": "mcp_call", "result": PNG}]},
+        {"contents": [{"parts": [{"text": PNG}, {"functionCall": {"args": INLINE}}]}]},
+        {"prompt": PNG, "images": []},
+        {"request": {"canisters": [{"content": [{"type": "text", "text": PNG}]}]}},
+        place_alike(PNG, "text/plain", "text"),
+        place_alike(PNG, "image/png", "text"),
+        place_alike(show(b"GIF89a", 900_000), "text/plain"),
+        {"contents": [{"parts": [{"inlineData": {"mimeType": "text/plain", "data": PNG}}]}]},
+        {"contents": [{"parts": [{"inlineData": {"data": PNG}}]}]},
+    ],
+)
+def test_words_that_begin_like_a_picture_are_words(body: dict[str, Any]) -> None:
+    """Else a key sends millions of tokens at once, each time within its bounds."""
+    assert estimate(ask(body), produce_upstream()).input_tokens > 500_000
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'"media_type": "image/png"', b'"media_type": "image/png", "media_type": "text/plain"'),
+        (b'"media_type": "image/png"', rb'"media_type": "image/png", "media\u005ftype": "x"'),
+        (b'"type": "base64"', rb'"type": "base64", "type": "t\u0065xt"'),
+        (b'"source"', rb'"s\u006furce"'),
+        (b'{"messages"', b'{"tools": [' + b"[]," * 60_000 + b'[]], "messages"'),
+        (b'{"messages"', b'] {"messages"'),
+    ],
+    ids=["twice", "twice, escaped", "type escaped", "place escaped", "far behind", "no JSON"],
+)
+def test_what_is_not_certainly_a_picture_is_none(before: bytes, after: bytes) -> None:
+    """Of two fields of one name either may count; and what is looked at has an end."""
+    body = ask(place_alike(PNG)).body
+    assert body.count(before) == 1
+    asked = Asked(body=body.replace(before, after), model="m", streaming=False)
+
+    assert estimate(asked, produce_upstream()).input_tokens > 500_000
 
 
 def test_pictures_are_found_however_they_are_written() -> None:
