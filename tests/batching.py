@@ -100,12 +100,12 @@ class Vendor:
                 self.open -= 1
                 writer.write(self.compose(text))
 
-    def write_configuration(self, folder: Path, **settings: Any) -> Path:
+    def write_configuration(self, folder: Path, attempts: int = 1, **settings: Any) -> Path:
         """Writes a configuration in which this is the vendor of `openai_conversations:…`."""
         path = folder / "config.toml"
         lines = {"base_url": f"{self.url}/v1", "api_key": "x", **settings}
         table = "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
-        limits = "[limits]\nattempts = 1\n"
+        limits = f"[limits]\nattempts = {attempts}\n"
         path.write_text(f"[providers.openai_conversations]\n{table}{limits}")
         return path
 

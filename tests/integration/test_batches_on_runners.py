@@ -32,8 +32,9 @@ from vibe_llms.exceptions import (
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.channels.batches.databases import open_database
 from vibe_llms.instruments.channels.batches.items import BatchInput
-from vibe_llms.instruments.channels.batches.purses import Purse
+from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
 from vibe_llms.instruments.channels.batches.row_chunks import begin_alone, take_up
+from vibe_llms.instruments.channels.batches.tables import read_money
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.prompts import Prompt
 
@@ -173,6 +174,12 @@ async def test_a_prompt_and_a_schema_go_along(tmp_path: Path, vendor: Vendor) ->
         failed = await place.channel(parser=schema).collect(["What?"])
         assert failed.failures[0].error is not None
         assert failed.failures[0].error.WORD == "parse"
+        # Each of its answers was billed, though none of them fits.
+        asked = sum(vendor.asked.values()) - 1
+        assert asked > 1
+        assert failed.tally.usage.input_tokens == 10 * asked
+        found = max(await place.runner.survey(), key=lambda each: each.failed)
+        assert found.cost == Decimal("0.0000045") * asked
 
 
 async def test_what_failed_and_may_pass_is_asked_again_by_policy(
@@ -210,6 +217,63 @@ async def test_a_cap_is_kept_whatever_is_on_its_way(tmp_path: Path, vendor: Vend
         report = await place.channel(cap=Decimal(1), **settings).collect(texts)
         assert len(report.results) == 200
         assert set(vendor.asked.values()) == {1}
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch, retries: int
+) -> None:
+    """The first answer was billed, though the second try at it is refused, and is free."""
+    monkeypatch.setattr(performing, "_PAUSE_SECONDS", 0.0)
+    plain, billed = Vendor.compose, 0
+
+    def refuse_second(self: Vendor, text: str) -> bytes:
+        nonlocal billed
+        is_second = text.startswith("Your answer does not fit")
+        self.status = 500 if is_second else 200
+        billed += not is_second
+        return plain(self, text)
+
+    monkeypatch.setattr(Vendor, "compose", refuse_second)
+    cap = Decimal("0.0006")
+    async with at_desk(vendor, tmp_path) as place:
+        channel = place.channel(
+            parser={"type": "object"}, cap=cap, retries=retries, controls={"max_tokens": 10}
+        )
+        with pytest.raises(LimitError, match="might cost more than its cap"):
+            await channel.collect([f"{n}?" for n in range(200)])
+        (found,) = await place.runner.survey()
+    cost = Decimal("0.0000045") * billed
+    assert 0 < cost <= cap
+    assert retries or found.cost == cost > Decimal("0.0002")
+
+
+@pytest.mark.parametrize("end", ["broken off", "refused", "answered"])
+async def test_a_cap_counts_each_try_that_broke_off(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """Each may have been billed, whatever came of the last one."""
+    most, cost, cap = 10_000, 4_500, 100_000
+    monkeypatch.setattr(Estimator, "estimate", lambda self, said: most)
+    monkeypatch.setattr("vibe_llms.providers.retries._FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(vendor, "code", "invalid_value")  # which no further try mends
+    plain, spent = Vendor.compose, 0
+
+    def break_off(self: Vendor, text: str) -> bytes:
+        nonlocal spent
+        if end == "broken off" or self.asked[text] == 1:
+            spent += most
+            raise ConnectionError
+        spent += cost if end == "answered" else 0
+        self.status = 400 if end == "refused" else 200
+        return plain(self, text)
+
+    monkeypatch.setattr(Vendor, "compose", break_off)
+    async with at_desk(vendor, tmp_path, attempts=3) as place:
+        channel = place.channel(cap=read_money(cap), concurrency=1, controls={"max_tokens": 10})
+        with pytest.raises(LimitError, match="might cost more than its cap"):
+            await channel.collect([f"{n}?" for n in range(40)])
+    assert cap - 3 * most < spent <= cap
 
 
 async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from vibe_llms.agents.batches.submitting import settle
 from vibe_llms.application import Application
 from vibe_llms.asynchrony import finish
-from vibe_llms.exceptions import ConverseError, ProviderError, Stage, StoreError
+from vibe_llms.exceptions import ConverseError, ParseError, ProviderError, Stage, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.orders import BatchOrder, decode_order, read_input
@@ -59,6 +59,7 @@ class _Work:
     pattern: Request
     purse: Purse
     room: asyncio.Semaphore
+    tries: int  # of each request, every one of which may be billed
     estimator: Estimator | None = None
     users: int = 0
 
@@ -157,6 +158,7 @@ class ChunkPerformer:
             pattern=order.pattern,
             purse=purse,
             room=asyncio.Semaphore(order.concurrency),
+            tries=self._application.configuration.limits.attempts,
         )
 
     async def _make_room(self) -> None:
@@ -257,16 +259,19 @@ class _ChunkRun:
 
     async def _keep(self, row: Row, item: BatchItem[Any], amount: int) -> None:
         error = item.error
-        # What the vendor itself has refused is not billed; of what broke off nobody knows.
-        is_free = error is None or item.usage is not None or isinstance(error, ProviderError)
+        # What the vendor itself has refused is not billed, and what did not fit the schema is
+        # accounted for; of what broke off nobody knows, nor of what was sent again why it was.
+        is_known = error is None or isinstance(error, ProviderError | ParseError)
+        known = amount - amount // self._work.tries * (item.sent - is_known)
         if self._may_hold and error is not None and error.is_retryable:
             self._held.append(row)
-            if amount and is_free:
+            # Answers before it were billed, and what they have cost is written nowhere else.
+            if known > 0 and item.origin is None:
                 with suppress(StoreError):  # then it stays put down
-                    await self._work.purse.release(amount)
+                    await self._work.purse.release(known)
             return
-        if amount and is_free:
-            self._journal.reserve(row.number, amount)
+        if amount:
+            self._journal.reserve(row.number, known)
         await self._write(row, item)
 
     async def _write(self, row: Row, item: BatchItem[Any]) -> None:
@@ -289,7 +294,7 @@ class _ChunkRun:
         estimator = self._work.estimator
         if estimator is None or self._taken.cap is None:
             return 0
-        amount = estimator.estimate(row.input)
+        amount = estimator.estimate(row.input) * self._work.tries
         while amount:
             try:
                 if await self._work.purse.acquire(amount):

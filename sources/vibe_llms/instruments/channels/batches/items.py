@@ -55,6 +55,8 @@ class BatchItem(Generic[T]):
         is_stored: Whether it was done before, and read from the journal.
         tier: Which of its vendor's prices holds for the answer: ``batch`` where it came by the
             vendor's own batches; empty for the usual.
+        sent: How often one request for it was sent; each time but the last may have been billed,
+            too. No journal has it.
     """
 
     index: int = 0
@@ -68,6 +70,7 @@ class BatchItem(Generic[T]):
     seconds: float = 0.0
     is_stored: bool = False
     tier: str = ""
+    sent: int = 1
 
     @property
     def has_failed(self) -> bool:

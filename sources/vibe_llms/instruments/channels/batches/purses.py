@@ -98,7 +98,8 @@ class Estimator:
     Args:
         descriptor: Of the model.
         pattern: The request that all are like.
-        attempts: How many answers may be asked for, each with those before it quoted.
+        attempts: How many answers may be asked for, each with those before it quoted; each sent
+            once.
 
     Raises:
         ConfigurationError: Nobody knows what the model costs, or how long an answer may be.

@@ -254,13 +254,15 @@ async def attempt(work: Callable[[Any], Awaitable[BatchItem[Any]]], due: Due) ->
     started = time.perf_counter()
     try:
         item = await work(due.value)
+        if item.error is not None and _is_hopeless(item.error):
+            raise item.error
     except Exception as error:
         ours = make_ours(error)
         if _is_hopeless(ours):
             # From its own cause, since ours may be the very error that is being handled.
             raise ours from error.__cause__
         seconds = time.perf_counter() - started
-        return BatchItem(index=due.index, id=due.id, error=ours, seconds=seconds)
+        return BatchItem(index=due.index, id=due.id, error=ours, seconds=seconds, sent=ours.sent)
     seconds = time.perf_counter() - started
     return renew(item, index=due.index, id=due.id, seconds=seconds)
 

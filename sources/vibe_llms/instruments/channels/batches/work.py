@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
@@ -17,11 +18,11 @@ from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters, say
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.messages.canisters import AnyCanister, Usage
+from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request, Response, replace_canisters
 from vibe_llms.messages.trusting import trust
-from vibe_llms.messages.views import text_of
+from vibe_llms.messages.views import add_usages, text_of
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.values import frozen
 
@@ -139,12 +140,27 @@ class ModelWork:
         assert self._parser is not None
         parser, request = self._parser, await self._fill(value)
         model: Any = self._answering
+        answers: list[Response] = []  # all of them were billed, whatever comes of the last
+        ask = partial(
+            model.parse_with_response,
+            request,
+            parser,
+            listener=lambda each: answers.append(each.response),
+        )
         try:
-            parsed = await model.parse_with_response(request, parser)
-        except LimitError as error:
-            parsed = await _take_turns(error, lambda: model.parse_with_response(request, parser))
+            try:
+                parsed = await ask()
+            except LimitError as error:
+                parsed = await _take_turns(error, ask)
+        except ConverseError as error:
+            if not answers:
+                raise
+            sent = _count_sent(answers, error.sent)
+            return BatchItem(error=error, origin=_account(answers), sent=sent)
         return attrs.evolve(
-            produce_outcome(parsed.response, parsed.usage),
+            produce_outcome(parsed.response),
+            origin=_account(answers),
+            sent=_count_sent(answers),
             value=parsed.value,
             text=parser.find(parsed.response.canisters),
             losses=tuple(map(str, parsed.losses)),
@@ -245,11 +261,11 @@ async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
     raise error
 
 
-def produce_outcome(answered: Answer, usage: Usage | None = None) -> BatchItem[Any]:
+def produce_outcome(answered: Answer) -> BatchItem[Any]:
     """Returns what came of an input as the text of its answer, with all that it used."""
     text, origin = answered.text, answered.origin
-    used = answered.usage if usage is None else usage
-    if origin is not None and origin.usage is not used:  # of several answers, or with summaries
+    used = answered.usage
+    if origin is not None and origin.usage is not used:  # of a run, or with summaries
         origin = attrs.evolve(origin, usage=used)
     return trust(
         BatchItem,
@@ -258,7 +274,20 @@ def produce_outcome(answered: Answer, usage: Usage | None = None) -> BatchItem[A
         origin=origin,
         losses=tuple(map(str, answered.losses)),
         response=answered if isinstance(answered, Response) else None,
+        sent=answered.metadata.attempts if isinstance(answered, Response) else 1,
     )
+
+
+def _account(answers: Sequence[Response]) -> Origin:
+    """Returns where the last one came from, and what all used, where that of each is known."""
+    usages = [each.usage for each in answers]
+    used = None if None in usages else add_usages(usages)
+    return attrs.evolve(answers[-1].origin, usage=used)
+
+
+def _count_sent(answers: Sequence[Response], last: int = 1) -> int:
+    """Returns how often that request was sent which was sent most often."""
+    return max(last, *(each.metadata.attempts for each in answers))
 
 
 def _ensure_answered(outcome: RunOutcome) -> None:
