@@ -86,6 +86,20 @@ async def test_who_was_killed_before_the_order_asks_again(tmp_path: Path) -> Non
     assert premises.read_kinds(await premises.start(order, key="k")) == ["run.requested"]
 
 
+async def test_who_finds_no_room_is_told_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that there is no such conversation, which a client would take for its own mistake."""
+    premises = Premises(tmp_path)
+
+    def create(*_: object) -> None:
+        raise StoreError(detail="No space left on device.")
+
+    monkeypatch.setattr(DirectoryStore, "create", create)
+    with pytest.raises(StoreError, match="No space left"):
+        await premises.start(premises.order(DONE), key="k")
+
+
 async def test_an_approval_lets_it_go_on(tmp_path: Path) -> None:
     async with Premises(tmp_path, [PAY]) as premises:
         run_id = await premises.start(premises.order([invoke("pay")], DONE))

@@ -237,10 +237,13 @@ class LocalConversations:
                 return self._adopt(child, metadata, subject)  # its first asker may have been killed
         try:
             forked = self.store.fork(identity, from_index=from_index, child=child)
-        except StoreError:
+        except StoreError as error:
             if child is None:
                 raise
-            self.store.read_metadata(child)  # else it was something else: another was faster
+            try:
+                self.store.read_metadata(child)  # another was faster
+            except UnknownConversationError:
+                raise error from None  # such as that of a full disk
             forked = child
         return self._adopt(forked, metadata, subject)
 

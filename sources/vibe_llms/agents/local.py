@@ -309,8 +309,11 @@ class LocalRuns:
         if metadata is not None:
             try:
                 self.store.create(identity, metadata)
-            except StoreError:
-                self.store.read_metadata(identity)  # else it was something else
+            except StoreError as error:
+                try:
+                    self.store.read_metadata(identity)  # whoever was killed had made it
+                except UnknownConversationError:
+                    raise error from None  # such as that of a full disk
         log = produce_log(self.store, identity)
         # Another may ask for the same just now.
         while claim_soon(log, unless=lambda: self._is_requested(identity, wanted)):
