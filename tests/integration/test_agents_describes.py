@@ -112,7 +112,7 @@ async def narrow(daemon: Daemon, told: Any) -> None:
 
 @pytest.mark.parametrize(
     ("phases", "count"),
-    [("fuzzing", 3), pytest.param("coverage,fuzzing", 25, marks=pytest.mark.soak)],
+    [("fuzzing", 3), pytest.param("coverage,fuzzing", 25, marks=pytest.mark.slow)],
 )
 async def test_what_is_answered_is_as_described(tmp_path: Path, phases: str, count: int) -> None:
     """By strangers who make up requests of the description."""
