@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import attrs
+from attrs import field
+
+from vibe_llms.values import define
 
 _BEGINNINGS: Final = (b"iVBORw0KGgo", b"/9j", b"R0lGOD", b"UklGR")
 """How a PNG, a JPEG, a GIF and a WebP begin in base 64."""
@@ -69,7 +71,7 @@ _PICTURE_TYPES: Final = (b'"image"', b'"image_generation_call"')
 _TYPES: Final = (*_PICTURE_TYPES, b'"base64"', b'"input_image"', b'"computer_screenshot"')
 
 
-@attrs.define
+@define
 class _Open:
     """An object or an array that is not closed yet.
 
@@ -83,7 +85,7 @@ class _Open:
 
     place: _Place
     key: bytes | None = None
-    sizes: list[int] = attrs.field(factory=list)
+    sizes: list[int] = field(factory=list)
     is_shown: bool = False
     is_other: bool = False
 
