@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from acting import invoke, say
+from flow_tasks import compose_task
 from hosted import FAST, Premises
 from postgresql_server import produce_url
 from vibe_llms.agents.interfaces import Runs, ToldEvent
@@ -27,6 +28,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.flows.outlines import read_outline
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
@@ -197,6 +199,9 @@ async def test_runs_are_listed_by_where_they_stand(house: House) -> None:
     assert everything[0] == waiting
     assert [each.id for each in await house.runs.survey(states=["waiting"])] == [waiting]
     assert {each.id for each in await house.runs.survey(states=["ended", "due"])} == {*ended}
+    some = await house.runs.survey(states=["ended", "due"], limit=2)
+    assert [each.id for each in some] == everything[1:3]
+    assert not await house.runs.survey(states=[])
     assert [each.id for each in await house.runs.survey(limit=2)] == everything[:2]
     behind = await house.runs.survey(after=everything[1], limit=3)
     assert [each.id for each in behind] == everything[2:5]
@@ -254,3 +259,17 @@ async def test_a_deleted_run_is_gone_for_those_who_watch_it(house: House) -> Non
         with pytest.raises(UnknownConversationError) as caught:
             await ask(run_id)
         assert caught.value.identity == run_id
+
+
+async def test_where_a_flow_stands_is_outlined(house: House) -> None:
+    task = compose_task('START --> P0["Ask it"] --> END\n', "good")
+    run_id = (await house.runs.start(Order(task=task))).id
+    await house.wait(run_id, "ended")
+    outline = await house.runs.outline(run_id)
+    assert outline == read_outline(house.premises.store, run_id)
+    assert "Ask it" in [each.title for each in outline.nodes]
+    spoken = (await house.start(DONE)).id
+    with pytest.raises(RequestError, match="has no diagram"):
+        await house.runs.outline(spoken)
+    with pytest.raises(UnknownConversationError):
+        await house.runs.outline("nobody")

@@ -150,7 +150,7 @@ async def test_runs_come_in_pages(tmp_path: Path) -> None:
                 break
             after = f"&after={found[-1]}"
         assert sorted(found) == sorted(ids)
-        assert (await daemon.ask("GET", "/runs?state=waiting"))[1]["data"] == []
+        assert (await daemon.ask("GET", "/runs?state=waiting,due"))[1]["data"] == []
 
 
 async def test_who_watches_is_told_of_the_end_of_it(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from vibe_llms.agents.orders import Order
 from vibe_llms.events.flow import VisitEvent
@@ -15,6 +15,9 @@ from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting
+
+if TYPE_CHECKING:
+    from vibe_llms.flows.outlines import Outline
 
 ToldEvent: TypeAlias = LoggedEvent | StreamEvent | VisitEvent
 """What is told to those who watch a run: the events of its log, and what passes by and is in none,
@@ -91,6 +94,13 @@ class Runs(Protocol):
 
         Raises:
             RequestError: The log has not come to that number.
+        """
+
+    async def outline(self, run_id: str, *, subject: str = "") -> Outline:
+        """Returns where the run of a flow stands, for those who draw it.
+
+        Raises:
+            RequestError: It is no flow.
         """
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:

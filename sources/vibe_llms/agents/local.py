@@ -163,11 +163,7 @@ class LocalRuns:
                 yield logged
 
     async def outline(self, run_id: str, *, subject: str = "") -> Outline:
-        """Returns where the run of a flow stands, for those who draw it.
-
-        Raises:
-            RequestError: It is no flow.
-        """
+        """Returns where the run of a flow stands, for those who draw it."""
 
         def read() -> Outline:
             if self._find(run_id, subject).kind != "flow":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote, urlencode
 
 import attrs
@@ -29,6 +29,9 @@ from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.exchanges import Transport
+
+if TYPE_CHECKING:
+    from vibe_llms.flows.outlines import Outline
 
 _PAGE: Final = 100
 _Value = TypeVar("_Value")
@@ -89,14 +92,15 @@ class RemoteRuns(Closing):
     ) -> Sequence[RunSummary]:
         """Returns the runs in some states, page by page."""
         _refuse_subject(subject)
-        wanted = frozenset(states)
-        query: dict[str, str] = {"state": next(iter(wanted))} if len(wanted) == 1 else {}
+        if not states:
+            return ()
+        query = {} if {*states} == {*STATES} else {"state": ",".join(states)}
         found: dict[str, RunSummary] = {}  # one in which something happens moves up meanwhile
         while limit is None or len(found) < limit:
-            left = _PAGE if limit is None or wanted != {*STATES} else limit - len(found)
-            asked = {**query, "limit": str(min(left, _PAGE)), **({"after": after} if after else {})}
-            page = await self._read(_Page, f"/runs?{urlencode(asked)}")
-            found |= {each.id: each for each in page.data if each.state in wanted}
+            left = _PAGE if limit is None else min(limit - len(found), _PAGE)
+            asked = {**query, "limit": str(left), **({"after": after} if after else {})}
+            page = await self._read(_Page, f"/runs?{urlencode(asked, safe=',')}")
+            found |= {each.id: each for each in page.data}
             if not page.has_more or not page.data:
                 break
             after = page.data[-1].id
@@ -122,6 +126,13 @@ class RemoteRuns(Closing):
         async with aclosing(follower.follow()) as told:
             async for event in told:
                 yield event
+
+    async def outline(self, run_id: str, *, subject: str = "") -> Outline:
+        """Returns where the run of a flow stands, for those who draw it."""
+        from vibe_llms.flows.outlines import Outline
+
+        _refuse_subject(subject)
+        return await self._read(Outline, f"{_compose_path(run_id)}/flow")
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
         """Returns what waits for an approval."""

@@ -27,7 +27,11 @@ _PROGRESS = (*_ANEW, GenerationFinishedEvent, InvocationFinishedEvent, NodeFinis
 
 
 def measure_spent(log: Sequence[LoggedEvent]) -> Readings:
-    """Adds up what a conversation's run has used of its limits since it was last asked for."""
+    """Adds up what a conversation's run has used of its limits since it was last asked for.
+
+    The moments of whoever performs it are steady (:class:`.identities.Moments`), so that their
+    differences are what its own clock would say.
+    """
     spent = Readings()
     begun: datetime | None = None
     last: datetime | None = None
@@ -41,7 +45,8 @@ def measure_spent(log: Sequence[LoggedEvent]) -> Readings:
                 end = logged.timestamp if isinstance(event, _RESTS) else last
                 spent.seconds += max(0.0, (end - begun).total_seconds())
             begun = logged.timestamp if isinstance(event, _BEGINS) else None
-        last = logged.timestamp
+        if not getattr(event, "letter", ""):  # others may write to a run that was killed long ago
+            last = logged.timestamp
         _count(spent, logged)
     return spent
 

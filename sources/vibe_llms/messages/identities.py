@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from datetime import UTC, datetime
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from vibe_llms.exceptions import RequestError
 
@@ -22,6 +24,36 @@ def produce_identity() -> str:
 
 access_now = functools.partial(datetime.now, UTC)
 """Returns the present moment, in UTC. Not a function: every event of a stream asks for it."""
+
+
+_read_steady = functools.partial(
+    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+)
+
+
+class Moments:
+    """The moments of one writer: they follow each other as time does, whoever sets the clock.
+
+    The clock on the wall is asked once; from there on one goes that nobody sets, and that goes on
+    while the machine sleeps.
+
+    Args:
+        now: The clock on the wall.
+        read: The seconds since some moment.
+    """
+
+    __slots__ = ("_begun", "_offset", "_read")
+
+    def __init__(
+        self,
+        now: Callable[[], datetime] = access_now,
+        read: Callable[[], float] = _read_steady,
+    ) -> None:
+        self._begun, self._offset, self._read = now(), read(), read
+
+    def access(self) -> datetime:
+        """Returns the present moment, in UTC."""
+        return self._begun + timedelta(seconds=self._read() - self._offset)
 
 
 def ensure_utc(moment: datetime) -> datetime:

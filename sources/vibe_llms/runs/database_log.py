@@ -20,7 +20,7 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
-from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.identities import Moments
 from vibe_llms.runs.claims import LEASE_SECONDS, access_keeper
 from vibe_llms.runs.file_log import detach_event
 from vibe_llms.runs.lines import (
@@ -84,6 +84,7 @@ class DatabaseLog:
         self._identity = identity
         self._contents = contents
         self._epoch = 0
+        self._moments = Moments()
         self._last = 0  # the number of the last event that is known to be committed
         self._certain = 0  # up to here they are on the server's disk
         self._turnstile = asyncio.Lock()
@@ -98,7 +99,7 @@ class DatabaseLog:
             if row is None:
                 self._ensure_known(connection)
                 raise describe_busy()
-        self._epoch = row[0]
+        self._epoch, self._moments = row[0], Moments()
         access_keeper(self._database).add(self._database, self._identity, self._epoch)
         try:
             last = self.read_last()  # one that is damaged is not written on
@@ -134,7 +135,7 @@ class DatabaseLog:
         if self._database.is_joined:
             return self._append(run_id, event)  # which may yet be taken back
         number = self._last + 1
-        line = write_line(number, access_now(), run_id, event).decode()
+        line = write_line(number, self._moments.access(), run_id, event).decode()
         given = {"id": self._identity, "epoch": self._epoch, "number": number, "line": line}
         if not self._database.perform(_APPEND, given):
             # Another thread of this process has taken letters in between, as a run does that works.
@@ -154,7 +155,7 @@ class DatabaseLog:
                 self._last = found
                 raise self._describe_loss(known)
             number = found + 1
-            line = write_line(number, access_now(), run_id, event).decode()
+            line = write_line(number, self._moments.access(), run_id, event).decode()
             connection.execute(
                 "INSERT INTO vibe_events VALUES (%s, %s, %s)", (self._identity, number, line)
             )

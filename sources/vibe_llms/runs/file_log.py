@@ -32,7 +32,7 @@ from vibe_llms.logs.disk import Disk, replace_file
 from vibe_llms.logs.lines import join_lines, read_at
 from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import find_loss
-from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.identities import Moments
 from vibe_llms.messages.views import media_of
 from vibe_llms.runs.lines import (
     Envelope,
@@ -71,6 +71,7 @@ class FileLog:
         self._contents = contents
         self._disk = Disk() if disk is None else disk
         self._log: Log | None = None
+        self._moments = Moments()
         self._before = 0  # how many events there were when it was claimed
         self._synchronized = 0
         self._door = threading.Lock()  # a file is not closed while it is synchronized
@@ -84,6 +85,7 @@ class FileLog:
         if self._log is not None:
             raise describe_busy(f"{self._folder}/{LOCK}")
         self._log = log = self._open()
+        self._moments = Moments()
         try:
             self.notices += log.notices
             # The last number is that of all events: the lines before need not be read for it.
@@ -145,7 +147,7 @@ class FileLog:
         if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
         number = self._before + log.end.lines + 1
-        log.append(write_line(number, access_now(), run_id, event) + b"\n")
+        log.append(write_line(number, self._moments.access(), run_id, event) + b"\n")
         return number
 
     @mapping_errors

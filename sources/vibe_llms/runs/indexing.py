@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left, insort
-from collections import OrderedDict
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections import OrderedDict, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Final
+from heapq import merge
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -41,6 +42,12 @@ _FOLDS: Final = 1_000
 _FRESH_SECONDS: Final = 1.0
 """How old may be what is known of runs in which only other processes say or do something."""
 
+_SHARE: Final = 20
+"""How many times as long as looking at all takes they are not looked at again."""
+
+_Place: TypeAlias = tuple[datetime, str]
+"""By what runs are in order: when something happened last, and the id."""
+
 
 @define(eq=False)
 class _Entry:
@@ -52,6 +59,8 @@ class _Entry:
         possible: In which states it may be, by the last event.
         is_part: Whether it is part of another; ``None`` as long as nobody wanted to know.
         owner: On whose behalf it is; the same.
+
+    Where it stands in order is with those that are alike: a list passes over the others unseen.
     """
 
     identity: str
@@ -62,9 +71,14 @@ class _Entry:
     owner: str | None = None
 
     @property
-    def place(self) -> tuple[datetime, str]:
+    def place(self) -> _Place:
         """By what runs are in order."""
         return self.updated, self.identity
+
+    @property
+    def kind(self) -> tuple[bool, str | None, frozenset[RunState]]:
+        """What those in one order have alike: whether they are parts, of whom, and states."""
+        return self.is_part is True, self.owner, self.possible
 
 
 @define(eq=False)
@@ -92,9 +106,11 @@ class RunIndex:
         self.store = store
         self._foldings: OrderedDict[str, _Folding] = OrderedDict()
         self._entries: dict[str, _Entry] = {}
-        self._order: list[tuple[datetime, str]] = []
+        self._orders: defaultdict[tuple[bool, str | None, frozenset[RunState]], list[_Place]] = (
+            defaultdict(list)
+        )
         self._dirty: set[str] = set()
-        self._looked = float("-inf")
+        self._due = float("-inf")
         self._lock = threading.RLock()
 
     # --- one run -----------------------------------------------------------------------------
@@ -144,18 +160,24 @@ class RunIndex:
 
         Args:
             also: Runs that are looked at in any case.
-            all_of_them: Whether all others are, too; else if that was a second ago.
+            all_of_them: Whether all others are, too; else if that was a second ago, or longer where
+                there are so many that looking at them takes its time.
         """
         with self._lock:
-            names = {*self._dirty, *also}
+            begun = time.monotonic()
+            if not all_of_them and begun <= self._due:
+                names, self._dirty = {*self._dirty, *also}, set()
+                for identity in names:
+                    self._look(identity)
+                return
             self._dirty.clear()
-            if all_of_them or time.monotonic() > self._looked + _FRESH_SECONDS:
-                self._looked = time.monotonic()
-                names = {*self.store.survey()}
-                for gone in self._entries.keys() - names:
-                    self._remove(gone)
+            names = {*self.store.survey()}
+            for gone in self._entries.keys() - names:
+                self._remove(gone)
             for identity in names:
                 self._look(identity)
+            now = time.monotonic()
+            self._due = now + max(_FRESH_SECONDS, _SHARE * (now - begun))
 
     def _look(self, identity: str) -> None:
         known = self._entries.get(identity)
@@ -171,11 +193,29 @@ class RunIndex:
                 if known is not None and _goes_on(known.stamp, stamp):
                     entry.is_part, entry.owner = known.is_part, known.owner
                 self._entries[identity] = entry
-                insort(self._order, entry.place)
+                insort(self._orders[entry.kind], entry.place)
 
     def _remove(self, identity: str) -> None:
-        place = self._entries.pop(identity).place
-        del self._order[bisect_left(self._order, place)]
+        self._take_out(self._entries.pop(identity))
+
+    def _take_out(self, entry: _Entry) -> None:
+        order = self._orders[entry.kind]
+        del order[bisect_left(order, entry.place)]
+        if not order:
+            del self._orders[entry.kind]
+
+    @contextmanager
+    def _changing(self, entry: _Entry) -> Iterator[None]:
+        """Puts a run into the order in which it belongs after what is learned of it meanwhile."""
+        with self._lock:
+            is_kept = self._entries.get(entry.identity) is entry
+            if is_kept:
+                self._take_out(entry)
+            try:
+                yield
+            finally:
+                if is_kept:
+                    insort(self._orders[entry.kind], entry.place)
 
     def survey(
         self,
@@ -200,16 +240,7 @@ class RunIndex:
             UnknownConversationError: There is no run ``after`` which to begin.
         """
         wanted, found = frozenset(states), list[RunSummary]()
-        with self._lock:
-            order = self._order
-            end = len(order)
-            if after:
-                behind = self._entries.get(after)
-                if behind is None or not self._is_of(behind, owner):
-                    raise UnknownConversationError(identity=after)
-                end = bisect_left(order, behind.place)
-            entries = [self._entries[identity] for _, identity in order[:end]]
-        for entry in reversed(entries):
+        for entry in self._walk(wanted, owner, after):
             if limit is not None and len(found) >= limit:
                 break
             with suppress(StoreError):
@@ -219,22 +250,46 @@ class RunIndex:
                         found.append(summary)
         return found
 
+    def _walk(self, wanted: frozenset[RunState], owner: str | None, after: str) -> Iterator[_Entry]:
+        """Yields runs that may be wanted, the newest first, as they stand in order by now."""
+        with self._lock:
+            place: _Place | None = None
+            if after:
+                behind = self._entries.get(after)
+                if behind is None or not self._is_of(behind, owner):
+                    raise UnknownConversationError(identity=after)
+                place = behind.place
+            orders = [
+                order[: None if place is None else bisect_left(order, place)]
+                for (is_part, whose, possible), order in self._orders.items()
+                if not is_part and possible & wanted and (owner is None or whose in (owner, None))
+            ]
+        for _, identity in merge(*map(reversed, orders), reverse=True):
+            entry = self._entries.get(identity)
+            if entry is not None:  # else it was deleted meanwhile
+                yield entry
+
     def _may_be(self, entry: _Entry, wanted: frozenset[RunState]) -> bool:
         possible = entry.possible
         # Most have come to rest: whether somebody has asked again while they worked is read once.
         if wanted & possible == {"queued"}:
             log = produce_log(self.store, entry.identity)
             if not is_asked_again(log, possible):
-                entry.possible = possible = possible - {"queued"}
+                with self._changing(entry):
+                    entry.possible = possible = possible - {"queued"}
         return bool(wanted & possible)
 
     def _is_of(self, entry: _Entry, owner: str | None) -> bool:
         if entry.is_part is None:
-            entry.is_part = is_part(self.store.read_metadata(entry.identity).tags)
+            found = is_part(self.store.read_metadata(entry.identity).tags)
+            with self._changing(entry):
+                entry.is_part = found
         if entry.is_part or owner is None:
             return not entry.is_part
         if entry.owner is None:
-            entry.owner = read_subject(self.store, entry.identity) or ""
+            whose = read_subject(self.store, entry.identity) or ""
+            with self._changing(entry):
+                entry.owner = whose
         return entry.owner == owner
 
 

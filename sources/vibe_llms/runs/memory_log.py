@@ -10,7 +10,7 @@ from typing import Final
 
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding
-from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.identities import Moments
 from vibe_llms.runs.lines import find_base, open_envelope, read_envelope, read_head, write_logged
 from vibe_llms.runs.log import LoggedEvent, LogLine, describe_busy
 
@@ -27,16 +27,18 @@ class MemoryLog:
         self._base = 0  # the number of the last of these
         self._entries: list[tuple[datetime, str, LogEvent]] = []
         self._claim = threading.Lock()
+        self._moments = Moments()
 
     def claim(self) -> None:
         """Claims the log until :meth:`close`. Raises StoreError where another run has it."""
         if not self._claim.acquire(blocking=False):
             raise describe_busy()
+        self._moments = Moments()
 
     async def write(self, run_id: str, event: LogEvent) -> int:
         """Appends an event."""
         entries = self._entries
-        entries.append((access_now(), run_id, event))
+        entries.append((self._moments.access(), run_id, event))
         return self._base + len(entries)
 
     async def secure(self, sequence: int) -> None:
@@ -44,7 +46,7 @@ class MemoryLog:
 
     def append(self, run_id: str, event: LogEvent) -> int:
         """Appends an event."""
-        self._entries.append((access_now(), run_id, event))
+        self._entries.append((self._moments.access(), run_id, event))
         return self._base + len(self._entries)
 
     def adopt(self, lines: Sequence[bytes]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,10 +19,10 @@ from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.tags import PART_TAG
-from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent
+from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
-from vibe_llms.runs import produce_log, read_summary, survey_runs
+from vibe_llms.runs import indexing, produce_log, read_summary, survey_runs
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.surveying import STATES
@@ -118,6 +119,9 @@ def test_it_says_what_reading_all_logs_says(data: st.DataObject) -> None:
         found = index.survey(states=states)
         assert found == [*survey_runs(store, states=states)]
         assert [index.read_summary(each.id) for each in found] == found
+        owner = data.draw(st.sampled_from(["ann", ""]))
+        hers = [each for each in found if (read_subject(store, each.id) or "") == owner]
+        assert index.survey(states=states, owner=owner) == hers
         if found:
             place = data.draw(st.integers(0, len(found) - 1))
             rest = index.survey(states=states, after=found[place].id, limit=2)
@@ -197,3 +201,50 @@ def test_others_are_no_place_to_begin_behind(tmp_path: Path) -> None:
     assert index.survey(owner="ann", after=identity) == []
     with pytest.raises(UnknownConversationError):
         index.survey(owner="bob", after=identity)
+
+
+def test_a_page_passes_over_what_is_not_wanted_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It costs the same, however many others there are."""
+    store = DirectoryStore(tmp_path)
+    for number in range(20):
+        begin(store, number, ORDER, STARTED, ENDED)
+    waits = begin(store, 20, STARTED, RunSuspendedEvent(run_id="r", digests=()))
+    index = RunIndex(store)
+    index.refresh()
+    assert index.survey(owner="bob") == []  # whose each is, is known from now on
+    looked: list[str] = []
+    look = RunIndex._may_be
+
+    def may_be(self: RunIndex, entry: Any, wanted: Any) -> bool:
+        looked.append(entry.identity)
+        return look(self, entry, wanted)
+
+    monkeypatch.setattr(RunIndex, "_may_be", may_be)
+    assert index.survey(owner="bob") == []
+    assert looked == []
+    index.survey(states=["waiting", "due"])
+    assert looked == [waits]
+
+
+def test_many_runs_are_looked_at_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look at all of them again takes a small part of the time, also where it takes long."""
+    store, now, looked = DirectoryStore(tmp_path), [100.0], [0]
+
+    def survey(_: DirectoryStore) -> list[str]:
+        looked[0] += 1
+        now[0] += 3
+        return []
+
+    monkeypatch.setattr(indexing, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(DirectoryStore, "survey", survey)
+    index = RunIndex(store)
+    for _ in range(64):
+        index.refresh()
+        now[0] += 1
+    assert looked == [2]
+    index.refresh(all_of_them=True)
+    assert looked == [3]

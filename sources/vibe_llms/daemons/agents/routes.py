@@ -19,6 +19,7 @@ from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.service import Route, encode
 from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.plain import JsonObject
+from vibe_llms.runs.summaries import RunState
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.tables.reading import read_table
 
@@ -47,7 +48,7 @@ class Desk:
         """Produces the routes of a service."""
         one = "/runs/{id}"
         listing: dict[str, JsonObject] = {
-            "state": {"enum": [*STATES]},
+            "state": schemas.STATE,
             "limit": LIMIT,
             "after": schemas.TEXT,
         }
@@ -113,9 +114,7 @@ class Desk:
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query
-        states = [each for each in STATES if each == query.get("state", each)]
-        if not states:
-            raise refuse("state", f"A state is one of {', '.join(STATES)}.")
+        states = _read_states(query.get("state"))
         limit, behind = read_limit(query.get("limit")), query.get("after", "")
         found = await self.runs.survey(
             states=states, after=behind, limit=limit + 1, subject=subject
@@ -204,3 +203,11 @@ class Desk:
             await call.finish()
         finally:
             del self._standing[task]
+
+
+def _read_states(given: str | None) -> list[RunState]:
+    """Reads the states that are wanted, several with commas in between. Raises RequestError."""
+    wanted = {*STATES} if given is None else {*given.split(",")}
+    if wanted - {*STATES}:
+        raise refuse("state", f"A state is one of {', '.join(STATES)}; or several, with commas.")
+    return [each for each in STATES if each in wanted]

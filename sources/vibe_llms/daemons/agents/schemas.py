@@ -6,8 +6,13 @@ from typing import Final
 
 from vibe_llms.invocables.approvals import Decision, Scope
 from vibe_llms.plain import JsonObject, JsonValue
+from vibe_llms.runs.surveying import STATES
 
 TEXT: Final[JsonObject] = {"type": "string"}
+STATE: Final[JsonObject] = {
+    "type": "string",
+    "pattern": "^({0})(,({0}))*$".format("|".join(STATES)),
+}
 _OBJECT: Final[JsonObject] = {"type": "object"}
 _SAID: Final[JsonObject] = {
     "type": "object",
