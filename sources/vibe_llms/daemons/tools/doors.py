@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from typing import Final
 
@@ -22,12 +22,48 @@ from vibe_llms.plugins.specification.daemons import Authorizer
 
 PATH: Final = "/mcp"
 FACE: Final = "mcp"
+SESSION_HEADER: Final = "mcp-session-id"
 _TAG: Final = "tools"
 _METHODS: Final = {
     "POST": "Takes a message of MCP.",
     "GET": "Tells a session what the server has to say by itself.",
     "DELETE": "Ends a session.",
 }
+
+
+class Entries:
+    """Who is on the way into which session: none is ended before it has heard them.
+
+    The package answers a notification first and hands it to its session then, and begins the answer
+    to a request meanwhile; where the session ends just between, both fail behind their answers.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, set[asyncio.Future[None]]] = {}
+
+    @contextmanager
+    def enter(self, session: str) -> Iterator[Callable[[], None]]:
+        """Goes in; to be called when the session has heard of it, at the latest at the end."""
+        entry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entries = self._open.setdefault(session, set())
+        entries.add(entry)
+
+        def arrive() -> None:
+            if not entry.done():
+                entry.set_result(None)
+                entries.discard(entry)
+                if not entries:
+                    del self._open[session]
+
+        try:
+            yield arrive
+        finally:
+            arrive()
+
+    async def wait(self, session: str) -> None:
+        """Waits until nobody is on the way into a session."""
+        while entries := self._open.get(session):
+            await asyncio.wait(entries)
 
 
 class Door:
@@ -57,7 +93,6 @@ class Door:
         self._hosts = hosts
         self._produce_manager = partial(
             produce_manager,
-            hear=_note,
             has_sessions=has_sessions,
             sessions=sessions.sessions,
             idle_seconds=sessions.idle_seconds,
@@ -66,6 +101,7 @@ class Door:
         self._answer: Application | None = None
         self._server: ToolServer | None = None
         self._standing: dict[asyncio.Task[object], HttpCall] = {}
+        self._entries = Entries()
         self._life: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
 
@@ -136,20 +172,41 @@ class Door:
                 record.error = "request"
                 await call.answer(400, complaint.write(), {})
                 return
-        added: dict[str, object] = {HEARD: record}
+        added: dict[str, object] = {}
         if grant is not None:
             added["user"] = produce_user(grant.subject)
+        session = call.headers.get(SESSION_HEADER, "")
+        match call.method:
+            case "GET":
+                await self._listen(call, record, body, added)
+            case "POST":
+                with self._entries.enter(session) as arrive:
+                    added[HEARD] = partial(_note, record, arrive)
+                    await self._pass(call, record, body, added)
+            case _:
+                if session:
+                    await self._entries.wait(session)
+                await self._pass(call, record, body, added)
+
+    async def _listen(
+        self, call: HttpCall, record: CallRecord, body: bytes, added: dict[str, object]
+    ) -> None:
         task = asyncio.current_task()
-        assert self._answer is not None
-        if call.method == "GET" and task is not None:
-            self._standing[task] = call
+        assert task is not None
+        self._standing[task] = call
         try:
-            record.sent_bytes = await call.pass_to(self._answer, body, **added)
+            await self._pass(call, record, body, added)
         finally:
-            if task is not None:
-                self._standing.pop(task, None)
+            del self._standing[task]
+
+    async def _pass(
+        self, call: HttpCall, record: CallRecord, body: bytes, added: dict[str, object]
+    ) -> None:
+        assert self._answer is not None
+        record.sent_bytes = await call.pass_to(self._answer, body, **added)
 
 
-def _note(record: CallRecord, method: str, name: str) -> None:
-    """Lets logs and metrics know what was asked."""
+def _note(record: CallRecord, arrive: Callable[[], None], method: str, name: str) -> None:
+    """Lets logs and metrics know what was asked, and whoever ends the session that it was heard."""
     record.way, record.model = method, name
+    arrive()

@@ -12,10 +12,12 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
 
-Heard: TypeAlias = Callable[[Any, str, str], None]
-"""Takes what a request's scope had under ``HEARD``, the method, and the tool's or prompt's name."""
+Heard: TypeAlias = Callable[[str, str], None]
+"""Takes the method of a request, and the tool's or prompt's name, when its session has heard it."""
 
 HEARD: Final = "vibe_llms.heard"
+"""Where a request's scope has who is told of it, a :data:`Heard`."""
+
 _METHODS: Final = frozenset(
     {
         *("initialize", "ping", "server/discover", "subscriptions/listen", "logging/setLevel"),
@@ -31,7 +33,6 @@ _NAME_CHARACTERS: Final = 200
 def produce_manager(
     server: ToolServer,
     *,
-    hear: Heard,
     has_sessions: bool,
     sessions: int,
     idle_seconds: float,
@@ -40,7 +41,6 @@ def produce_manager(
     """Makes what answers requests over HTTP while its ``run`` lasts.
 
     Args:
-        hear: Is told what each request is about.
         has_sessions: Whether clients of the era of sessions get one: where all their requests
             come to this process.
         sessions: How many there are at once.
@@ -49,11 +49,11 @@ def produce_manager(
     """
 
     async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        heard = getattr(ctx.request, "scope", {}).get(HEARD)
-        if heard is not None and ctx.request_id is not None:
+        hear: Heard | None = getattr(ctx.request, "scope", {}).get(HEARD)
+        if hear is not None and ctx.request_id is not None:
             name = (ctx.params or {}).get("name") if ctx.method in _NAMED else ""
             method = ctx.method if ctx.method in _METHODS else "other"
-            hear(heard, method, name[:_NAME_CHARACTERS] if isinstance(name, str) else "")
+            hear(method, name[:_NAME_CHARACTERS] if isinstance(name, str) else "")
         return await call_next(ctx)
 
     server.middleware.append(note)
