@@ -87,6 +87,15 @@ class RemoteProvider:
             )
         return self._limiter
 
+    @property
+    def address(self) -> str:
+        """Where it asks, without what may be secret; empty where nobody has said where.
+
+        Raises:
+            ConfigurationError: Its settings do not hold.
+        """
+        return describe_address(self._vendor(self._context).settings.base_url)
+
     def survey_needs(self) -> tuple[Need, ...]:
         """Says what is missing before its models can be asked. Raises ConfigurationError."""
         return self._vendor(self._context).survey_needs()

@@ -6,9 +6,22 @@ from typing import Final
 
 from vibe_llms.configuration.classes import Configuration, Layer, Setting
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.plugins.manager import PluginManager
 
 PROVIDER: Final = "remote"
 """The only provider of runs: a gateway's."""
+
+
+def describe_gateway(plugins: PluginManager) -> str:
+    """Says which gateway is asked for models, as whoever starts the daemon is told.
+
+    Raises:
+        ConverseError: The provider cannot be made: its settings do not hold, say.
+    """
+    address: str = getattr(plugins.load_provider(PROVIDER), "address", "")
+    if address:
+        return f"their models are asked through {address}"
+    return "no gateway is known, so they can ask no model: name one with --gateway URL"
 
 
 def refuse_foreign(configuration: Configuration) -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import attrs
 
 from vibe_llms.agents.queues import DEFAULT_QUEUE
 from vibe_llms.agents.runners import LOCAL
 from vibe_llms.daemons.admission import ServiceLimits
-from vibe_llms.daemons.server.settings import ServerSettings
+from vibe_llms.daemons.server.settings import AGENTS_PORT, PORT, ServerSettings
 from vibe_llms.tables.annotations import Count, String, Strings
 from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.reading import require
 from vibe_llms.values import frozen
+
+
+@frozen(kw_only=True)
+class AgentsServer(ServerSettings):
+    """Where it listens, by default beside the gateway."""
+
+    port: Annotated[int, PORT] = AGENTS_PORT
 
 
 @frozen(kw_only=True)
@@ -36,7 +44,7 @@ class AgentsSettings:
             empty text leaves all to others.
     """
 
-    server: ServerSettings = attrs.field(factory=ServerSettings)
+    server: AgentsServer = attrs.field(factory=AgentsServer)
     limits: ServiceLimits = attrs.field(factory=ServiceLimits)
     runs: Count = 64
     watchers: Count = 5_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final, TypeVar
 
 from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.kinds import bound
@@ -12,6 +12,11 @@ from vibe_llms.tables.reading import read_table, require
 from vibe_llms.values import frozen
 
 PORT = bound("a port, from 0 (any that is free) to 65535", 0, 65_535)
+GATEWAY_PORT: Final = 8_000
+AGENTS_PORT: Final = 8_010
+TOOLS_PORT: Final = 8_020
+"""Where each daemon listens by default, so that all three can run on one machine."""
+
 HEADER_BYTES = bound("a whole number from 1024 to 1048576", 1_024, 1_048_576)
 
 
@@ -24,7 +29,8 @@ class ServerSettings:
     Attributes:
         host: A name or an address; wider than loopback only with TLS or somebody who lets in, or
             where ``insecure`` says it, too.
-        port: 0 for any that is free.
+        port: 0 for any that is free; by default the gateway has 8000, the agents daemon 8010, and
+            the tools daemon 8020.
         insecure: Let everybody in, from everywhere, and send everything in the clear.
         certificate: With the chain that leads to it, in PEM; then TLS alone is spoken.
         key: Of the certificate, where it is in another file; unencrypted.
@@ -45,7 +51,7 @@ class ServerSettings:
     """
 
     host: str = "127.0.0.1"
-    port: Annotated[int, PORT] = 8000
+    port: Annotated[int, PORT] = GATEWAY_PORT
     insecure: bool = False
     certificate: Path | None = None
     key: Path | None = None
@@ -72,10 +78,14 @@ class ServerSettings:
                     yield name, "It needs a certificate beside it: name it in certificate."
 
 
-def override(settings: ServerSettings, given: Mapping[str, object]) -> ServerSettings:
+_Settings = TypeVar("_Settings", bound=ServerSettings)
+
+
+def override(settings: _Settings, given: Mapping[str, object]) -> _Settings:
     """Returns settings of which some are replaced, as a command line does.
 
     Args:
+        settings: Those of a daemon, whose own port stays its own.
         given: By the names of the fields; what is ``None`` was not said.
 
     Raises:
@@ -87,4 +97,4 @@ def override(settings: ServerSettings, given: Mapping[str, object]) -> ServerSet
         for field in settings.__attrs_attrs__
         if getattr(settings, field.name) != field.default
     }
-    return read_table(ServerSettings, {**kept, **said}, "server")
+    return read_table(type(settings), {**kept, **said}, "server")

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import attrs
 
 from vibe_llms.daemons.admission import ServiceLimits
-from vibe_llms.daemons.server.settings import ServerSettings
+from vibe_llms.daemons.server.settings import PORT, TOOLS_PORT, ServerSettings
 from vibe_llms.tables.annotations import Count, Seconds, Strings
 from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.reading import require
 from vibe_llms.values import frozen
+
+
+@frozen(kw_only=True)
+class ToolsServer(ServerSettings):
+    """Where it listens, by default beside the gateway."""
+
+    port: Annotated[int, PORT] = TOOLS_PORT
 
 
 @frozen(kw_only=True)
@@ -52,7 +60,7 @@ class ToolsSettings:
         approver: Who is asked about the others, before the client's user: what a plugin has.
     """
 
-    server: ServerSettings = attrs.field(factory=ServerSettings)
+    server: ToolsServer = attrs.field(factory=ToolsServer)
     limits: ServiceLimits = attrs.field(factory=ServiceLimits)
     sessions: SessionLimits = attrs.field(factory=SessionLimits)
     authorizer: str | None = None

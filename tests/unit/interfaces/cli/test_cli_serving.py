@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
+
+from vibe_llms.application import Application
+from vibe_llms.daemons.agents.refusing import describe_gateway
+from vibe_llms.daemons.agents.settings import AgentsSettings
+from vibe_llms.daemons.gateway.settings import GatewaySettings
+from vibe_llms.daemons.server import override
+from vibe_llms.daemons.tools.settings import ToolsSettings
 
 Vibe = Callable[..., Any]
 
@@ -18,6 +26,57 @@ def test_a_gateway_that_is_no_address_is_refused(vibe: Vibe, address: str) -> No
     assert "gateway: " in outcome.err
     assert "is not where a gateway is" in outcome.err
     assert "secret" not in outcome.err
+
+
+def test_each_daemon_has_a_port_of_its_own(vibe: Vibe) -> None:
+    """All three run on one machine, and each help text says what its settings say."""
+    ports = [
+        settings().server.port for settings in (GatewaySettings, AgentsSettings, ToolsSettings)
+    ]
+    assert len(set(ports)) == 3
+    for name, port in zip(("gateway", "agents", "tools"), ports, strict=True):
+        assert f"[default: {port}]" in vibe("serve", name, "--help").out
+
+
+@pytest.mark.parametrize(
+    "settings", [GatewaySettings, AgentsSettings, ToolsSettings], ids=lambda each: each.__name__
+)
+def test_a_port_stays_its_own_whatever_else_is_said(settings: Any) -> None:
+    server = settings().server
+    assert override(server, {"workers": 2}) == attrs.evolve(server, workers=2)
+    said = attrs.evolve(server, port=8000)
+    assert override(said, {"workers": None}).port == 8000
+
+
+def test_the_agents_daemon_says_which_gateway_it_asks() -> None:
+    """Or that it knows none: runs would fail of it one by one."""
+    for settings, told in (
+        ({}, "no gateway is known"),
+        ({"base_url": "https://me:secret@tower:1/x"}, "asked through https://tower:1"),
+    ):
+        application = Application.load(command_line={"providers": {"remote": settings}})
+        shown = describe_gateway(application.plugins)
+        assert told in shown
+        assert "secret" not in shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--port", "0"),
+        ("--host", "localhost"),
+        ("--workers", "2"),
+        ("--insecure",),
+        ("--log",),
+        ("--authorizer", "keys"),
+    ],
+    ids=" ".join,
+)
+def test_pipes_have_no_port(vibe: Vibe, words: tuple[str, ...]) -> None:
+    """What would be ignored is refused, in one line."""
+    outcome = vibe("serve", "tools", "--stdio", *words)
+    assert outcome.code == 2
+    assert f"{words[0]} is for HTTP, and --stdio serves over pipes" in outcome.err
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])

@@ -46,7 +46,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
 )
 @click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
-@server_options
+@server_options(8010)
 @yes_option
 def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     """Own runs of models with tools, which outlive whoever asked for them, until Ctrl-C.
@@ -60,7 +60,7 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     """
     from vibe_llms.agents.queues import read_queues
     from vibe_llms.agents.runners import check_url
-    from vibe_llms.daemons.agents.refusing import refuse_foreign
+    from vibe_llms.daemons.agents.refusing import describe_gateway, refuse_foreign
     from vibe_llms.daemons.agents.settings import AgentsSettings, read_settings
     from vibe_llms.daemons.server import override, run
 
@@ -68,15 +68,17 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     named = {name: given.pop(name) for name in ("authorizer", "gateway", "runner")}
     said = {name: value for name, value in named.items() if value}
     settings = attrs.evolve(settings, server=override(settings.server, given), **said)
-    configuration = _load(settings, yes=yes).configuration
+    application = _load(settings, yes=yes)
+    configuration = application.configuration
     check_url(settings.runner)
     queues = read_queues(settings.queues) if settings.queues else ()
     refuse_foreign(configuration)  # before anything listens
     tell_untrusted(configuration)
+    tell = functools.partial(_tell, describe_gateway(application.plugins))
     produce = functools.partial(_produce, settings, queues, log, yes)
     is_guarded = bool(settings.authorizer)
     with adding_up(settings.server.workers):
-        run(produce, settings.server, is_guarded=is_guarded, on_ready=_tell)
+        run(produce, settings.server, is_guarded=is_guarded, on_ready=tell)
 
 
 def _load(settings: AgentsSettings, *, yes: bool) -> Application:
@@ -134,6 +136,6 @@ def _produce(settings: AgentsSettings, queues: Sequence[Queue], log: bool, yes: 
     )
 
 
-def _tell(urls: Sequence[str]) -> None:
+def _tell(gateway: str, urls: Sequence[str]) -> None:
     for url in urls:
-        note(f"Runs are asked for at {url}/runs. Ctrl-C ends it.")
+        note(f"Runs are asked for at {url}/runs; {gateway}. Ctrl-C ends it.")

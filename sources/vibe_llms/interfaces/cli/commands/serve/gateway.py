@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what every daemon takes: where it listens, its TLS, and how many processes it has."""
+def server_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds what every daemon takes: where it listens, its TLS, and how many processes it has.
+
+    Args:
+        port: Where it listens by default, as its settings say; they are not read for a help text.
+    """
     options = (
         click.option("--host", help="A name or an address of this machine. [default: 127.0.0.1]"),
-        click.option("--port", type=int, help="0 for any that is free. [default: 8000]"),
+        click.option("--port", type=int, help=f"0 for any that is free. [default: {port}]"),
         click.option("--workers", type=int, help="How many processes answer. [default: 1]"),
         click.option("--certificate", type=_FILE, help="PEM with its chain: speak TLS."),
         click.option("--key", type=_FILE, help="The certificate's key, if in another file."),
@@ -41,7 +45,13 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Listen wider than this machine without TLS or without asking who comes.",
         ),
     )
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.reduce(
+            lambda wrapped, option: option(wrapped), reversed(options), function
+        )
+
+    return add
 
 
 @click.command("gateway", cls=Command)
@@ -64,7 +74,7 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
     is_flag=True,
     help="Write what was asked and answered into that line, too. People may confide in models.",
 )
-@server_options
+@server_options(8000)
 @yes_option
 def gateway(
     model: str | None,

@@ -74,7 +74,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
 )
 @click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
-@server_options
+@server_options(8020)
 @yes_option
 def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     """Give other programs your tools, as an MCP server, until Ctrl-C.
@@ -87,6 +87,8 @@ def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) ->
     """
     from vibe_llms.daemons.tools.settings import ToolsSettings, read_settings
 
+    if stdio:
+        _refuse_network({**given, "log": log})
     settings = _override(ToolsSettings() if file is None else read_settings(file), given)
     configuration = load_configuration()
     if stdio:
@@ -101,6 +103,17 @@ def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) ->
     is_guarded = bool(settings.authorizer)
     with adding_up(settings.server.workers):
         run(produce, settings.server, is_guarded=is_guarded, on_ready=_tell)
+
+
+def _refuse_network(given: dict[str, Any]) -> None:
+    """Refuses what says how to serve over HTTP. Raises UsageError."""
+    offered = ("ensembles", "mcp", "allowed", "approver")
+    said = [name for name, value in given.items() if value and name not in offered]
+    if said or given["port"] is not None:
+        name = said[0] if said else "port"
+        raise click.UsageError(
+            f"--{name.replace('_', '-')} is for HTTP, and --stdio serves over pipes: leave one out."
+        )
 
 
 def _override(settings: ToolsSettings, given: dict[str, Any]) -> ToolsSettings:
