@@ -281,16 +281,24 @@ class LimitError(ConverseError, RuntimeError):
 
 
 class TransportError(ConverseError, ConnectionError):
-    """The other side could not be reached, or went away before it answered."""
+    """The other side could not be reached, or went away before it answered.
+
+    Attributes:
+        should_retry: False where it will be so until somebody changes something, as with a
+            certificate that is not trusted; else ``None``.
+    """
 
     WORD: ClassVar[str] = "transport"
     address: str = ""
+    should_retry: bool | None = None
     stage: Stage = Stage.CONNECT
 
     @property
     def is_retryable(self) -> bool:
         """Whether the same request may succeed later: nothing of an answer had arrived."""
-        return not self.arrived and getattr(self, "phase", "") != "total"  # all its time is over
+        if self.arrived or self.should_retry is False:
+            return False
+        return getattr(self, "phase", "") != "total"  # all its time is over
 
 
 class TransportTimeoutError(TransportError, TimeoutError):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import openai
 import pytest
+import trustme
 
 from gateways import become, produce_application, serve_gateway
 from vibe_llms.daemons.admission import ServiceLimits
@@ -76,6 +79,41 @@ async def test_a_cut_stream_is_a_cut_stream(tmp_path: Path) -> None:
         with pytest.raises(aiohttp.ClientPayloadError):
             await told.read()
     assert records[0].error == "transport"
+
+
+@pytest.mark.parametrize("model", [CARRIED, TRANSLATED], ids=["carried", "translated"])
+async def test_an_upstream_that_is_not_trusted_is_refused_at_once(
+    tmp_path: Path, model: str
+) -> None:
+    """In the words of each face, and its official clients are told not to ask again."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    talk = {"model": model, "messages": ASKED["messages"]}
+    parts = {"contents": [{"parts": [{"text": "Name a sea."}]}]}
+    async with (
+        serve(wait_for_ever, tls=context) as upstream,
+        serve_gateway(
+            produce_application(tmp_path, upstream.url.replace("localhost", "127.0.0.1"))
+        ) as address,
+        openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="any") as client,
+        aiohttp.ClientSession() as session,
+    ):
+        for path, body, place in (
+            ("/v1/messages", {**talk, "max_tokens": 9}, ("error", "message")),
+            ("/v1/responses", {"model": model, "input": "A sea?"}, ("error", "message")),
+            (f"/v1beta/models/{model}:generateContent", parts, ("error", "message")),
+            ("/api/chat", talk, ("error",)),
+        ):
+            async with session.post(f"{address}{path}", json=body) as told:
+                assert (told.status, told.headers["x-should-retry"]) == (502, "false"), path
+                said = await told.json()
+                for name in place:
+                    said = said[name]
+                assert "asking again will not help" in said
+        asked = client.chat.completions.with_raw_response
+        with pytest.raises(openai.InternalServerError, match="will not help") as caught:
+            await asked.create(model=model, messages=ASKED["messages"])  # type: ignore[call-overload]
+    assert caught.value.request.headers["x-stainless-retry-count"] == "0"
 
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["streamed", "whole"])

@@ -346,6 +346,12 @@ async def test_a_client_of_the_gateway_that_goes_ends_what_is_upstream_over_tls(
             await asyncio.wait_for(upstream.connections[0].closed.wait(), 5)
 
 
+async def _follow(world: World, told: list[str]) -> None:
+    async with world.model.stream(Request(canisters=[UserCanister("Hello")])) as stream:
+        async for event in stream:
+            told.append(event.type)
+
+
 async def test_a_certificate_that_is_not_trusted_is_no_server_that_is_to_be_started(
     tmp_path: Path,
 ) -> None:
@@ -361,8 +367,10 @@ async def test_a_certificate_that_is_not_trusted_is_no_server_that_is_to_be_star
             directory=tmp_path / "near",
         ) as world,
     ):
+        told: list[str] = []
         with pytest.raises(TransportError, match="cannot be trusted") as caught:
-            await world.ask(Request(canisters=[UserCanister("Hello")]), stream=False)
+            await _follow(world, told)
+    assert told == ["response.failed"]  # no retry of what cannot become better
     assert "set the certificate authorities" in caught.value.remedy
     assert "Start it" not in caught.value.remedy
 

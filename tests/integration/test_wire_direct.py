@@ -304,6 +304,7 @@ async def test_redirections_are_not_followed(transport: DirectTransport, status:
         with pytest.raises(TransportError, match=f"{status[:3]}.*{server.url}/on") as caught:
             await transport.send(request_of(server))
         ensure_discreet(caught.value)
+        assert not caught.value.is_retryable
         assert [len(each.requests) for each in server.connections] == [1]
 
 

@@ -13,11 +13,17 @@ import attrs
 import pytest
 import trustme
 
-from vibe_llms.exceptions import ConfigurationError, TransportError, TransportTimeoutError
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    Stage,
+    TransportError,
+    TransportTimeoutError,
+)
 from vibe_llms.limits import Limits
+from vibe_llms.wire import failures
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
-from vibe_llms.wire.http import pools
+from vibe_llms.wire.http import faults, pools
 from wire_servers import Connection, Server, echo, serve
 
 PATIENT = Timeouts(connect_seconds=20, first_byte_seconds=20, between_chunks_seconds=20)
@@ -399,6 +405,12 @@ async def test_a_proxy_of_a_kind_we_do_not_speak_is_refused(
 # By TLS
 
 
+def _refuse_tls(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, reason)
+    error.reason = reason
+    return error
+
+
 async def test_an_authority_of_our_own_is_trusted_when_it_is_set(
     server_tls: ssl.SSLContext, authority_file: Path
 ) -> None:
@@ -409,6 +421,7 @@ async def test_an_authority_of_our_own_is_trusted_when_it_is_set(
         ) as caught:
             await fetch(produce(), server)
         assert "certificate authorities" in caught.value.remedy
+        assert not caught.value.is_retryable  # by asking again, nobody becomes trusted
         assert await fetch(produce(certificate_authorities=authority_file), server) == b"hello"
 
 
@@ -450,6 +463,30 @@ async def test_a_client_certificate_proves_who_we_are(
             client_key=key if apart else None,
         )
         assert await fetch(transport, server) == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_retryable"),
+    [
+        (_refuse_tls("TLSV13_ALERT_CERTIFICATE_REQUIRED"), False),
+        (_refuse_tls("SSLV3_ALERT_CERTIFICATE_EXPIRED"), False),
+        (_refuse_tls("TLSV1_ALERT_UNKNOWN_CA"), False),
+        (_refuse_tls("UNEXPECTED_EOF_WHILE_READING"), True),
+        (faults.ProxyRefusal(407), False),
+        (faults.ProxyRefusal(503), True),
+        (faults.Unreachable(), True),
+    ],
+    ids=repr,
+)
+async def test_what_no_waiting_changes_is_not_asked_again(
+    fault: Exception, is_retryable: bool
+) -> None:
+    """Such as the server's word that it trusts no certificate of ours; a broken line may mend."""
+    watch = failures.Watch(address="https://a", timeouts=Timeouts(), begun=0)
+    broken = ConnectionError()
+    broken.__cause__ = fault
+    for each in (fault, broken):
+        assert failures.translate(each, watch, Stage.SEND).is_retryable is is_retryable
 
 
 async def test_speaking_tls_to_who_does_not_is_an_error_that_says_so() -> None:

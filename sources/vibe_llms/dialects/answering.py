@@ -136,6 +136,11 @@ def compose_error_message(error: ConverseError) -> str:
         case TransportTimeoutError():
             timeout = TransportTimeoutError(phase=error.phase, seconds=error.seconds)
             text = timeout.describe().replace("The other side", "The server of the model", 1)
+        case TransportError(should_retry=False):
+            text = (
+                "The server of the model cannot be asked as things are set up here, and asking "
+                "again will not help."
+            )
         case TransportError():
             text = "The server of the model could not be reached, or went away."
         case StreamTruncatedError():

@@ -73,6 +73,7 @@ def refuse_redirection(address: str, status: int, location: str) -> TransportErr
     return TransportError(
         detail=f"{address} answered {status}: go to {goal[:300]!r}; redirections are not followed.",
         remedy="Set the base URL to where the service really is.",
+        should_retry=False,
         address=address,
         stage=Stage.SEND,
     )

@@ -79,6 +79,8 @@ def translate(error: Exception, watch: Watch, stage: Stage) -> ConverseError:
     if isinstance(error, ConverseError):
         return error
     ours = _translate_timeout(error, watch, stage) or _translate_rest(error, watch, stage)
+    if isinstance(ours, TransportError) and any(map(_is_lasting, walk_chain(error))):
+        ours.should_retry = False
     ours.__cause__ = ForeignError(type=type(error).__name__, detail=_find_reason(error))
     return ours
 
@@ -158,6 +160,16 @@ def walk_chain(error: BaseException) -> Iterator[BaseException]:
             return
         yield seen
         seen = seen.__cause__ or seen.__context__
+
+
+def _is_lasting(error: BaseException) -> bool:
+    """Tells whether whoever asks again meets the same, until a setting or a file is another."""
+    if isinstance(error, faults.ProxyRefusal):
+        return 400 <= error.status < 500
+    if isinstance(error, ssl.SSLError):  # either side does not trust the other's certificate
+        words = f"{error.reason}".upper()
+        return "CERTIFICATE" in words or "UNKNOWN_CA" in words
+    return isinstance(error, faults.CertificateFault | faults.UnknownCoding)
 
 
 def _find_reason(error: BaseException) -> str:
