@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,17 @@ import openai
 import pytest
 
 from gateways import become, produce_application, serve_gateway
+from vibe_llms.daemons.gateway.responses import background as responses_background
+from vibe_llms.daemons.gateway.responses.registry import Registry
 from vibe_llms.testing.simulator import Invoke, Say, Simulator
 
 CARRIED = "openai_responses:gpt-5.5"
 TRANSLATED = "anthropic:claude-sonnet-5"
 BOTH = pytest.mark.parametrize("model", [CARRIED, TRANSLATED])
 LONG = "All the water of the sea, which is deep, and cold, and grey. " * 20
+REFUSING = """\
+CREATE TEMP TRIGGER refuse BEFORE INSERT ON main.responses
+BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"""
 
 
 @pytest.fixture
@@ -142,6 +149,69 @@ async def test_an_answer_in_the_background_is_followed_again_from_any_event(
     await wait(client, identity)
     again = await client.responses.retrieve(identity, stream=True)
     assert [event.sequence_number async for event in again] == numbers
+
+
+@BOTH
+async def test_what_was_not_asked_for_as_a_stream_is_none(
+    simulator: Simulator, client: openai.AsyncOpenAI, model: str
+) -> None:
+    """Neither while it is answered nor after that; and nobody waits to hear so."""
+    simulator.enqueue(Say(LONG), simulate="stall_at_chunk=8")
+    begun = await client.responses.create(model=model, input="Talk.", background=True)
+    await become(lambda: simulator.requests)
+    for _ in range(2):
+        with pytest.raises(openai.BadRequestError, match="not asked for with background and"):
+            await client.responses.retrieve(begun.id, stream=True)
+        await client.responses.cancel(begun.id)
+
+
+@BOTH
+@pytest.mark.parametrize("background", [False, True], ids=["waited for", "in the background"])
+async def test_a_response_whose_end_cannot_be_kept_has_failed(
+    simulator: Simulator,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    background: bool,
+) -> None:
+    """Whoever looks is told so at once, and the disk when it takes writes again."""
+    opened, disk = Registry._open, {"is_full": False}
+
+    def open_full(registry: Registry) -> sqlite3.Connection:
+        connection = opened(registry)
+        connection.execute("DROP TRIGGER IF EXISTS refuse")
+        if disk["is_full"]:
+            connection.execute(REFUSING)
+        return connection
+
+    monkeypatch.setattr(Registry, "_open", open_full)
+    monkeypatch.setattr(responses_background, "_LOOK_SECONDS", 0.02)
+    application = produce_application(tmp_path, simulator.url)
+    file = application.configuration.data_directory / "gateway/responses.sqlite"
+    simulator.enqueue(Say(LONG[:240]), simulate="slow=5")
+    async with serve_gateway(application) as address, produce_client(address) as client:
+        stream = await client.responses.create(
+            model=model, input="Talk.", stream=True, background=background
+        )
+        identity = ""
+        with suppress(openai.APIError):
+            async for event in stream:
+                if event.type == "response.output_text.delta":
+                    disk["is_full"] = True
+                identity = identity or event.response.id
+        assert disk["is_full"]
+        told = await wait(client, identity)
+        assert (told.status, told.error.code) == ("failed", "server_error")
+        assert _read_status(file, identity) == "in_progress"
+
+        disk["is_full"] = False
+        await become(lambda: _read_status(file, identity) == "failed")
+
+
+def _read_status(file: Path, identity: str) -> str:
+    with closing(sqlite3.connect(file)) as database:
+        sought = "SELECT status FROM responses WHERE id = ?"
+        return str(database.execute(sought, (identity,)).fetchone()[0])
 
 
 @BOTH

@@ -12,11 +12,13 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.responses import rows
-from vibe_llms.daemons.gateway.responses.bodies import Fields, interrupt_body
+from vibe_llms.daemons.gateway.responses.bodies import Fields
+from vibe_llms.daemons.gateway.responses.endings import Endings, end_response
 from vibe_llms.daemons.gateway.responses.inner import InnerCall
 from vibe_llms.daemons.gateway.responses.registry import Registry
 from vibe_llms.daemons.gateway.responses.rows import KeptResponse
 from vibe_llms.daemons.server.words import Application, Message
+from vibe_llms.exceptions import StoreError
 from vibe_llms.limits import Limits
 from vibe_llms.wire.sse import SseFramer
 
@@ -110,10 +112,12 @@ class Background:
     Args:
         registry: Knows of each.
         limits: Of answers.
+        endings: Knows those whose end cannot be written.
     """
 
-    def __init__(self, registry: Registry, limits: Limits) -> None:
+    def __init__(self, registry: Registry, limits: Limits, endings: Endings) -> None:
         self._registry = registry
+        self._endings = endings
         self._limits = limits
         self._runs: dict[str, tuple[Run, InnerCall, asyncio.Task[None]]] = {}
         self.service: Application | None = None
@@ -138,7 +142,7 @@ class Background:
             inner.leave()
             await asyncio.wait({task})
             return
-        cancelled = _end(response, "cancelled")
+        cancelled = end_response(response, "cancelled")
         await self._registry.perform(partial(rows.end_response, response=cancelled))
 
     async def _perform(self, run: Run, inner: InnerCall) -> None:
@@ -150,15 +154,21 @@ class Background:
             run.status = run.status or 500
         finally:
             looking.cancel()
-            await self._settle(run)
+            try:
+                await self._settle(run)
+            except StoreError:
+                self._endings.note(run.identity)
             run.end()
             del self._runs[run.identity]
 
     async def _look(self, run: Run, inner: InnerCall) -> None:
         work = partial(rows.find_response, identity=run.identity)
         while True:
-            await self.pause()
-            found = await self._registry.perform(work)
+            await pause()
+            try:
+                found = await self._registry.perform(work)
+            except StoreError:  # the next look may find more
+                continue
             if found is None or not found.is_running:  # deleted, or cancelled
                 inner.leave()
                 return
@@ -173,9 +183,9 @@ class Background:
             if found.is_running:
                 if run.status >= 400:
                     failed = {**found.body, "error": run.read_error()}
-                    found = _end(attrs.evolve(found, body=failed), "failed")
+                    found = end_response(attrs.evolve(found, body=failed), "failed")
                 else:
-                    found = _end(found, "incomplete" if run.status else "cancelled")
+                    found = end_response(found, "incomplete" if run.status else "cancelled")
                 rows.write_response(db, found)
             if run.frames:
                 data = msgspec.json.encode([(n, text.decode()) for n, text in run.frames])
@@ -183,17 +193,14 @@ class Background:
 
         await self._registry.perform(work)
 
-    async def pause(self) -> None:
-        """Waits until it is worth looking again what another process has made of a response."""
-        await asyncio.sleep(_LOOK_SECONDS)
+    async def read_frames(self, identity: str) -> list[tuple[int, str]] | None:
+        """Returns the events of a response that has ended; none before.
 
-    async def replay(self, identity: str, after: int) -> list[bytes] | None:
-        """Returns the events after one of a response that has ended; ``None`` without any."""
+        Returns:
+            With the number of each; ``None`` where it was not asked for as a stream.
+        """
         data = await self._registry.perform(partial(rows.find_frames, identity=identity))
-        if data is None:
-            return None
-        frames: list[tuple[int, str]] = msgspec.json.decode(data, type=list[tuple[int, str]])
-        return [text.encode() for number, text in frames if number > after]
+        return None if data is None else msgspec.json.decode(data, type=list[tuple[int, str]])
 
     async def close(self) -> None:
         """Ends all."""
@@ -205,6 +212,11 @@ class Background:
             await asyncio.wait(tasks)
 
 
+async def pause() -> None:
+    """Waits until it is worth looking again what another process, or the disk, has come to."""
+    await asyncio.sleep(_LOOK_SECONDS)
+
+
 async def send_frames(call: HttpCall, frames: AsyncIterator[bytes]) -> None:
     """Answers a call with events, as they come."""
     headers = {"content-type": "text/event-stream", "x-vibe-request-id": call.request_id}
@@ -212,8 +224,3 @@ async def send_frames(call: HttpCall, frames: AsyncIterator[bytes]) -> None:
     async for data in frames:
         await call.send(data)
     await call.finish()
-
-
-def _end(response: KeptResponse, status: str) -> KeptResponse:
-    body = {**interrupt_body(response.body, status), "status": status}
-    return attrs.evolve(response, status=status, body=body)

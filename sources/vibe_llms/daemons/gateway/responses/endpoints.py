@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -11,7 +11,7 @@ from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
 from vibe_llms.daemons.gateway.gateway import Gateway
-from vibe_llms.daemons.gateway.responses.background import send_frames
+from vibe_llms.daemons.gateway.responses.background import pause, send_frames
 from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.items import compose_page, write_items
 from vibe_llms.daemons.gateway.responses.keeping import Keeper
@@ -83,21 +83,21 @@ class ResponseEndpoints:
     async def _stream(self, call: HttpCall, found: KeptResponse, after: int) -> None:
         """Answers with the events of a response in the background, from one on."""
         background = self._keeper.background
+        frames = await background.read_frames(found.id)
         run = background.find(found.id)
-        if run is not None and found.body.get("stream", True):
+        if run is not None and frames is not None:  # it wakes us with each event
             await send_frames(call, run.follow(after))
             return
-        frames = await background.replay(found.id, after)
         late = _LATE_LOOKS
-        while frames is None and found.is_in_background and (found.is_running or late):
+        while frames == [] and (found.is_running or late):
             # Another process answers it, and tells of its events just after it has ended.
             late -= not found.is_running
-            await background.pause()
+            await pause()
             found = await self._keeper.access_response(found.id, found.subject)
-            frames = await background.replay(found.id, after)
-        if frames is None:
-            raise _refuse_stream(found)
-        await send_frames(call, _each(frames))
+            frames = await background.read_frames(found.id)
+        if not frames:
+            raise _refuse_stream(found, is_lost=frames is not None)
+        await send_frames(call, _each(text for number, text in frames if number > after))
 
     async def list_input(self, call: HttpCall, record: CallRecord) -> None:
         """Answers with a page of the items that were asked. Raises ConverseError."""
@@ -172,13 +172,13 @@ def _read_following(query: Mapping[str, str]) -> int | None:
     return int(after) if streaming == "true" else None
 
 
-async def _each(frames: Sequence[bytes]) -> AsyncIterator[bytes]:
-    for data in frames:
-        yield data
+async def _each(frames: Iterable[str]) -> AsyncIterator[bytes]:
+    for text in frames:
+        yield text.encode()
 
 
-def _refuse_stream(found: KeptResponse) -> RequestError:
-    if found.is_in_background and found.status == "incomplete":
+def _refuse_stream(found: KeptResponse, *, is_lost: bool) -> RequestError:
+    if is_lost:
         reason = "the gateway that answered was ended before it, and its events are lost"
     else:
         reason = "it was not asked for with background and stream"

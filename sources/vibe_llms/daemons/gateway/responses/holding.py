@@ -135,6 +135,9 @@ async def detach(
     }
     told = complete_body(queued, native)
     await kept.begin(told)
+    if asked.streaming:  # before its process may die, so that whoever asks for events learns why
+        begun = partial(rows.write_frames, identity=str(kept.identity), data=b"[]")
+        await keeper.registry.perform(begun)
     body = await asyncio.to_thread(_expand, asked, chain or Chain())
     run = keeper.background.start(call, body.body, kept, str(kept.identity))
     if not asked.streaming:

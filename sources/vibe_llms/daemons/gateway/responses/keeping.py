@@ -10,15 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-import attrs
-
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.gateway.responses import rows
-from vibe_llms.daemons.gateway.responses.background import Background
-from vibe_llms.daemons.gateway.responses.bodies import (
-    interrupt_body,
-)
+from vibe_llms.daemons.gateway.responses.background import Background, pause
 from vibe_llms.daemons.gateway.responses.chains import read_chain
+from vibe_llms.daemons.gateway.responses.endings import Endings, end_response
 from vibe_llms.daemons.gateway.responses.registry import Registry
 from vibe_llms.daemons.gateway.responses.rows import KeptConversation, KeptResponse
 from vibe_llms.exceptions import StoreError, UnknownNameError
@@ -74,7 +70,8 @@ class Keeper:
         self.keeping = keeping or KeepingLimits()
         self.knows_subjects = knows_subjects
         self._count = 0
-        self.background = Background(self.registry, limits)
+        self.endings = Endings(self.registry, pause)
+        self.background = Background(self.registry, limits, self.endings)
 
     async def access_response(self, identity: str, subject: str) -> KeptResponse:
         """Returns a response of whoever asks. Raises UnknownNameError."""
@@ -86,17 +83,18 @@ class Keeper:
         return ensure_own(found, subject, "conversation", identity)
 
     async def find(self, identity: str) -> KeptResponse | None:
-        """Looks a response up; one whose process has died is told to have been interrupted."""
+        """Looks a response up.
+
+        One whose process has died is told to have been interrupted, and one whose end could not be
+        written to have failed.
+        """
         found = await self.registry.perform(partial(rows.find_response, identity=identity))
         if found is None or not found.is_running or not found.owner:
             return found
         if await asyncio.to_thread(self.registry.is_alive, found.owner):
-            return found
-        cut = attrs.evolve(
-            found, status="incomplete", body=interrupt_body(found.body, "incomplete")
-        )
+            return await self.endings.correct(found)
         # Its owner may have written its end just before it left.
-        return await self.registry.perform(partial(rows.end_response, response=cut))
+        return await self.endings.write(end_response(found, "incomplete"))
 
     async def keep(self, response: KeptResponse, *, is_new: bool = True) -> None:
         """Makes sure that a response is known from now on, whatever happens.
@@ -144,6 +142,7 @@ class Keeper:
     async def close(self) -> None:
         """Ends what is answered in the background, and waits for what is being kept."""
         await self.background.close()
+        await self.endings.close()
         await self.registry.close()
 
 

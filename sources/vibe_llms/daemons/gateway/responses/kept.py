@@ -104,6 +104,13 @@ class KeptHere:
 
     async def settle(self, response: Fields) -> None:
         """Keeps what was answered, whole or cut. Raises StoreError."""
+        try:
+            await self._settle(response)
+        except Exception:  # whatever it is, nobody shall wait for an end that does not come
+            self._keeper.endings.note(self._identify(response))
+            raise
+
+    async def _settle(self, response: Fields) -> None:
         output = select_kept(response.get("output"))
         canisters = await asyncio.to_thread(read_canisters, output)
         await self._add(canisters)
@@ -122,6 +129,9 @@ class KeptHere:
         await self._note(told, _list_ids(answered), str(told.get("status", "completed")))
         return told
 
+    def _identify(self, response: Fields) -> str:
+        return self.identity or str(response["id"])
+
     async def _add(self, canisters: Sequence[AnyCanister]) -> None:
         if canisters or not self._chain.conversation:
             store = self._keeper.access_store()
@@ -136,7 +146,7 @@ class KeptHere:
         body.pop("output", None)
         said = self._chain.canisters
         row = KeptResponse(
-            id=self.identity or str(response["id"]),
+            id=self._identify(response),
             subject=self._subject,
             address=self._address,
             conversation=self._chain.conversation,

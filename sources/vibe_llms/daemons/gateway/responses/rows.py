@@ -196,7 +196,7 @@ def take_old(db: sqlite3.Connection, before: float, count: int, most: int) -> li
 
 
 def write_frames(db: sqlite3.Connection, identity: str, data: bytes) -> None:
-    """Keeps what was streamed of a response in the background."""
+    """Keeps what was streamed of a response in the background: while it goes on, an empty list."""
     db.execute("INSERT OR REPLACE INTO frames (id, data) VALUES (?, ?)", (identity, data))
 
 

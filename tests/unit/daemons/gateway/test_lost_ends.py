@@ -1,0 +1,65 @@
+"""Ends of responses that could not be written: whoever follows hears of one nevertheless."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gateways import become
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.responses import rows
+from vibe_llms.daemons.gateway.responses.background import Background
+from vibe_llms.daemons.gateway.responses.endings import Endings
+from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.daemons.gateway.responses.rows import KeptResponse
+from vibe_llms.limits import Limits
+
+SCOPE: Any = {"type": "http", "method": "POST", "path": "/v1/responses", "headers": []}
+BEGUN = KeptResponse(id="resp_1", subject="", address="a:b", conversation="c", status="queued")
+REFUSING = (
+    "CREATE TEMP TRIGGER refuse BEFORE INSERT ON responses BEGIN SELECT RAISE(ABORT, ''); END"
+)
+
+
+async def test_a_follower_hears_the_end_of_what_failed_on_a_full_disk(tmp_path: Path) -> None:
+    """Nor does anything of the run stay in memory; the end is written when there is room."""
+    registry, room = Registry(tmp_path), asyncio.Event()
+    endings = Endings(registry, room.wait)  # type: ignore[arg-type]  # what it returns is of no use
+    background = Background(registry, Limits(), endings)
+    await registry.perform(partial(rows.write_response, response=BEGUN))
+
+    async def fail(scope: Any, receive: Any, send: Any) -> None:
+        await registry.perform(lambda db: db.execute(REFUSING))
+        raise ConnectionError
+
+    async def receive() -> Any:
+        raise AssertionError("The request has a body of its own.")
+
+    background.service = fail
+    call = HttpCall(SCOPE, receive, receive, request_id="", limit=0)  # type: ignore[arg-type]
+    run = background.start(call, b"{}", None, BEGUN.id)
+    assert [data async for data in run.follow(-1)] == []
+    assert background.find(BEGUN.id) is None
+    assert (await endings.correct(BEGUN)).status == "failed"
+    assert await find_status(registry) == "queued"
+
+    await registry.perform(lambda db: db.execute("DROP TRIGGER refuse"))
+    room.set()
+    await become(lambda: not endings._lost)
+    assert await find_status(registry) == "failed"
+    await endings.close()
+    await registry.close()
+
+
+async def find_status(registry: Registry) -> str:
+    """Returns what is on the disk."""
+
+    def find(db: sqlite3.Connection) -> str:
+        found = rows.find_response(db, BEGUN.id)
+        assert found is not None
+        return found.status
+
+    return await registry.perform(find)
