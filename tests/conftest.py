@@ -10,6 +10,7 @@ import signal
 import pytest
 
 from node_programs import find_lack
+from object_server import find_lack as find_objects_lack
 from postgresql_programs import find_lack as find_postgresql_lack
 from properties import draw_seed, load_profile
 
@@ -57,6 +58,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         reasons["node"] = lack
     if lack := find_postgresql_lack():
         reasons["postgresql"] = lack
+    if lack := find_objects_lack():
+        reasons["objects"] = lack
     for item in items:
         for mark, reason in reasons.items():
             if item.get_closest_marker(mark):

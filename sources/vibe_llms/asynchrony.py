@@ -1,6 +1,6 @@
-"""The one portal through which synchronous code runs the asynchronous code of this package.
+"""The portal through which synchronous code runs the asynchronous code of this package.
 
-There is no second, synchronous implementation of anything. The portal is an event loop in a
+There is no second, synchronous implementation of anything. A portal is an event loop in a
 thread of its own, started when it is first used and shared by the whole process, so that
 connections and loaded models survive from one call to the next, whichever thread calls,
 and also where the calling thread already runs a loop (a notebook).
@@ -206,44 +206,48 @@ async def _cancel_other_tasks() -> None:
 
 
 _lock = threading.Lock()
-_portal: Portal | None = None
+_portals: dict[str, Portal] = {}
 
 
-def access_portal() -> Portal:
-    """Returns the portal of this process, which is made when it is first wanted."""
-    global _portal
+def access_portal(name: str = "") -> Portal:
+    """Returns a portal of this process, which is made when it is first wanted.
+
+    Args:
+        name: Of one beside that of the synchronous face: what is called from behind that one, too,
+            and is waited for there, runs elsewhere.
+    """
     with _lock:
-        if _portal is None:
-            _portal = Portal()
-        return _portal
+        if name not in _portals:
+            _portals[name] = Portal()
+        return _portals[name]
 
 
 def close_portal() -> None:
-    """Ends the portal of this process, if there is one; a later use makes a new one."""
-    global _portal
+    """Ends the portals of this process; a later use makes new ones."""
     with _lock:
-        portal, _portal = _portal, None
-    if portal is not None:
+        portals = list(_portals.values())
+        _portals.clear()
+    for portal in portals:
         portal.close()
 
 
-_inherited: list[Portal | None] = []
+_inherited: list[Portal] = []
 """Portals of a parent process: kept, because finalizing their loops would complain."""
 
 
-def _forget_portal() -> None:
-    """A forked child has a copy of the loop but not its thread."""
-    global _portal, _lock
-    _inherited.append(_portal)
-    _portal = None
+def _forget_portals() -> None:
+    """A forked child has a copy of the loops but not their threads."""
+    global _portals, _lock
+    _inherited.extend(_portals.values())
+    _portals = {}
     # The old one may be held, by a thread that the child does not have.
     _lock = threading.Lock()
 
 
 def _end() -> None:
-    """Closes the portal while what lives behind it can still be freed."""
-    if _portal is not None:
-        _portal.wait_for_others()
+    """Closes the portals while what lives behind them can still be freed."""
+    for portal in list(_portals.values()):
+        portal.wait_for_others()
     close_portal()
 
 
@@ -252,4 +256,4 @@ def _end() -> None:
 # ours comes before them.
 getattr(threading, "_register_atexit", atexit.register)(_end)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_portal)
+    os.register_at_fork(after_in_child=_forget_portals)

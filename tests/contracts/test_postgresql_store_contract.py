@@ -29,3 +29,14 @@ class TestPostgresql(StoreContract):
         store = PostgresqlStore(produce_url(directory))
         self.stores.append(store)
         return store
+
+
+class TestPostgresqlBesideAFolder(TestPostgresql):
+    """The same with its content in a folder that machines share."""
+
+    def produce_store(self, directory: Path) -> ConversationStore:
+        folder = directory / "shared"
+        folder.mkdir(exist_ok=True)
+        store = PostgresqlStore(f"{produce_url(directory)}&content=file://{folder}")
+        self.stores.append(store)
+        return store

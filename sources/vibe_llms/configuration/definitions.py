@@ -60,7 +60,9 @@ APPROVER = Kind('"terminal", or the name of an approver', _is_name)
 
 
 # Without a password: settings are shown, and lie in files that are passed on.
-_OPEN_URL = re.compile(r"postgres(ql)?://(?![^/]*:[^/]*@)(?!.*password=).+")
+_OPEN_URL = re.compile(
+    r"postgres(ql)?://(?![^/]*:[^/]*@)(?!.*password=)(?!.*[?&]content=[^&]*(@|%40)).+"
+)
 
 
 def is_postgresql_url(text: str) -> bool:
@@ -139,7 +141,8 @@ _SETTINGS = (
         name="store",
         kind=STORE,
         summary='Where conversations are kept: "directory" is in files below `directories.data`, '
-        "postgresql://user@host/database a database that several machines may share, "
+        "postgresql://user@host/database a database that several machines may share "
+        "(with ?content=… content lies elsewhere), "
         "any other name a store that a plugin has. "
         "A project folder can never set it unless it is trusted.",
     ),

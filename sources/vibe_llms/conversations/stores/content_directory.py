@@ -61,7 +61,7 @@ class ContentDirectory:
         content_id = compute_content_id(data)
         folder = self._folder(content_id)
         above = os.path.dirname(folder)
-        if self._is_whole(content_id, len(data)):
+        if self.is_whole(content_id, len(data)):
             # Its age counts from now: a collection must not take what was just added again.
             self.disk.touch(f"{folder}/data")
         else:
@@ -77,7 +77,8 @@ class ContentDirectory:
         self.disk.synchronize_folder(above)
         return content_id
 
-    def _is_whole(self, content_id: str, size: int) -> bool:
+    def is_whole(self, content_id: str, size: int) -> bool:
+        """Tells whether data of this size are there, without proving them."""
         folder = self._folder(content_id)
         try:
             # By its size: to hash what is there would read it whole each time; `examine` proves it.
@@ -91,7 +92,7 @@ class ContentDirectory:
         try:
             self.disk.rename(temporary, folder)
         except OSError:
-            if not self._is_whole(content_id, size):  # damaged: what we bring is whole
+            if not self.is_whole(content_id, size):  # damaged: what we bring is whole
                 self.remove(content_id)
                 self.disk.rename(temporary, folder)
             else:  # somebody else was faster with the same data
@@ -161,7 +162,7 @@ class ContentDirectory:
     def hold_alone(self) -> Iterator[None]:
         """While it is entered, nobody holds or adds."""
         with locked(self._lock, wait_seconds=self.wait_seconds):
-            self._sweep()
+            self.sweep()
             yield
 
     @mapping_errors
@@ -184,7 +185,7 @@ class ContentDirectory:
         self.disk.synchronize_folder(above)
         remove_tree(self.disk, grave)
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
         """Removes what crashes left half added or half removed: nobody else is at work now."""
         for shelf in _list(self.root):
             for entry in _list(f"{self.root}/{shelf}"):

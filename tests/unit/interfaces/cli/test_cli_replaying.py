@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,12 @@ from typing import Any
 import pytest
 
 from vibe_llms import Conversation, Engine
+from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations.proof import GRACE_SECONDS
 from vibe_llms.events.engine import RunStartedEvent, RunSuspendedEvent
 from vibe_llms.interfaces.cli.access import open_store
-from vibe_llms.messages.canisters import SupervisorCanister
+from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
+from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import survey_runs
 from vibe_llms.testing.replays import check_run
@@ -181,8 +186,14 @@ def test_the_revision_that_changed_a_run_is_found(vibe: Vibe, tmp_path: Path) ->
 
 
 def test_old_runs_are_removed_and_what_waits_stays(vibe: Vibe, identity: str) -> None:
-    """Only those that are over, and after so many days; conversations that have not run stay."""
+    """With the content that nothing else names; conversations that have not run stay."""
     store = open_store()
+    store.append(identity, [UserCanister([ImageContent(mime_type="image/png", data=b"gone")])])
+    kept_id = store.contents.add(b"new", mime_type="image/png")
+    for each in set(store.contents.survey()) - {kept_id}:
+        long_ago = time.time() - 2 * GRACE_SECONDS
+        assert isinstance(store, DirectoryStore)
+        os.utime(f"{store.contents.root}/{each[:4]}/{each}/data", (long_ago, long_ago))
     plain, waiting = Conversation(), Conversation()
     plain.add_user_message("Hello.")
     plain.save(store)
@@ -200,12 +211,14 @@ def test_old_runs_are_removed_and_what_waits_stays(vibe: Vibe, identity: str) ->
     kept = set(store.survey())
     gone = vibe("store", "purge", "--older-than", "0", "--yes")
 
-    assert "Removed: 0 runs." in young.err
+    assert "Removed: 0 runs, 0 contents." in young.err
     assert asked.code != 0
-    assert json.loads(dry.out) == {"removable": [identity], "removed": []}
+    assert json.loads(dry.out) == {"removable": [identity], "removed": [], "contents": []}
     assert kept == {identity, plain.id, waiting.id}
     assert gone.code == 0, gone
+    assert "Removed: 1 runs, 1 contents." in gone.err
     assert set(store.survey()) == {plain.id, waiting.id}
+    assert list(store.contents.survey()) == [kept_id]
 
 
 def test_logs_of_runs_that_ended_are_compacted(vibe: Vibe, identity: str) -> None:

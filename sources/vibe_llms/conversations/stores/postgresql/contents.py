@@ -1,16 +1,17 @@
-"""Content in a table, each under the SHA-256 of its data."""
+"""Content in a table, each under the SHA-256 of its data, or elsewhere with its place there."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import msgspec
 
 from vibe_llms.conversations.stores.interfaces import ContentMetadata
 from vibe_llms.conversations.stores.naming import ensure_content_id
+from vibe_llms.conversations.stores.places import ContentPlace, produce_place
 from vibe_llms.conversations.stores.postgresql.database import Database
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.logs.locks import WAIT_SECONDS
@@ -19,6 +20,11 @@ from vibe_llms.messages.identities import access_now
 from vibe_llms.values import define
 
 _PAUSE_SECONDS = 0.05
+_WHOLE = "(data IS NOT NULL OR size IS NOT NULL)"
+_INSERT = """
+INSERT INTO vibe_contents (id, about, created, added, data, place)
+VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET added = excluded.added
+"""
 
 
 class _About(msgspec.Struct):
@@ -32,36 +38,74 @@ class PostgresqlContents:
 
     Whoever adds has a lock of the table that others may have, too, until it is committed; who
     collects has one that keeps these out.
+
+    Args:
+        place: Where the bytes of new content go; ``None`` for the table. What is there already is
+            read from where it is.
     """
 
     _database: Database
+    _place: ContentPlace | None = None
     _wait_seconds: float = WAIT_SECONDS
 
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Keeps the data and returns their id."""
+        # What lies in the database is held by the transaction that brings it.
+        with nullcontext() if self._place is None else self.hold():
+            return self.place(data, mime_type=mime_type, name=name)
+
+    def place(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
+        """Keeps the data and returns their id; where they go elsewhere, the caller holds on."""
         content_id = compute_content_id(data)
+        if self._renew(content_id, len(data)):
+            return content_id
         about = msgspec.json.encode(_About(_mend(mime_type), _mend(name))).decode()
         now = access_now()
-        with self._database.transact() as connection:
-            # Looked for first: what is there need not be sent again.
-            renewed = connection.execute(
-                "UPDATE vibe_contents SET added = %s WHERE id = %s AND octet_length(data) = %s",
-                (now, content_id, len(data)),
+        row = (content_id, about, now, now)
+        if self._place is None:
+            with self._database.transact() as connection:
+                # Where something of it may be elsewhere, its place stays, and is cleared with it.
+                renewal = ", data = excluded.data, size = NULL"
+                connection.execute(f"{_INSERT}{renewal}", (*row, data, None))
+            return content_id
+        # First it is said where they are going to be: what is put, and was not spoken of when its
+        # sender died, is found by the next collection.
+        address = self._place.address
+        with self._database.begun() as connection:
+            connection.execute(_INSERT, (*row, None, address))
+        self._place.put(content_id, data, mime_type=mime_type, name=name)
+        with self._database.begun() as connection:
+            # With the place: another who adds the same may have named his meanwhile.
+            connection.execute(
+                "UPDATE vibe_contents SET data = NULL, size = %s, place = %s WHERE id = %s",
+                (len(data), address, content_id),
             )
-            if not renewed.rowcount:
-                connection.execute(
-                    "INSERT INTO vibe_contents VALUES (%s, %s, %s, %s, %s) ON CONFLICT (id)"
-                    " DO UPDATE SET added = excluded.added, data = excluded.data",
-                    (content_id, data, about, now, now),
-                )
         return content_id
+
+    def _renew(self, content_id: str, size: int) -> bool:
+        """Lets the age of content that is there count from now; tells whether it is."""
+        # Looked for first: what is there need not be sent again. Not in the caller's transaction
+        # where it goes elsewhere: the lock of the row would be in our own way.
+        database = self._database
+        with database.transact() if self._place is None else database.begun() as connection:
+            row = connection.execute(
+                "UPDATE vibe_contents SET added = %s WHERE id = %s"
+                " AND coalesce(octet_length(data), size) = %s"
+                " RETURNING CASE WHEN data IS NULL THEN place END",
+                (access_now(), content_id, size),
+            ).fetchone()
+        if row is None:
+            return False
+        return row[0] is None or produce_place(row[0]).has(content_id, size)
 
     def read(self, content_id: str) -> bytes:
         """Returns the data, proven against their id."""
-        (data,) = self._access(content_id, "SELECT data FROM vibe_contents WHERE id = %s")
+        data, place = self._access(content_id, "data, place")
+        if data is None:
+            return produce_place(place).read(content_id)
         if compute_content_id(data) != content_id:
             raise CorruptionError(
-                path=self._place(content_id),
+                path=self._name(content_id),
                 detail="The data are not those which the id names.",
                 remedy="Restore the row from a backup.",
             )
@@ -70,14 +114,13 @@ class PostgresqlContents:
     def access_metadata(self, content_id: str) -> ContentMetadata:
         """Returns what is known about the content."""
         about, size, created = self._access(
-            content_id,
-            "SELECT about, octet_length(data), created FROM vibe_contents WHERE id = %s",
+            content_id, "about, coalesce(octet_length(data), size), created"
         )
         try:
             known = msgspec.json.decode(about, type=_About)
         except msgspec.MsgspecError as error:
             detail = f"The metadata of the content do not read: {error}."
-            raise CorruptionError(path=self._place(content_id), detail=detail) from error
+            raise CorruptionError(path=self._name(content_id), detail=detail) from error
         return ContentMetadata(
             id=content_id,
             mime_type=known.mime_type,
@@ -88,7 +131,7 @@ class PostgresqlContents:
 
     def contains(self, content_id: str) -> bool:
         """Tells whether the content is there, without proving it."""
-        question = "SELECT 1 FROM vibe_contents WHERE id = %s"
+        question = f"SELECT 1 FROM vibe_contents WHERE id = %s AND {_WHOLE}"
         with self._database.transact(reading=True) as connection:
             found = connection.execute(question, (ensure_content_id(content_id),)).fetchone()
         return found is not None
@@ -96,7 +139,7 @@ class PostgresqlContents:
     def survey(self) -> Iterator[str]:
         """Yields the ids of all content."""
         with self._database.transact(reading=True) as connection:
-            rows = connection.execute("SELECT id FROM vibe_contents").fetchall()
+            rows = connection.execute(f"SELECT id FROM vibe_contents WHERE {_WHOLE}").fetchall()
         return iter([each for (each,) in rows])
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
@@ -124,7 +167,19 @@ class PostgresqlContents:
         """While it is entered, nobody holds or adds; what is removed goes when it is left."""
         with self._database.transact() as connection:
             self._lock(connection)
+            self._sweep(connection)
             yield
+
+    def _sweep(self, connection: Any) -> None:
+        """Removes what was not put to its end: nobody else is at work now."""
+        rows = connection.execute(f"SELECT id, place FROM vibe_contents WHERE NOT ({_WHOLE})")
+        # A place that is out of reach keeps nobody from collecting what is elsewhere.
+        with suppress(StoreError):
+            if self._place is not None:
+                self._place.sweep()
+            for content_id, place in rows.fetchall():
+                produce_place(place).remove(content_id)
+                connection.execute("DELETE FROM vibe_contents WHERE id = %s", (content_id,))
 
     def _lock(self, connection: Any) -> None:
         """Locks the table. It does not queue up: who holds would wait behind it to add more."""
@@ -147,28 +202,35 @@ class PostgresqlContents:
 
     def measure_age_seconds(self, content_id: str) -> float:
         """Returns how long ago the content was last added."""
-        (added,) = self._access(content_id, "SELECT added FROM vibe_contents WHERE id = %s")
+        (added,) = self._access(content_id, "added")
         return float((access_now() - added).total_seconds())
 
     def remove(self, content_id: str) -> None:
-        """Removes the content."""
-        with self._database.transact() as connection:
-            row = (ensure_content_id(content_id),)
-            connection.execute("DELETE FROM vibe_contents WHERE id = %s", row)
+        """Removes the content: elsewhere at once, here when the transaction ends.
 
-    def _access(self, content_id: str, question: Any) -> tuple[Any, ...]:
+        Where the two are torn apart, the row is found, and removed, by the next collection.
+        """
+        key = (ensure_content_id(content_id),)
+        with self._database.transact() as connection:
+            gone = "DELETE FROM vibe_contents WHERE id = %s RETURNING place"
+            row = connection.execute(gone, key).fetchone()
+            if row is not None and row[0] is not None:
+                produce_place(row[0]).remove(content_id)
+
+    def _access(self, content_id: str, columns: str) -> tuple[Any, ...]:
+        question: Any = f"SELECT {columns} FROM vibe_contents WHERE id = %s AND {_WHOLE}"
         with self._database.transact(reading=True) as connection:
             row: tuple[Any, ...] | None = connection.execute(
                 question, (ensure_content_id(content_id),)
             ).fetchone()
         if row is None:
             raise StoreError(
-                path=self._place(content_id),
+                path=self._name(content_id),
                 detail=f"There is no content {content_id} in the store.",
             )
         return row
 
-    def _place(self, content_id: str) -> str:
+    def _name(self, content_id: str) -> str:
         return f"{self._database.place} content {content_id}"
 
 

@@ -25,6 +25,7 @@ from vibe_llms.conversations.stores.interfaces import (
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.naming import ensure_identity
+from vibe_llms.conversations.stores.places import produce_place, split_content
 from vibe_llms.conversations.stores.postgresql.contents import PostgresqlContents
 from vibe_llms.conversations.stores.postgresql.database import Database
 from vibe_llms.exceptions import (
@@ -91,17 +92,23 @@ class PostgresqlStore:
     """Keeps conversations in a database; see :class:`..interfaces.ConversationStore`.
 
     Args:
-        url: As ``postgresql://host/database``.
+        url: As ``postgresql://host/database``; ``content=`` in its query says where new content
+            goes that is not to lie in the database, see :mod:`..places`.
+
+    Raises:
+        ConfigurationError: There is no such place for content.
     """
 
-    url: str  # stores of one database are equal
+    url: str  # stores of one database are equal, wherever they put content
     database: Database = attrs.field(eq=False)
     contents: PostgresqlContents = attrs.field(eq=False)
 
     def __init__(self, url: str) -> None:
-        self.url = url
-        self.database = Database(url)
-        self.contents = PostgresqlContents(self.database)
+        self.url, address = split_content(url)
+        self.database = Database(self.url)
+        self.contents = PostgresqlContents(
+            self.database, produce_place(address) if address else None
+        )
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -162,7 +169,8 @@ class PostgresqlStore:
         # Content first, each in a transaction of its own: two that add the same in another order
         # would wait for each other. It is held until a line names it.
         with self.contents.hold() if holds else nullcontext():
-            stored = detach_media(canisters, self.contents) if holds else canisters
+            place = self.contents.place
+            stored = detach_media(canisters, self.contents, place=place) if holds else canisters
             lines = [encode_canister(canister).decode() for canister in stored]
             with self.database.transact() as connection:
                 row = self._access(connection, identity, changing=True)

@@ -9,7 +9,7 @@ from vibe_llms.exceptions import StoreError
 if TYPE_CHECKING:
     import psycopg
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Rises when tables change so that earlier versions must keep off."""
 
 _LOCK: Final = 0x76696265
@@ -18,6 +18,7 @@ _LOCK: Final = 0x76696265
 # A conversation has the lines with the numbers `start` to `next`, counted over the whole history;
 # those before `start` are its parent's. `merged` of its lines came over from deleted parents.
 # Texts of the user's are JSON: PostgreSQL has no text with the character 0, and a name may have it.
+# Content without `data` is at its `place`, and has a `size` as soon as it is there whole.
 _TABLES: Final = """
 CREATE TABLE vibe_format (version integer NOT NULL);
 CREATE TABLE vibe_conversations (
@@ -39,10 +40,12 @@ CREATE TABLE vibe_canisters (
 );
 CREATE TABLE vibe_contents (
     id text COLLATE "C" PRIMARY KEY,
-    data bytea NOT NULL,
+    data bytea,
     about text NOT NULL,
     created timestamptz NOT NULL,
-    added timestamptz NOT NULL
+    added timestamptz NOT NULL,
+    place text,
+    size bigint
 );
 CREATE TABLE vibe_claims (
     conversation text COLLATE "C" PRIMARY KEY
@@ -64,32 +67,53 @@ CREATE TABLE vibe_letters (
 CREATE INDEX vibe_inboxes ON vibe_letters (conversation, number);
 """
 
+_STEPS: Final = {
+    1: "ALTER TABLE vibe_contents ALTER COLUMN data DROP NOT NULL,"
+    " ADD COLUMN place text, ADD COLUMN size bigint",
+}
+"""What makes of each earlier format the next one."""
+
 
 def prepare(connection: psycopg.Connection[Any], place: str) -> None:
-    """Makes the tables where there are none.
+    """Makes the tables where there are none, and those of earlier versions what they are now.
 
     Raises:
         StoreError: A later version of this program has made them.
     """
-    if not _has_tables(connection):
+    found = _read_format(connection)
+    if found is None or found in _STEPS:
         # Before the transaction begins: one that waits within it goes on believing that there is
         # no such table.
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         with connection.transaction():
-            if not _has_tables(connection):
-                connection.execute(_TABLES)
-                connection.execute("INSERT INTO vibe_format VALUES (%s)", (FORMAT,))
+            found = _bring_up(connection)
         connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
-    row: tuple[int] | None = connection.execute("SELECT max(version) FROM vibe_format").fetchone()
-    if row is None or row[0] != FORMAT:
+    if found != FORMAT:
         raise StoreError(
             path=place,
-            detail=f"The tables in {place} have the format {row and row[0]}; this version of "
+            detail=f"The tables in {place} have the format {found}; this version of "
             f"vibe-llms reads {FORMAT}.",
             remedy="Use the version that has made them.",
         )
 
 
-def _has_tables(connection: psycopg.Connection[Any]) -> bool:
+def _bring_up(connection: psycopg.Connection[Any]) -> int | None:
+    found = _read_format(connection)
+    if found is None:
+        connection.execute(_TABLES)
+        connection.execute("INSERT INTO vibe_format VALUES (%s)", (FORMAT,))
+        return FORMAT
+    while (step := _STEPS.get(found)) is not None:
+        connection.execute(step)
+        found += 1
+        connection.execute("UPDATE vibe_format SET version = %s", (found,))
+    return found
+
+
+def _read_format(connection: psycopg.Connection[Any]) -> int | None:
+    """Returns the format of the tables; ``None`` where there are none."""
     row: tuple[Any] | None = connection.execute("SELECT to_regclass('vibe_format')").fetchone()
-    return row is not None and row[0] is not None
+    if row is None or row[0] is None:
+        return None
+    row = connection.execute("SELECT max(version) FROM vibe_format").fetchone()
+    return row[0] if row else None

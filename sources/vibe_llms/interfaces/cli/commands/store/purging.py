@@ -29,7 +29,8 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
     """Remove runs that are over: with what was said in them, and with the visits of flows.
 
     What waits, works, is queued or due stays, however old it is, and so do conversations that have
-    never run. Forks first receive what they need. Content goes with `vibe gc`.
+    never run. Forks first receive what they need. Content that nothing names any more goes, too,
+    unless it was added within the last hour, as by `vibe gc`.
 
     \b
         vibe store purge --older-than 90 --dry-run
@@ -37,6 +38,7 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
     from vibe_llms.interfaces.cli.consent import require_consent
     from vibe_llms.interfaces.cli.interrupts import run
 
+    contents: Sequence[str] = ()
     old = run(_survey(days))
     if not as_json:
         for each in old:
@@ -46,11 +48,24 @@ def purge(days: float, dry_run: bool, as_json: bool, yes: bool) -> None:
             remedy = "Say --yes to remove them, or --dry-run."
             require_consent(f"Remove {len(old)} runs?", remedy=remedy)
         run(_remove(old))
+        contents = _collect()
     if as_json:
         identities = [each.id for each in old]
-        write_json({"removable": identities, "removed": [] if dry_run else identities})
+        removed = [] if dry_run else identities
+        write_json({"removable": identities, "removed": removed, "contents": contents})
+    elif dry_run:
+        note(f"Could be removed: {len(old)} runs, and what content nothing else names.")
     else:
-        note(f"{'Could be removed' if dry_run else 'Removed'}: {len(old)} runs.")
+        note(f"Removed: {len(old)} runs, {len(contents)} contents.")
+
+
+def _collect() -> Sequence[str]:
+    """Removes the content that nothing names any more; returns its ids."""
+    from vibe_llms.conversations.proof import collect_content, plan_collection
+    from vibe_llms.interfaces.cli.access import open_store
+
+    store = open_store()
+    return list(collect_content(store, plan_collection(store)).content_ids)
 
 
 async def _survey(days: float) -> Sequence[RunSummary]:

@@ -1,0 +1,274 @@
+"""Content as objects of S3, or of what speaks its protocol.
+
+Whoever signs a request says the SHA-256 of its body; that is the name of the content, so that the
+server itself refuses bytes that were changed on their way.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+
+import attrs
+
+from vibe_llms.asynchrony import access_portal
+from vibe_llms.clocks import Clock
+from vibe_llms.concealment import remember_key
+from vibe_llms.conversations.stores.naming import ensure_content_id
+from vibe_llms.conversations.stores.places import describe_missing
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    CorruptionError,
+    LimitError,
+    ProviderError,
+    ProviderFault,
+    StoreError,
+    StoreUnavailableError,
+)
+from vibe_llms.limits import Limits
+from vibe_llms.messages.contents import compute_content_id
+from vibe_llms.providers.credentials import ensure_key
+from vibe_llms.providers.retries import RetryPolicy, repeat
+from vibe_llms.secrets import Secret
+from vibe_llms.values import define, frozen
+from vibe_llms.wire.direct import DirectTransport
+from vibe_llms.wire.exchanges import Timeouts, WireRequest
+from vibe_llms.wire.signatures import AccessKey, sign
+
+CONTENT_BYTES: Final = 268_435_456
+"""How large one content may be: it is sent, and received, as a whole."""
+
+TIMEOUTS: Final = Timeouts(first_byte_seconds=60, between_chunks_seconds=30, total_seconds=600)
+"""How long a server is waited for each time that it is asked."""
+
+_PORTAL: Final = "objects"
+_ERROR_BYTES: Final = 65_536
+_EMPTY: Final = compute_content_id(b"")
+_REGION: Final = "us-east-1"
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_FAULTS: Final = {
+    408: ProviderFault.TIMEOUT,
+    429: ProviderFault.RATE_LIMITED,
+    503: ProviderFault.OVERLOADED,
+}
+_SAID: Final = re.compile(rb"<(Code|Message)>([^<]{1,500})</")
+
+_Answer = TypeVar("_Answer")
+
+
+@frozen(kw_only=True)
+class Location:
+    """Where objects are.
+
+    Attributes:
+        base: The URL before their names, quoted.
+        region: Which server is meant; it is signed.
+    """
+
+    base: str
+    region: str
+
+
+def locate(address: str) -> Location:
+    """Reads the URL of a place. Raises ConfigurationError."""
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION
+    parts = urlsplit(address)
+    if parts.scheme == "s3":
+        bucket, prefix = parts.netloc, parts.path
+        host = f"s3.{region}.amazonaws.com"
+        # A certificate for *.host does not hold for a name with further dots.
+        root = f"https://{host}/{bucket}" if "." in bucket else f"https://{bucket}.{host}"
+    else:
+        bucket, _, prefix = parts.path.strip("/").partition("/")
+        root = f"{parts.scheme.removeprefix('s3+')}://{parts.netloc}/{bucket}"
+    if not _BUCKET.fullmatch(bucket) or (parts.scheme != "s3" and not parts.hostname):
+        raise ConfigurationError.at("store", f"{address!r} names no bucket for content.")
+    prefix = unquote(prefix).strip("/")
+    return Location(base=f"{root}/{quote(prefix)}{'/' if prefix else ''}", region=region)
+
+
+def find_access_key() -> AccessKey:
+    """Returns who asks, as Amazon's own tools find it, read anew each time.
+
+    That is in the environment, or else in the file ``~/.aws/credentials``, where
+    ``AWS_SHARED_CREDENTIALS_FILE`` and ``AWS_PROFILE`` may name another file and part of it.
+
+    Raises:
+        StoreError: There is none.
+        ConfigurationError: What was found is none.
+    """
+    found = {name: os.environ.get(name, "") for name in _KEYS}
+    if not (found[_KEYS[0]] and found[_KEYS[1]]):
+        found = _read_file()
+    if not (found[_KEYS[0]] and found[_KEYS[1]]):
+        raise StoreError(
+            detail="There is no key for the place where content is kept.",
+            remedy="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or fill ~/.aws/credentials.",
+        )
+    identity, secret, token = (
+        ensure_key(Secret(found[name]), name) if found[name] else None for name in _KEYS
+    )
+    assert identity is not None
+    assert secret is not None
+    return AccessKey(identity=identity.reveal(), secret=secret, token=token)
+
+
+def _read_file() -> dict[str, str]:
+    path = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(Path(path).expanduser().read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return dict.fromkeys(_KEYS, "")
+    except (OSError, ValueError, configparser.Error):
+        # Not from the error: it may show a line, which may be a key.
+        raise ConfigurationError.at("store", f"{path} cannot be read as credentials.") from None
+    profile = os.environ.get("AWS_PROFILE") or "default"
+    return {name: parser.get(profile, name.lower(), fallback="") for name in _KEYS}
+
+
+@define(eq=False)
+class ObjectPlace:
+    """A part of a bucket; see :class:`.places.ContentPlace`."""
+
+    address: str
+    _location: Location
+    _clock: Clock = attrs.field(factory=Clock)
+    _transport: DirectTransport | None = None
+
+    def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
+        """Keeps the data; what a file was called is known by the database alone."""
+        if len(data) > CONTENT_BYTES:
+            raise StoreError(
+                path=self.address,
+                detail=f"The content has {len(data):,} bytes; {self.address} takes "
+                f"{CONTENT_BYTES:,} at most.",
+            )
+        kind = mime_type if re.fullmatch(r"[!-~]+", mime_type) else "application/octet-stream"
+        self._ask("PUT", content_id, {"content-type": kind}, data)
+
+    def has(self, content_id: str, size: int) -> bool:
+        """Tells whether the data are there."""
+        found = self._ask("HEAD", content_id)
+        return found is not None and found[0] == size
+
+    def read(self, content_id: str) -> bytes:
+        """Returns the data, proven."""
+        found = self._ask("GET", content_id)
+        if found is None:
+            raise describe_missing(content_id, self.address)
+        if compute_content_id(found[1]) != content_id:
+            raise CorruptionError(
+                path=f"{self.address} content {content_id}",
+                detail="The data are not those which the id names.",
+                remedy="Restore the object from a backup.",
+            )
+        return found[1]
+
+    def remove(self, content_id: str) -> None:
+        """Removes the data."""
+        self._ask("DELETE", content_id)
+
+    def sweep(self) -> None:
+        """Does nothing: an object is there whole, or not at all."""
+
+    def _ask(
+        self, method: str, content_id: str, headers: dict[str, str] | None = None, data: bytes = b""
+    ) -> tuple[int, bytes] | None:
+        """Returns the size and the bytes of an object; ``None`` where there is none.
+
+        Each of the four methods may be repeated without harm.
+        """
+        url = f"{self._location.base}{ensure_content_id(content_id)}"
+        digest = content_id if data else _EMPTY
+        given = {**(headers or {}), "accept-encoding": "identity"}
+
+        async def send() -> tuple[int, bytes] | None:
+            signed = sign(
+                method,
+                url,
+                given,
+                find_access_key(),
+                digest=digest,
+                region=self._location.region,
+                moment=datetime.now(UTC),
+            )
+            request = WireRequest(method=method, url=url, headers=signed, body=data)
+            async with await self._access_transport().send(request) as exchange:
+                if 200 <= exchange.status < 300:
+                    body = await exchange.read()
+                    size = exchange.headers.get("content-length", "")
+                    return (int(size) if size.isdigit() else len(body)), body
+                said = await _read_said(exchange.read)
+                is_gone = exchange.status == 404 and said.get("Code") in (None, "NoSuchKey")
+                if is_gone and method != "PUT":
+                    return None
+                raise _produce_error(exchange.status, said)
+
+        policy = RetryPolicy.of(Limits())
+        return self._perform(lambda: repeat(send, policy, self._clock))
+
+    def _perform(self, function: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        # A portal of its own: who stores things may be behind the one of the synchronous face.
+        try:
+            return access_portal(_PORTAL).call(function)
+        except StoreError:
+            raise
+        except ProviderError as error:
+            kind = StoreUnavailableError if error.is_retryable else StoreError
+            remedy = _REMEDIES.get(error.vendor_code or "", "")
+            detail = f"{self.address}: {error.detail.rstrip('.')}."
+            raise kind(path=self.address, detail=detail, remedy=remedy) from error
+        except ConverseError as error:
+            detail = f"{self.address} cannot be used: {error.describe()}"
+            raise StoreUnavailableError(
+                path=self.address, detail=detail, remedy=error.remedy
+            ) from error
+
+    def _access_transport(self) -> DirectTransport:
+        """Returns the connections; called behind the portal alone."""
+        if self._transport is None:
+            for name in _KEYS:
+                remember_key(name)
+            limits = Limits(request_bytes=CONTENT_BYTES, response_bytes=CONTENT_BYTES)
+            self._transport = DirectTransport(limits=limits, timeouts=TIMEOUTS)
+        return self._transport
+
+
+_REMEDIES: Final = {
+    "AccessDenied": "Let this key read, write and delete objects of the bucket.",
+    "InvalidAccessKeyId": "Check AWS_ACCESS_KEY_ID.",
+    "NoSuchBucket": "Make the bucket, or name another one.",
+    "RequestTimeTooSkewed": "Set the clock of this machine.",
+    "SignatureDoesNotMatch": "Check AWS_SECRET_ACCESS_KEY, and AWS_REGION.",
+}
+
+
+async def _read_said(read: Callable[[int], Awaitable[bytes]]) -> dict[str, str]:
+    """Reads what a server says of an error: a document of XML, of which two elements count."""
+    try:
+        body = await read(_ERROR_BYTES)
+    except LimitError:
+        return {"Message": "an error that is too long"}
+    return {
+        name.decode(): " ".join(text.decode("utf-8", "replace").split())
+        for name, text in _SAID.findall(body)
+    }
+
+
+def _produce_error(status: int, said: dict[str, str]) -> ProviderError:
+    fault = _FAULTS.get(status, ProviderFault.SERVER if status >= 500 else ProviderFault.UNKNOWN)
+    code, message = said.get("Code", ""), said.get("Message", "")
+    words = ": ".join(filter(None, (code, message))) or "it gave no reason"
+    printable = "".join(each if each.isprintable() else "?" for each in words)
+    return ProviderError(
+        fault=fault, status=status, vendor_code=code, detail=f"status {status}, {printable}"
+    )

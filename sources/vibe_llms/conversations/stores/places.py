@@ -1,0 +1,134 @@
+"""Places that keep bytes under their SHA-256 for a database, which knows what is where.
+
+Who may add and who may collect is settled by the database: a place is told what to do and has no
+locks. It belongs to one database; a second one would take for its own what it has not brought.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+import attrs
+
+from vibe_llms.conversations.stores.content_directory import ContentDirectory
+from vibe_llms.conversations.stores.mapping import mapping_errors
+from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.values import define
+
+FORMS: Final = (
+    "file:///FOLDER, s3://BUCKET/PREFIX (Amazon), or s3+https://HOST/BUCKET/PREFIX (any other)"
+)
+
+
+class ContentPlace(Protocol):
+    """Keeps bytes; each method may be called from any thread, and raises StoreError."""
+
+    @property
+    def address(self) -> str:
+        """The URL of the place, by which the database remembers where content is."""
+
+    def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
+        """Keeps data, which survive the end of any machine when this returns; may be repeated."""
+
+    def has(self, content_id: str, size: int) -> bool:
+        """Tells whether data of this size are there, without proving them."""
+
+    def read(self, content_id: str) -> bytes:
+        """Returns the data. Raises CorruptionError where they are not what their id says."""
+
+    def remove(self, content_id: str) -> None:
+        """Removes the data, where they are there."""
+
+    def sweep(self) -> None:
+        """Removes what crashes left half written; nobody adds meanwhile."""
+
+
+def split_content(url: str) -> tuple[str, str]:
+    """Takes ``content=`` out of the query of a database's URL; returns both, it empty if missing.
+
+    Its value has its ``&`` and ``%`` quoted, as in any query.
+    """
+    whole, mark, query = url.partition("?")
+    rest, address = list[str](), ""
+    for each in query.split("&"):
+        name, _, value = each.partition("=")
+        if name == "content":
+            address = unquote(value)
+        else:
+            rest.append(each)
+    kept = "&".join(rest)
+    return f"{whole}{mark if kept else ''}{kept}", address
+
+
+@lru_cache(maxsize=64)
+def produce_place(address: str) -> ContentPlace:
+    """Returns the place that a URL names; opens nothing yet.
+
+    Raises:
+        ConfigurationError: It names none.
+    """
+    parts = urlsplit(address)
+    if parts.username is not None or parts.password is not None:
+        # Not a word of it is shown: it may be a key.
+        message = "Keys do not belong into the URL of a place for content: set AWS_ACCESS_KEY_ID."
+        raise ConfigurationError.at("store", message)
+    if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):
+        return DirectoryPlace(address)
+    if parts.scheme in ("s3", "s3+http", "s3+https") and not parts.query:
+        from vibe_llms.conversations.stores.objects import ObjectPlace, locate
+
+        return ObjectPlace(address, locate(address))
+    raise ConfigurationError.at("store", f"{address!r} names no place for content: {FORMS}.")
+
+
+@define(eq=False)
+class DirectoryPlace:
+    """A folder that all machines reach under the same path; see :class:`ContentPlace`."""
+
+    address: str
+    _directory: ContentDirectory = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._directory = ContentDirectory(unquote(urlsplit(self.address).path).rstrip("/"))
+
+    @mapping_errors
+    def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
+        """Keeps the data."""
+        root = self._directory.root
+        if not os.path.isdir(root):  # made here, it would be this machine's alone
+            raise StoreError(
+                path=root,
+                detail=f"{root}, where content goes, does not exist.",
+                remedy="See that what the machines share is mounted, and make the folder in it.",
+            )
+        self._directory.place(data, mime_type=mime_type, name=name)
+
+    @mapping_errors
+    def has(self, content_id: str, size: int) -> bool:
+        """Tells whether the data are there."""
+        return self._directory.is_whole(content_id, size)
+
+    def read(self, content_id: str) -> bytes:
+        """Returns the data, proven."""
+        return self._directory.read(content_id)
+
+    def remove(self, content_id: str) -> None:
+        """Removes the data."""
+        if self._directory.contains(content_id):
+            self._directory.remove(content_id)
+
+    def sweep(self) -> None:
+        """Removes what crashes left."""
+        self._directory.sweep()
+
+
+def describe_missing(content_id: str, place: str) -> StoreError:
+    """Says that content is not where the database says that it is."""
+    return StoreError(
+        path=place,
+        detail=f"There is no content {content_id} in {place}, where it was put.",
+        remedy="Restore it from a backup, or copy it back from another store: `vibe store copy`.",
+    )

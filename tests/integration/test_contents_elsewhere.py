@@ -1,0 +1,250 @@
+"""Content of conversations in PostgreSQL lies in S3, on a real server of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from disks import HastyDisk
+from object_server import ObjectServer, access_object_server
+from postgresql_server import produce_url
+from stored import change, describe
+from vibe_llms.conversations import DirectoryStore, verify
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.proof import collect_content, plan_collection
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.stores.objects import ObjectPlace, find_access_key, locate
+from vibe_llms.conversations.stores.places import produce_place
+from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
+from vibe_llms.exceptions import CorruptionError, StoreError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.contents import ImageContent, compute_content_id
+from vibe_llms.runs.copying import copy_store
+from vibe_llms.secrets import Secret
+from vibe_llms.wire.signatures import sign
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.objects]
+
+DATA = b"\x89PNG picture"
+ID = compute_content_id(DATA)
+PICTURE = ImageContent(mime_type="image/png", data=DATA, name="holiday.png")
+
+
+class Death(BaseException):
+    """The process is gone: nothing behind it is performed."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> ObjectServer:
+    """The server, and its key in the environment."""
+    server = access_object_server()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.identity)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.secret)
+    return server
+
+
+@pytest.fixture
+def address(server: ObjectServer, tmp_path: Path) -> str:
+    """A part of the bucket for each test."""
+    return f"{server.root}/{tmp_path.name}"
+
+
+@contextmanager
+def opened(directory: Path, address: str = "") -> Iterator[PostgresqlStore]:
+    """Lends a store, as a process has it, and closes its connections."""
+    content = f"&content={address}" if address else ""
+    store = PostgresqlStore(f"{produce_url(directory)}{content}")
+    try:
+        yield store
+    finally:
+        store.database.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path, address: str) -> Iterator[PostgresqlStore]:
+    """An empty one with its content in the bucket."""
+    with opened(tmp_path, address) as made:
+        yield made
+
+
+def say(store: ConversationStore) -> None:
+    """Begins a conversation with a picture in it."""
+    store.create("a", ConversationMetadata())
+    store.append("a", [UserCanister([PICTURE])])
+
+
+def count_rows(store: PostgresqlStore) -> int:
+    """Returns of how much content the database knows, whole or not."""
+    with store.database.transact() as connection:
+        (count,) = connection.execute("SELECT count(*) FROM vibe_contents").fetchone() or (0,)
+    return int(count)
+
+
+def test_000_content_lies_in_the_bucket_and_any_store_of_the_database_reads_it(
+    store: PostgresqlStore, address: str, tmp_path: Path
+) -> None:
+    """What was said lies in the database, which remembers where the bytes are."""
+    say(store)
+
+    assert produce_place(address).read(ID) == DATA
+    with store.database.transact() as connection:
+        assert connection.execute("SELECT data FROM vibe_contents").fetchall() == [(None,)]
+    with opened(tmp_path) as other:
+        assert other == store
+        assert other.contents.read(ID) == DATA
+        assert other.contents.access_metadata(ID).size_bytes == len(DATA)
+        assert other.contents.access_metadata(ID).name == "holiday.png"
+        assert verify(other).findings == ()
+
+
+def test_010_what_nothing_names_leaves_the_bucket(store: PostgresqlStore, address: str) -> None:
+    """With the row, by a collection; what is named stays."""
+    say(store)
+    idle = store.contents.add(b"idle", mime_type="text/plain")
+
+    done = collect_content(store, plan_collection(store, grace_seconds=0), grace_seconds=0)
+
+    assert done.content_ids == (idle,)
+    assert not produce_place(address).has(idle, 4)
+    assert produce_place(address).has(ID, len(DATA))
+    assert count_rows(store) == 1
+
+
+@pytest.mark.parametrize("has_arrived", [False, True])
+def test_020_who_dies_while_content_is_put_leaves_nothing_that_is_not_found(
+    store: PostgresqlStore, address: str, monkeypatch: pytest.MonkeyPatch, has_arrived: bool
+) -> None:
+    """It is not there for anybody; adding it again brings it, and a collection clears it away."""
+    put = ObjectPlace.put
+
+    def die(self: ObjectPlace, *given: Any, **more: Any) -> None:
+        if has_arrived:
+            put(self, *given, **more)
+        raise Death
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectPlace, "put", die)
+        with pytest.raises(Death):
+            store.contents.add(DATA, mime_type="image/png")
+        with pytest.raises(Death):
+            store.contents.add(b"two", mime_type="image/png")
+
+    assert not store.contents.contains(ID)
+    assert list(store.contents.survey()) == []
+    with pytest.raises(StoreError, match="no content"):
+        store.contents.read(ID)
+    say(store)
+    assert store.contents.read(ID) == DATA
+    assert count_rows(store) == 2
+    collect_content(store, plan_collection(store))
+    assert count_rows(store) == 1
+    assert not produce_place(address).has(compute_content_id(b"two"), 3)
+
+
+def test_030_what_was_lost_or_damaged_in_the_bucket_is_told_and_put_again(
+    store: PostgresqlStore, address: str
+) -> None:
+    """Each time that somebody brings the same, it is looked whether it is there."""
+    say(store)
+    place = produce_place(address)
+    place.remove(ID)
+    assert "where it was put" in find(store)
+    store.contents.add(DATA, mime_type="image/png")
+    assert place.read(ID) == DATA
+
+    damage(address, b"others")
+    with pytest.raises(CorruptionError):
+        store.contents.read(ID)
+    assert "not those which the id names" in find(store)
+    store.contents.add(DATA, mime_type="image/png")
+    assert verify(store).findings == ()
+
+
+def find(store: PostgresqlStore) -> str:
+    """Returns what is wrong with a store."""
+    (found,) = verify(store).findings
+    return found.message
+
+
+def damage(address: str, data: bytes) -> None:
+    """Puts other bytes in the place of the picture."""
+    url = f"{locate(address).base}{ID}"
+    digest, now = compute_content_id(data), datetime.now(UTC)
+    signed = sign("PUT", url, {}, find_access_key(), digest=digest, region="us-east-1", moment=now)
+    headers = {
+        name: value.reveal() if isinstance(value, Secret) else value
+        for name, value in signed.items()
+    }
+    with urlopen(Request(url, data=data, headers=headers, method="PUT")):
+        pass
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_040_a_store_is_copied_there_and_back(
+    store: PostgresqlStore, address: str, tmp_path: Path, seed: int
+) -> None:
+    """From a directory into a bucket, from there into a database alone, and back."""
+    source = DirectoryStore(tmp_path / "source", disk=HastyDisk())
+    back = DirectoryStore(tmp_path / "back", disk=HastyDisk())
+    change(source, seed, 12)
+    with opened(tmp_path / "alone") as alone:
+        reports = [
+            copy_store(source, store),
+            copy_store(store, alone),
+            copy_store(alone, back),
+        ]
+        assert all(report.is_whole for report in reports), reports
+        assert describe(source) == describe(store) == describe(alone) == describe(back)
+    assert verify(store).findings == ()
+    with pytest.raises(StoreError, match="into itself"), opened(tmp_path) as same:
+        copy_store(store, same)
+
+
+def test_050_a_copy_of_what_is_damaged_says_so(
+    store: PostgresqlStore, address: str, tmp_path: Path
+) -> None:
+    """Nothing is proven that was not read and hashed."""
+    say(store)
+    damage(address, b"x" * len(DATA))
+
+    report = copy_store(store, DirectoryStore(tmp_path / "to", disk=HastyDisk()))
+
+    assert not report.is_whole
+    assert [each.place for each in report.refused] == ["a", ID]
+    assert "not those which the id names" in report.refused[1].message
+
+
+def test_060_a_wrong_key_stores_nothing(
+    store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server checks it; the line that would name the content is not written."""
+    store.create("a", ConversationMetadata())
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+
+    with pytest.raises(StoreError, match="SignatureDoesNotMatch"):
+        store.append("a", [UserCanister([PICTURE])])
+
+    assert store.read("a").canisters == ()
+
+
+def test_070_tables_of_the_format_before_become_those_of_now(tmp_path: Path, address: str) -> None:
+    """With what is in them; content that is there stays there."""
+    with opened(tmp_path) as old:
+        say(old)
+        with old.database.transact() as connection:
+            connection.execute("ALTER TABLE vibe_contents DROP COLUMN place, DROP COLUMN size")
+            connection.execute("ALTER TABLE vibe_contents ALTER COLUMN data SET NOT NULL")
+            connection.execute("UPDATE vibe_format SET version = 1")
+
+    with opened(tmp_path, address) as new:
+        assert new.contents.read(ID) == DATA
+        new.contents.add(DATA, mime_type="image/png")
+        added = new.contents.add(b"new", mime_type="image/png")
+        assert produce_place(address).read(added) == b"new"
+        assert not produce_place(address).has(ID, len(DATA))
