@@ -138,6 +138,7 @@ def _list(vibe: Vibe, there: tuple[str, str]) -> list[dict[str, str]]:
     [
         ("localhost:8010", "is not where an agents daemon is"),
         ("http://127.0.0.1:1", "127.0.0.1:1"),
+        (" ", "it is empty. For this machine's own runs, leave it away."),
     ],
 )
 def test_what_cannot_be_reached_is_told_in_one_line(vibe: Vibe, address: str, said: str) -> None:

@@ -358,6 +358,57 @@ async def test_a_question_is_not_asked_of_another_client(tmp_path: Path) -> None
         assert read_text(await you.call_tool("ask_person", {"message": "now"})) == "Rum hill 10"
 
 
+async def test_over_http_each_is_asked_about_their_own_call(tmp_path: Path) -> None:
+    """The question comes with the answer to the call: nobody keeps others from theirs."""
+    mine, yours = Asked(name="Ada"), Asked(name="Bob")
+    is_asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def answer_late(context: Any, params: Any) -> Any:
+        is_asked.set()
+        await go_on.wait()
+        return await mine(context, params)
+
+    (tmp_path / "front").mkdir()
+    async with serve_tools(Greeter().offer(tmp_path), allowed=("all",)) as behind:
+        text = f'[mcp.behind]\nurl = "{behind}"\nprotocol = "2025-11-25"\n'
+        front = produce_application(tmp_path / "front", text)
+        async with (
+            serve_tools(front, mcp=("behind",), allowed=("all",)) as address,
+            meet(address, "legacy", elicitation_callback=answer_late) as me,
+            meet(address, "legacy", elicitation_callback=yours) as you,
+        ):
+            asking = asyncio.ensure_future(me.call_tool("greet", {}))
+            await is_asked.wait()
+            assert read_text(await you.call_tool("greet", {})) == "Hello Bob"
+            go_on.set()
+            assert read_text(await asking) == "Hello Ada"
+
+
+async def test_nobody_takes_all_that_there_is(tmp_path: Path) -> None:
+    """Of calls that wait, sessions and streams one has no more than is left for the others."""
+    me, you = {"authorization": "Bearer me"}, {"authorization": "Bearer you"}
+    sessions = SessionLimits(waiting=4, sessions=4, subscriptions=4)
+    async with (
+        serve_tools(Greeter().offer(tmp_path), authorizer=Clerk(), sessions=sessions) as address,
+        meet_modern(address, **ELICITATION) as client,
+        httpx2.AsyncClient() as legacy,
+    ):
+
+        async def wait(who: Any) -> str:
+            answer = await client.ask("tools/call", who, name="greet")
+            return str(answer.get("error", {}).get("message", ""))
+
+        assert [await wait(me), await wait(me)] == ["", ""]
+        refused = await wait(me)
+        assert "this client has 2, and what is left is for others" in refused
+        assert "sessions.waiting = 4" in refused
+        assert await wait(you) == ""
+        assert "for others" in await wait(you)
+
+        opened = [await open_session(legacy, address, who) for who in (me, me, me, you, you)]
+        assert [each if len(each) == 3 else "" for each in opened] == ["", "", "503", "", "503"]
+
+
 async def test_mutual_tls_and_an_authorizer_guard_tools(tmp_path: Path) -> None:
     """Who has a certificate comes in, if the authorizer knows its subject."""
     authority = trustme.CA()

@@ -226,3 +226,13 @@ def test_010_it_draws_on_a_terminal_and_gives_it_back(open_terminal: Terminals) 
     terminal.press("q")
     screen = terminal.wait_for("it is over")
     assert "State" not in screen
+
+
+@pytest.mark.terminal
+def test_011_a_daemon_that_is_not_there_is_no_empty_screen(open_terminal: Terminals) -> None:
+    terminal = open_terminal(
+        80, 24, "top", "--address", "http://127.0.0.1:1", afterwards="echo it is over: $?; cat"
+    )
+    screen = terminal.wait_for("it is over")
+    assert "127.0.0.1:1 cannot be reached" in screen
+    assert "it is over: 6" in screen

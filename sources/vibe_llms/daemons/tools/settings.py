@@ -26,6 +26,9 @@ class ToolsServer(ServerSettings):
 class SessionLimits:
     """What clients may hold between their requests, in one process.
 
+    One client, by what the authorizer calls it or else by its address, has at most as many calls
+    that wait, resources and streams as are left for others; of sessions, one with a name.
+
     Attributes:
         sessions: How many sessions there are at once.
         idle_seconds: How long one stays of which nothing is heard.

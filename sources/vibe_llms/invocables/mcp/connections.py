@@ -14,6 +14,7 @@ from vibe_llms.exceptions import Stage
 from vibe_llms.invocables.mcp.http import open_http
 from vibe_llms.invocables.mcp.kit import is_closure, load_kit, produce_failure
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
+from vibe_llms.invocables.mcp.relaying import forget_call
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.mcp.stdio import open_stdio
 from vibe_llms.invocables.owners import Disconnection
@@ -94,6 +95,7 @@ async def open_connection(
         EnsembleError: It cannot be connected.
         DependencyError: The official package is not installed.
     """
+    forget_call()  # one may have waited for the connection
     # First, in a thread: the imports below take a second, which would hold the loop.
     await load_kit()
     import anyio

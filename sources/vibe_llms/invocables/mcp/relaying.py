@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.exceptions import ConverseError, EnsembleError, Stage
@@ -32,6 +33,16 @@ _LEVELS: Final = (
 )
 
 
+_CALL: ContextVar[InvocationContext | None] = ContextVar("_CALL", default=None)
+"""The call in whose task something is read: the official package reads the answer to a request over
+HTTP, and what the server asks with it, in the context of who has made the request."""
+
+
+def forget_call() -> None:
+    """Lets what begins here be about no call, though a call may have had it begun."""
+    _CALL.set(None)
+
+
 class Relay:
     """The calls to one server that are under way, and what it asks and says meanwhile.
 
@@ -48,9 +59,11 @@ class Relay:
     def follow(self, context: InvocationContext) -> Iterator[None]:
         """Takes note of a call while it lasts."""
         self._calls.append(context)
+        before = _CALL.set(context)
         try:
             yield
         finally:
+            _CALL.reset(before)
             self._calls.remove(context)
 
     def produce_callbacks(self) -> dict[str, Any]:
@@ -101,9 +114,15 @@ class Relay:
             caller.log(params.data, params.level, params.logger)
 
     def _find_caller(self) -> InvocationContext | None:
-        """Returns a call that a question can be about; ``None`` where they are of several."""
+        """Returns a call that a question can be about; ``None`` where they are of several.
+
+        Over HTTP it comes with the answer to a call, which is the one.
+        """
         if not self._calls:
             return None
+        known = _CALL.get()
+        if known is not None and any(each is known for each in self._calls):
+            return None if known.host is None else known
         first = self._calls[0]
         if any(each.host is None for each in self._calls):
             return None

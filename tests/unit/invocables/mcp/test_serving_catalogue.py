@@ -68,6 +68,15 @@ async def test_names_and_addresses_are_each_once(caplog: pytest.LogCaptureFixtur
     assert [each.name for each in catalogue.lists.prompts] == ["read", "b__read"]
     assert [each.uri for each in catalogue.lists.resources] == ["a:"]
     assert "the first is offered" in caplog.text
+    other = produce_prompt(read, name="b__read")
+    pair.append(FunctionsEnsemble("c", prompts=[other, produce_prompt(read_named, name="c__read")]))
+    pair[1:1] = [FunctionsEnsemble("z", prompts=[other])]
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        catalogue = await survey(*pair)
+    named = [each.name for each in catalogue.lists.prompts]
+    assert named == ["read", "b__read", "c__b__read", "c__read"]
+    assert "Of two prompts named b__read the first is offered" in caplog.text
 
 
 async def test_an_ensemble_that_cannot_be_asked_keeps_what_it_had(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from types import SimpleNamespace
+from typing import Any
 
 import mcp_types as types
 from mcp.shared.message import SessionMessage
@@ -28,6 +30,53 @@ async def test_a_request_that_was_answered_is_under_way_no_more_whatever_its_id(
                 await writing.send(SessionMessage(done))
                 assert b'"result"' in await asyncio.to_thread(os.read, answered, 1_000)
                 assert not wire.busy
+            os.close(asking)
+    finally:
+        for each in (source, answered, target):
+            os.close(each)
+
+
+async def test_a_request_that_was_cancelled_holds_its_place_until_it_has_ended() -> None:
+    """Else a client that cancels has as many under way as it likes."""
+    source, asking = os.pipe()
+    answered, target = os.pipe()
+    wire = _Wire(source, target, 1_000, 1)
+    leave, go_on = asyncio.Event(), asyncio.Event()
+
+    async def tidy_up(_: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            leave.set()
+            await go_on.wait()
+
+    def say(method: str, number: int | None, **params: Any) -> None:
+        kind = types.JSONRPCNotification if number is None else types.JSONRPCRequest
+        more = {} if number is None else {"id": number}
+        said: Any = kind(jsonrpc="2.0", method=method, params=params, **more)
+        os.write(asking, said.model_dump_json().encode() + b"\n")
+
+    try:
+        async with asyncio.timeout(20), wire.open() as (reading, _), reading:
+            say("tools/call", 1)
+            await reading.receive()
+            context: Any = SimpleNamespace(request_id=1)
+            call = asyncio.create_task(wire.attend(context, tidy_up))
+            await asyncio.sleep(0)
+            say("notifications/cancelled", None, requestId=1)
+            await reading.receive()
+            call.cancel()
+            await leave.wait()
+            say("tools/call", 2)
+            refused = await asyncio.to_thread(os.read, answered, 1_000)
+            assert b"requests = 1 allows" in refused
+            go_on.set()
+            await asyncio.wait((call,))
+            say("tools/call", 3)
+            say("notifications/cancelled", None, requestId=3)  # before anybody has begun with it
+            for _ in range(2):
+                await reading.receive()
+            assert not wire.busy
             os.close(asking)
     finally:
         for each in (source, answered, target):

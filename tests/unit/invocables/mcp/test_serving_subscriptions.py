@@ -104,6 +104,24 @@ async def test_no_more_is_watched_than_may_be_and_nothing_behind_the_end() -> No
     assert (len(watching), spring.closed) == (0, 1)
 
 
+async def test_one_client_leaves_something_to_watch_for_the_others() -> None:
+    """However many sessions and streams it has; and what is watched already costs nobody more."""
+    watching, _, session = begin(Spring(), limit=4)
+    other: Any = Session()
+    watching.subscribe("spring:a", session, "me")
+    async with watching.hold(["spring:b"], "me"):
+        for _ in range(2):
+            with pytest.raises(MCPError, match="this client has 2, and what is left is for others"):
+                watching.subscribe("spring:c", session, "me")
+        watching.subscribe("spring:a", other, "you")
+        with pytest.raises(MCPError, match="for others"):
+            async with watching.hold(["spring:b", "spring:c", "spring:d"], "you"):
+                raise AssertionError
+        watching.subscribe("spring:c", other, "you")
+    watching.subscribe("spring:d", session, "me")  # what was held is given back
+    await watching.close()
+
+
 async def test_what_is_told_no_more_is_watched_anew(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -31,4 +31,5 @@ async def _show(address: str) -> None:
     from vibe_llms.interfaces.cli.top.screen import TopApp
 
     async with open_runs(address) as runs:
+        await runs.survey(limit=1)  # else a daemon that is not there would be an empty screen
         await TopApp(runs, address).run_async()

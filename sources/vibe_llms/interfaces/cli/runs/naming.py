@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from vibe_llms.interfaces.cli.options import RUN
 
@@ -29,10 +30,19 @@ def address_option(function: _Function) -> _Function:
         "--address",
         default="",
         metavar="URL",
+        callback=_refuse_nothing,
         help="Speak to the agents daemon there, with the key in VIBE_AGENTS_KEY if it wants one; "
         "by default of what runs on this machine.",
     )
     return option(function)
+
+
+def _refuse_nothing(context: click.Context, option: click.Parameter, value: str) -> str:
+    """Refuses an address that is empty: of a variable that is not set, mostly."""
+    source = context.get_parameter_source(option.name or "")
+    if not value.strip() and source is not ParameterSource.DEFAULT:
+        raise click.BadParameter("it is empty. For this machine's own runs, leave it away.")
+    return value
 
 
 @asynccontextmanager

@@ -28,6 +28,7 @@ from vibe_llms.invocables.mcp.serving.results import (
     compose_reading,
     compose_result,
 )
+from vibe_llms.invocables.mcp.serving.shares import find_client
 from vibe_llms.invocables.mcp.serving.waiting import PREFIX, WaitingRoom
 from vibe_llms.invocables.outcomes import Outcome, fail
 from vibe_llms.invocables.registry import Registry
@@ -199,7 +200,10 @@ class Attendant:
         step = await call.advance()
         if not isinstance(step, Outcome):
             return InputRequiredResult.model_validate(
-                {"inputRequests": step, "requestState": await self.waiting.keep(call)},
+                {
+                    "inputRequests": step,
+                    "requestState": await self.waiting.keep(call, find_client(context)),
+                },
                 by_name=False,
             )
         if step.is_error and call.lacking and is_modern(context):

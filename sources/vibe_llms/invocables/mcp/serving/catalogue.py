@@ -118,6 +118,8 @@ class Catalogue:
                 name = prompt.writer.name
                 if name in self._named:
                     name = f"{ensemble.name}__{name}"
+                if name in self._named:
+                    _LOGGER.warning("Of two prompts named %s the first is offered", name)
                 self._named.setdefault(name, prompt)
         self.lists = Lists(
             tools=tuple(map(describe_tool, self.registry.survey())),

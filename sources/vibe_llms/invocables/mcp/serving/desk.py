@@ -26,12 +26,13 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import INTERNAL_ERROR
 from pydantic import ValidationError
 
-from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.exceptions import LimitError, UnknownNameError
 from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
 from vibe_llms.invocables.mcp.serving.attending import NOT_FOUND, Attendant
 from vibe_llms.invocables.mcp.serving.callers import access_subject, is_modern
 from vibe_llms.invocables.mcp.serving.catalogue import Catalogue, Lists, turn_page
 from vibe_llms.invocables.mcp.serving.describing import adapt_tool
+from vibe_llms.invocables.mcp.serving.shares import Shares, find_client
 from vibe_llms.invocables.mcp.serving.waiting import WaitingRoom
 from vibe_llms.invocables.mcp.serving.watching import Subscriptions, tell_each
 from vibe_llms.invocables.registry import Registry
@@ -51,7 +52,8 @@ class HostLimits:
     """What clients may have us hold for them.
 
     Attributes:
-        waiting: How many calls wait at once for their clients to come again with answers.
+        waiting: How many calls wait at once for their clients to come again with answers. Of these
+            and of all below one client has at most as many as are left for others.
         wait_seconds: How long one answer is waited for.
         subscriptions: How many resources are watched for changes at once, and how many streams
             of changes are open.
@@ -86,6 +88,10 @@ class ToolServer(Server[Any]):
         limits = limits or HostLimits()
         self._bus = InMemorySubscriptionBus()
         self.listening = ListenHandler(self._bus, max_subscriptions=limits.subscriptions)
+        self._streams = Shares(
+            LimitError(limit="sessions.subscriptions", value=limits.subscriptions),
+            "Too many streams of changes are open",
+        )
         self._registry = registry
         self._catalogue = Catalogue(registry)
         self._told = Lists()
@@ -95,7 +101,8 @@ class ToolServer(Server[Any]):
         )
         self._connections: WeakSet[Connection] = WeakSet()
         self._levels: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
-        self._announcing: set[asyncio.Task[None]] = set()
+        self._announcing: asyncio.Task[None] | None = None
+        self._is_outdated = False
         attendant = Attendant(
             registry=registry,
             catalogue=self._catalogue,
@@ -195,7 +202,8 @@ class ToolServer(Server[Any]):
     ) -> types.EmptyResult:
         if self._catalogue.find_resource(params.uri) is None:
             raise MCPError(NOT_FOUND, "Resource not found", {"uri": params.uri})
-        self._subscriptions.subscribe(params.uri, context.session._connection)
+        client = find_client(context)
+        self._subscriptions.subscribe(params.uri, context.session._connection, client)
         return types.EmptyResult()
 
     async def _unsubscribe(
@@ -207,8 +215,10 @@ class ToolServer(Server[Any]):
     async def _listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        async with self._subscriptions.hold(params.notifications.resource_subscriptions or ()):
-            return await self.listening(context, params)
+        client, uris = find_client(context), params.notifications.resource_subscriptions or ()
+        with self._streams.hold(client):
+            async with self._subscriptions.hold(uris, client):
+                return await self.listening(context, params)
 
     def _find_schema(self, name: str) -> JsonObject | None:
         try:
@@ -223,9 +233,18 @@ class ToolServer(Server[Any]):
     def _announce(self) -> None:
         """Hears that the lists may have changed; in the event loop."""
         self._catalogue.outdate()
-        task = asyncio.ensure_future(self._tell_of_change())
-        self._announcing.add(task)
-        task.add_done_callback(self._announcing.discard)
+        self._is_outdated = True
+        if self._announcing is None:  # else that one looks again
+            self._announcing = asyncio.ensure_future(self._tell_of_changes())
+
+    async def _tell_of_changes(self) -> None:
+        """Tells of what has changed until nothing more has: however often that is said."""
+        try:
+            while self._is_outdated:
+                self._is_outdated = False
+                await self._tell_of_change()
+        finally:
+            self._announcing = None
 
     async def _tell_of_change(self) -> None:
         before, now = self._told, await self._catalogue.refresh()

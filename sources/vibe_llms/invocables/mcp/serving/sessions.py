@@ -11,6 +11,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
+from vibe_llms.invocables.mcp.serving.shares import is_over
 
 Heard: TypeAlias = Callable[[str, str], None]
 """Takes the method of a request, and the tool's or prompt's name, when its session has heard it."""
@@ -28,6 +29,17 @@ _METHODS: Final = frozenset(
 )
 _NAMED: Final = ("tools/call", "prompts/get")
 _NAME_CHARACTERS: Final = 200
+
+
+class _SharingManager(StreamableHTTPSessionManager):
+    """Keeps some sessions for clients that are yet to come."""
+
+    def _admit_session(self, requestor: Any) -> Any:
+        held = sum(each == requestor for each in self._session_owners.values())
+        left = (self.max_sessions or 0) - len(self._server_instances)
+        if is_over(requestor, held, left):
+            return None
+        return super()._admit_session(requestor)
 
 
 def produce_manager(
@@ -57,7 +69,7 @@ def produce_manager(
         return await call_next(ctx)
 
     server.middleware.append(note)
-    return StreamableHTTPSessionManager(
+    return _SharingManager(
         server,
         stateless=not has_sessions,
         session_idle_timeout=idle_seconds,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import attrs
 import mcp_types as types
+from mcp.server.context import CallNext, ServerRequestContext
 from mcp.shared.message import SessionMessage
 
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
@@ -76,6 +77,7 @@ async def serve(server: ToolServer, *, message_bytes: int, requests: int) -> Non
     """
     with _take_wires() as (source, target):
         wire = _Wire(source, target, message_bytes, requests)
+        server.middleware.insert(0, wire.attend)
         async with wire.open() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
@@ -102,7 +104,7 @@ class _Wire:
     """Lines in, lines out, each in bounds.
 
     Attributes:
-        busy: The requests that have no answer yet.
+        busy: The requests that have no answer yet, or that are still under way without one.
     """
 
     source: int
@@ -110,6 +112,8 @@ class _Wire:
     message_bytes: int
     requests: int
     busy: set[str | int] = attrs.field(factory=set, init=False)
+    _attended: dict[str | int, bool] = attrs.field(factory=dict, init=False)
+    """Those that have begun, and whether they were cancelled."""
     _door: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     @asynccontextmanager
@@ -188,11 +192,34 @@ class _Wire:
             self.busy.add(message.id)
         return message
 
+    async def attend(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any:
+        """Knows of a request that it is under way, also where it was cancelled and takes its time.
+
+        That of an answer which is not said yet is known by :meth:`_write`.
+        """
+        number = ctx.request_id
+        if number is None:
+            return await call_next(ctx)
+        self.busy.add(number)
+        self._attended[number] = False
+        try:
+            return await call_next(ctx)
+        except asyncio.CancelledError:
+            self._attended[number] = True
+            raise
+        finally:
+            if self._attended.pop(number, True):
+                self.busy.discard(number)  # it gets no answer
+
     def _heed_cancellation(self, message: types.JSONRPCNotification) -> None:
-        """A request that was cancelled gets no answer."""
-        if message.method == "notifications/cancelled":
-            number = (message.params or {}).get("requestId")
-            if isinstance(number, str | int):
+        """A request that was cancelled gets no answer; one that has begun may go on for a while."""
+        if message.method != "notifications/cancelled":
+            return
+        number = (message.params or {}).get("requestId")
+        if isinstance(number, str | int):
+            if number in self._attended:
+                self._attended[number] = True
+            else:
                 self.busy.discard(number)
 
     async def _refuse(self, number: str | int | None, code: int, text: str) -> None:

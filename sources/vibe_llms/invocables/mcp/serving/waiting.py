@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Hashable
 from typing import Final
 
 import attrs
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR
 
 from vibe_llms.exceptions import LimitError
 from vibe_llms.invocables.mcp.serving.callers import ClientCall
+from vibe_llms.invocables.mcp.serving.shares import Shares
 from vibe_llms.values import define
 
 PREFIX: Final = "waiting:"
@@ -23,40 +24,49 @@ class WaitingRoom:
     """Keeps calls under names that nobody guesses, not more than so many, and not for ever.
 
     Attributes:
-        limit: How many may wait at once.
+        limit: How many may wait at once, of all clients.
         seconds: How long one waits.
     """
 
     limit: int
     seconds: float
-    _calls: dict[str, tuple[ClientCall, asyncio.TimerHandle]] = attrs.field(
+    _calls: dict[str, tuple[ClientCall, Hashable, asyncio.TimerHandle]] = attrs.field(
         factory=dict, init=False
     )
+    _shares: Shares = attrs.field(init=False)
     _ending: set[asyncio.Future[None]] = attrs.field(factory=set, init=False)
+
+    @_shares.default
+    def _produce_shares(self) -> Shares:
+        limit = LimitError(limit="sessions.waiting", value=self.limit)
+        return Shares(limit, "Too many calls wait for answers")
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    async def keep(self, call: ClientCall) -> str:
-        """Lets a call wait; returns its name.
+    async def keep(self, call: ClientCall, client: Hashable) -> str:
+        """Lets a call of a client wait; returns its name.
 
         Raises:
-            MCPError: Too many wait; this call has ended.
+            MCPError: Too many wait, or too many of this client; this call has ended.
         """
-        if len(self._calls) >= self.limit:
+        try:
+            self._shares.take(client)
+        except MCPError:
             await call.end()
-            reached = LimitError(limit="sessions.waiting", value=self.limit)
-            raise MCPError(INTERNAL_ERROR, f"Too many calls wait for answers. {reached}")
+            raise
         name = PREFIX + secrets.token_urlsafe(16)
         loop = asyncio.get_running_loop()
-        self._calls[name] = call, loop.call_later(self.seconds, self._expire, name)
+        self._calls[name] = call, client, loop.call_later(self.seconds, self._expire, name)
         return name
 
     def take(self, name: str) -> ClientCall | None:
         """Returns the call that waits under a name, which is spent then."""
-        call, timer = self._calls.pop(name, (None, None))
-        if timer is not None:
-            timer.cancel()
+        if name not in self._calls:
+            return None
+        call, client, timer = self._calls.pop(name)
+        timer.cancel()
+        self._shares.give_back(client)
         return call
 
     async def close(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 from weakref import WeakSet
@@ -12,13 +13,13 @@ from weakref import WeakSet
 import attrs
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated
-from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, ResourceUpdatedNotification
+from mcp_types import ResourceUpdatedNotification
 from mcp_types import ResourceUpdatedNotificationParams as Params
 
 from vibe_llms.exceptions import LimitError
 from vibe_llms.invocables.libraries import Resource, Watch
 from vibe_llms.invocables.mcp.serving.callers import dump
+from vibe_llms.invocables.mcp.serving.shares import ensure_share
 from vibe_llms.invocables.owners import Backoff
 from vibe_llms.values import define
 
@@ -31,11 +32,15 @@ _TELLING_SECONDS: Final = 2.0
 
 @define(eq=False)
 class _Watched:
-    """A resource that is watched: sessions, and how many streams, wait for its changes."""
+    """A resource that is watched: sessions, and how many streams, wait for its changes, of whom."""
 
     task: asyncio.Task[None]
-    sessions: set[Connection] = attrs.field(factory=set)
-    streams: int = 0
+    sessions: dict[Connection, Hashable] = attrs.field(factory=dict)
+    streams: Counter[Hashable] = attrs.field(factory=Counter)
+
+    def is_for(self, client: Hashable) -> bool:
+        """Tells whether a client is among those who wait."""
+        return client in self.streams or client in self.sessions.values()
 
 
 @define(eq=False)
@@ -45,7 +50,7 @@ class Subscriptions:
     Attributes:
         bus: Takes changes for the clients of the era without sessions.
         find: Finds a resource.
-        limit: How many resources are watched at once.
+        limit: How many resources are watched at once; some are left for clients yet to come.
     """
 
     bus: InMemorySubscriptionBus
@@ -58,16 +63,16 @@ class Subscriptions:
     def __len__(self) -> int:
         return len(self._watched)
 
-    def subscribe(self, uri: str, session: Connection) -> None:
-        """Lets a session hear of changes, until it ends or wants no more.
+    def subscribe(self, uri: str, session: Connection, client: Hashable = None) -> None:
+        """Lets a session of a client hear of changes, until it ends or wants no more.
 
         Raises:
-            MCPError: Too much is watched.
+            MCPError: Too much is watched, or too much for this client.
         """
-        watched = self._watch(uri)
+        watched = self._watch(uri, client)
         if watched is None or session in watched.sessions:
             return
-        watched.sessions.add(session)
+        watched.sessions[session] = client
         if session not in self._ending:
             self._ending.add(session)
             session.exit_stack.callback(self._leave, session)
@@ -76,7 +81,7 @@ class Subscriptions:
         """Lets a session hear no more of changes."""
         watched = self._watched.get(uri)
         if watched is not None:
-            watched.sessions.discard(session)
+            watched.sessions.pop(session, None)
             self._forget(uri, watched)
 
     def _leave(self, session: Connection) -> None:
@@ -84,23 +89,23 @@ class Subscriptions:
             self.unsubscribe(uri, session)
 
     @asynccontextmanager
-    async def hold(self, uris: Sequence[str]) -> AsyncIterator[None]:
-        """Watches resources while a stream of changes is open.
+    async def hold(self, uris: Sequence[str], client: Hashable = None) -> AsyncIterator[None]:
+        """Watches resources while a stream of changes of a client is open.
 
         Raises:
-            MCPError: Too much is watched.
+            MCPError: Too much is watched, or too much for this client.
         """
         held: list[tuple[str, _Watched]] = []
         try:
             for uri in dict.fromkeys(uris):
-                watched = self._watch(uri)
+                watched = self._watch(uri, client)
                 if watched is not None:
-                    watched.streams += 1
+                    watched.streams[client] += 1
                     held.append((uri, watched))
             yield
         finally:
             for uri, watched in held:
-                watched.streams -= 1
+                watched.streams -= Counter({client: 1})
                 self._forget(uri, watched)
 
     async def close(self) -> None:
@@ -111,7 +116,7 @@ class Subscriptions:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _watch(self, uri: str) -> _Watched | None:
+    def _watch(self, uri: str, client: Hashable) -> _Watched | None:
         """Returns what is watched; ``None`` where nothing tells of changes."""
         known = self._watched.get(uri)
         if known is not None and not known.task.done():
@@ -122,9 +127,10 @@ class Subscriptions:
         if known is not None:  # given up; who comes now has it tried once more for all
             known.task = self._begin(uri, resource.watch)
             return known
-        if len(self._watched) >= self.limit:
-            reached = LimitError(limit="sessions.subscriptions", value=self.limit)
-            raise MCPError(INTERNAL_ERROR, f"Too many resources are watched. {reached}")
+        held = sum(each.is_for(client) for each in self._watched.values())
+        limit = LimitError(limit="sessions.subscriptions", value=self.limit)
+        left = self.limit - len(self._watched)
+        ensure_share(client, held, left, "Too many resources are watched", limit)
         return self._watched.setdefault(uri, _Watched(self._begin(uri, resource.watch)))
 
     def _begin(self, uri: str, watch: Watch) -> asyncio.Task[None]:
