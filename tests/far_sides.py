@@ -35,6 +35,7 @@ class FarSide:
         adapt: Replaces a model by another, where a test wants to play one.
         url: Where it is, once it runs.
         asked: The body of each request that has one, in the order of their ends.
+        heads: The headers of each request.
         records: What the gateway knows of each request that is over.
         application: While it runs.
     """
@@ -43,6 +44,7 @@ class FarSide:
     adapt: Callable[[ConverserModel], ConverserModel] = _keep
     url: str = ""
     asked: list[Any] = attrs.field(factory=list)
+    heads: list[list[tuple[bytes, bytes]]] = attrs.field(factory=list)
     records: list[CallRecord] = attrs.field(factory=list)
     application: Any = None
 
@@ -65,6 +67,7 @@ class FarSide:
 
         async def listen(scope: Any, receive: Any, send: Any) -> None:
             body = b""
+            self.heads.append(scope.get("headers", []))
 
             async def receive_and_keep() -> MutableMapping[str, Any]:
                 nonlocal body

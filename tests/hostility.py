@@ -8,9 +8,11 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import attrs
 import msgspec
 
-from vibe_llms.events.stream import StreamEvent
+from vibe_llms.dialects import converse
+from vibe_llms.events.stream import ResponseFinishedEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
@@ -106,6 +108,9 @@ def produce_streams(protocol: str) -> list[list[Frame]]:
 
 def produce_stream(protocol: str, *parts: Part) -> bytes:
     """Returns the bytes of a stream of a vendor's own, framed as its vendor does."""
+    if protocol == converse.PROTOCOL:
+        writer = converse.StreamWriter({})
+        return b"".join(map(writer.write, _relay(*parts)))
     setting = _produce_setting("")
     frames = FACES[protocol].stream(
         ScriptedAnswer(parts=parts), Ask(model="m", streams=True), setting
@@ -113,15 +118,35 @@ def produce_stream(protocol: str, *parts: Part) -> bytes:
     return b"".join(frame_event(protocol, _encode(each.data), each.event) for each in frames)
 
 
+def _relay(*parts: Part) -> Iterator[StreamEvent]:
+    """Yields what a gateway is told by a vendor of another protocol, and tells in our own."""
+    setting, decoder = _produce_setting(""), produce_decoder("messages")
+    assembler = Assembler(provider="parrot", model="m", protocol="messages", limits=Limits())
+    frames = MESSAGES.stream(ScriptedAnswer(parts=parts), Ask(model="m", streams=True), setting)
+    events = [event for frame in frames for event in decoder.decode(_encode(frame.data))]
+    for each in (*events, *decoder.finish()):
+        event = assembler.feed(each)
+        if isinstance(event, ResponseFinishedEvent):
+            request = Request(canisters=[UserCanister("hello")])
+            response = assembler.produce_response(request, duration_seconds=0, first_seconds=None)
+            event = attrs.evolve(event, response=response)
+        yield event
+
+
 def frame_event(protocol: str, data: bytes, event: str = "") -> bytes:
     """Returns one event of a stream as its vendor writes it."""
-    if FACES[protocol].framing == "ndjson":
+    if protocol == "ollama_chat":
         return data + b"\n"
     return (f"event: {event}\n".encode() if event else b"") + b"data: " + data + b"\n\n"
 
 
 def produce_body(protocol: str, *parts: Part) -> bytes:
     """Returns a whole response of a vendor."""
+    if protocol == converse.PROTOCOL:
+        *_, last = _relay(*parts)
+        assert isinstance(last, ResponseFinishedEvent)
+        assert last.response is not None
+        return msgspec.json.encode(converse.nativize_response(last.response).value)
     rendered = FACES[protocol].render(
         ScriptedAnswer(parts=parts), Ask(model="m"), _produce_setting("")
     )

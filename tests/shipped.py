@@ -18,6 +18,15 @@ from vibe_llms.testing.contracts.worlds import World
 PATIENCE: Final = {"connect_seconds": 5, "first_byte_seconds": 5, "between_chunks_seconds": 5}
 
 
+SURVEYED: Final = b'{"version": 1, "models": []}'
+"""An answer to a survey, of which nothing can be learnt."""
+
+
+def is_survey(line: str) -> bool:
+    """Tells whether a request asks what a model is, which some do before they ask the model."""
+    return "/api/show" in line or "/converse/models" in line
+
+
 @attrs.frozen(kw_only=True)
 class Shipped:
     """A provider that ships.
@@ -107,6 +116,9 @@ _ALL: Final = {
     "llamacpp": _complete("llamacpp", "/v1", "llama_cpp"),
     "mistral": _complete("mistral", "/v1"),
     "openrouter": _complete("openrouter", "/api/v1"),
+    "remote": Shipped(
+        folder="gateway", protocol="converse", name="remote", model="anthropic:claude-sonnet-5"
+    ),
     "xai": _complete("xai", "/v1"),
 }
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hostility import produce_stream
-from shipped import SHIPPED, Shipped
+from shipped import SHIPPED, SURVEYED, Shipped, is_survey
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
@@ -34,8 +34,8 @@ async def measure(provider: Shipped, way: str, directory: Path) -> list[float]:
     ends: asyncio.Queue[float] = asyncio.Queue()
 
     async def handle(connection: Connection) -> None:
-        while "/api/show" in (await connection.read_request())[0]:
-            await connection.answer(b"{}")
+        while is_survey((await connection.read_request())[0]):
+            await connection.answer(SURVEYED)
         if way in ("leaving", "cancelling"):
             await connection.begin(f"Content-Type: {provider.framing}\r\n")
             await connection.send_chunk(body[: len(body) * 4 // 5])

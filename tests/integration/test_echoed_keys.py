@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shipped import SHIPPED, Shipped
+from shipped import SHIPPED, SURVEYED, Shipped, is_survey
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.stream import NativeEvent
 from vibe_llms.exceptions import ConverseError
@@ -101,8 +101,8 @@ async def ask(provider: Shipped, folder: Path, body: str, *, is_streamed: bool) 
     async def answer(connection: Connection) -> None:
         while True:
             line, _, _ = await connection.read_request()
-            if "/api/show" in line:
-                await connection.answer(b"{}")
+            if is_survey(line):
+                await connection.answer(SURVEYED)
             else:
                 headers = f"Content-Type: {kind}\r\n"
                 await connection.answer(text.encode("latin-1"), headers=headers)

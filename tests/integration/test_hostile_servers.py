@@ -14,7 +14,7 @@ import pytest
 
 from hostility import frame_event, produce_body, produce_stream
 from properties import STEP
-from shipped import SHIPPED, Shipped
+from shipped import SHIPPED, SURVEYED, Shipped, is_survey
 from vibe_llms.exceptions import (
     ConverseError,
     LimitError,
@@ -61,9 +61,9 @@ async def suffer(
     async def handle(connection: Connection) -> None:
         while True:
             line, _, _ = await connection.read_request()
-            if "/api/show" not in line:
+            if not is_survey(line):
                 break
-            await connection.answer(b"{}", headers="Content-Type: application/json\r\n")
+            await connection.answer(SURVEYED, headers="Content-Type: application/json\r\n")
         await attack(connection)
 
     async with asyncio.timeout(DEADLINE_SECONDS), serve(handle) as server:
@@ -328,7 +328,7 @@ async def test_redirections_are_not_followed(provider: Shipped, tmp_path: Path) 
         assert "/over/here" in str(error)
         assert "?key" not in str(error)
         lines = [line for each in server.connections for line, _, _ in each.requests]
-        assert len([line for line in lines if "/api/show" not in line]) == 1
+        assert len([line for line in lines if not is_survey(line)]) == 1
 
 
 async def leap(seconds: float) -> None:

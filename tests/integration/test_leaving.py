@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hostility import produce_stream
-from shipped import SHIPPED, Shipped
+from shipped import SHIPPED, SURVEYED, Shipped, is_survey
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
@@ -33,8 +33,8 @@ async def test_the_server_sees_at_once_that_nobody_waits(
     waiting: asyncio.Queue[Connection] = asyncio.Queue()
 
     async def handle(connection: Connection) -> None:
-        while "/api/show" in (await connection.read_request())[0]:
-            await connection.answer(b"{}")
+        while is_survey((await connection.read_request())[0]):
+            await connection.answer(SURVEYED)
         if "stream" in way:
             await connection.begin(f"Content-Type: {provider.framing}\r\n")
             await connection.send_chunk(body[: len(body) * 4 // 5])

@@ -147,7 +147,10 @@ class Decoder(ResponseDecoder):
         self.is_complete = True
 
     def _ensure_version(self, data: bytes) -> None:
-        ensure_answered(_decode_kind(data).version, self._provider)
+        told = _decode_kind(data)
+        if told.error is not None:  # of whatever stands in between, too, in whichever version
+            self._fail(msgspec.json.decode(data))
+        ensure_answered(told.version, self._provider)
 
     def _fail(self, body: object) -> NoReturn:
         raise self.produce_error(body, provider=self._provider, model=self._model)
@@ -155,6 +158,7 @@ class Decoder(ResponseDecoder):
 
 class _Kind(msgspec.Struct):
     version: Any = None
+    error: Any = None
     type: str = ""
 
 
