@@ -1,7 +1,7 @@
 // Asks through the official libraries of npm: a line of JSON in, a line of JSON out.
 //
 // node npm_clients.mjs FOLDER, where FOLDER has node_modules with the libraries. A line in is
-// {client, address, model, stream, question, picture?, tools?, schema?, leave?}; a line out is
+// {client, address, model, stream, question, picture?, tools?, schema?, limit?, leave?}; a line out is
 // what the library heard: {text, calls, pieces, value}, {left} or {error: {name, status, message}}.
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
@@ -156,8 +156,8 @@ const MODELS = {
     createAnthropic({ ...KEY, baseURL: `${address}/v1` }).languageModel(model),
 };
 
-// Without a limit of tokens: by the model's name it decides which of two fields holds that, and
-// with a provider before the name it does not know the model.
+// By the model's name it decides which of two fields holds the limit of tokens, and with a provider
+// before the name it does not know the model.
 async function converseByAi(job) {
   const leaving = new AbortController();
   const content = [{ type: 'text', text: job.question }];
@@ -170,6 +170,7 @@ async function converseByAi(job) {
     stopWhen: stepCountIs(3),
   };
   const described = { description: TOOL.description, inputSchema: z.object({ city: z.string() }) };
+  if (job.limit) asked.maxOutputTokens = job.limit;
   if (job.tools) asked.tools = { clock: tool({ ...described, execute: tellTime }) };
   if (job.schema) asked.output = Output.object({ schema: SCHEMA });
   let pieces = 0;

@@ -82,7 +82,9 @@ async def ask(
     assert source is not None
     assert sink is not None
 
-    async with serve_gateway(produce_application(tmp_path, simulator.url), records) as address:
+    aliases = '"gpt-5.5" = "openai_conversations:gpt-5.5"'
+    application = produce_application(tmp_path, simulator.url, aliases=aliases)
+    async with serve_gateway(application, records) as address:
 
         async def ask(client: str, model: str, **job: Any) -> dict[str, Any]:
             job = {"question": "Name a sea.", "stream": False, **job}
@@ -154,6 +156,29 @@ async def test_a_picture_arrives(
     heard = await ask(client, upstream, picture=picture)
     assert heard.get("text") == "A square.", heard
     assert picture in json.dumps(simulator.requests[-1].body)
+
+
+@each_way
+async def test_a_limit_goes_where_the_client_puts_it_by_the_models_name(
+    simulator: Simulator, ask: Ask, stream: bool
+) -> None:
+    """Vercel's knows ``gpt-5.5``, and not what has a provider before it.
+
+    On carry the vendor itself tells which of the two fields it takes; on translate either will do.
+    """
+    for model, vendor, field in (
+        ("gpt-5.5", "", "max_completion_tokens"),
+        ("anthropic:claude-sonnet-5-5", "", "max_tokens"),
+        ("openai_conversations:gpt-5.5", "Use 'max_completion_tokens' instead", "max_tokens"),
+    ):
+        simulator.enqueue(Say("The North Sea."))
+        heard = await ask("ai-chat", model, stream=stream, limit=500)
+        assert simulator.requests[-1].body[field] == 500
+        if vendor:
+            assert heard["error"]["status"] == 400
+            assert vendor in heard["error"]["message"]
+        else:
+            assert heard["text"] == "The North Sea."
 
 
 @each_client
