@@ -129,12 +129,27 @@ def repeat_usage(origin: Origin, protocol: str) -> dict[str, Any] | None:
     return msgspec.json.decode(native, type=dict[str, Any])
 
 
-def nativize_openai_usage(usage: Usage, *, asked: str, answered: str) -> dict[str, Any]:
+def tell_merged(usage: Usage, merged: Mapping[str, str], ledger: Ledger) -> None:
+    """Takes down that tokens are counted among others, as there is no word for them.
+
+    Args:
+        merged: From a bucket of the account to where its tokens are counted.
+    """
+    for bucket, field in merged.items():
+        if getattr(usage, bucket):
+            ledger.coerce(f"usage.{bucket}", f"it is counted within {field}")
+
+
+def nativize_openai_usage(
+    usage: Usage, *, asked: str, answered: str, ledger: Ledger
+) -> dict[str, Any]:
     """Returns an account in the words of OpenAI.
 
     Args:
         asked, answered: The names of the totals.
     """
+    merged = {"cache_write_long_tokens": f"{asked}_details.cache_write_tokens"}
+    tell_merged(usage, merged, ledger)
     written = (usage.cache_write_tokens or 0) + (usage.cache_write_long_tokens or 0)
     total_in, total_out = usage.total_input_tokens or 0, usage.total_output_tokens or 0
     return {

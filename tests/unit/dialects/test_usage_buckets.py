@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.dialects.buckets import find_beside, split_count
-from vibe_llms.messages.canisters import Usage
+from vibe_llms.messages.canisters import (
+    INPUT_BUCKETS,
+    OUTPUT_BUCKETS,
+    AssistantCanister,
+    Origin,
+    Usage,
+    UserCanister,
+)
+from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 
 CHAT = "chat_completions"
 counts = st.integers(0, 1_000)
@@ -149,3 +157,44 @@ def test_nothing_is_lost_and_nothing_is_counted_twice(
     assert rest + sum(within) == whole
     assert all(split[name] == count for name, count in parts.items() if (count or 0) > whole)
     assert split.keys() == parts.keys()
+
+
+_SERVED = {
+    CHAT: "usage",
+    "generate_content": "usageMetadata",
+    "messages": "usage",
+    "ollama_chat": "",  # among the other fields
+    "responses": "usage",
+}
+"""Where an answer has its account, by the protocols that we serve."""
+
+
+@pytest.mark.parametrize("protocol", _SERVED)
+@given(buckets=st.fixed_dictionaries(dict.fromkeys((*INPUT_BUCKETS, *OUTPUT_BUCKETS), counts)))
+def test_what_a_client_is_told_in_fewer_buckets_is_told_to_be_so(
+    protocol: str, buckets: dict[str, int]
+) -> None:
+    """Written for a client of any protocol and read again, each count is itself, or in a loss."""
+    usage = Usage(**buckets)
+    origin = Origin(provider="parrot", model="m", protocol="words", response_id="r", usage=usage)
+    response = Response(
+        request=Request(canisters=[UserCanister("Well?")]),
+        canisters=[AssistantCanister("Yes.", origin=origin)],
+        metadata=ResponseMetadata(origin=origin, duration_seconds=0.0),
+    )
+    dialect = importlib.import_module(f"vibe_llms.dialects.{protocol}")
+    written = dialect.nativize_response(response)
+    place = _SERVED[protocol]
+    again = read(protocol, written.value[place] if place else written.value)
+
+    assert again.total_input_tokens == usage.total_input_tokens
+    assert again.total_output_tokens == usage.total_output_tokens
+    told = {loss.path.removeprefix("usage.") for loss in written.losses}
+    for name in (*INPUT_BUCKETS[1:], *OUTPUT_BUCKETS[1:]):
+        is_kept = (getattr(again, name) or 0) == buckets[name]
+        assert is_kept or name in told or _takes_in(name, told), name
+
+
+def _takes_in(name: str, told: set[str]) -> bool:
+    """Tells whether a bucket is larger by one that a loss names."""
+    return name == "cache_write_tokens" and "cache_write_long_tokens" in told

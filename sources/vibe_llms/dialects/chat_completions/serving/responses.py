@@ -65,8 +65,9 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     body["choices"] = [merge(first, rest), *others]
     if origin.usage is not None:
         names = {"asked": "prompt_tokens", "answered": "completion_tokens"}
-        written = nativize_openai_usage(origin.usage, **names)
-        body["usage"] = repeat_usage(origin, PROTOCOL) or written
+        body["usage"] = repeat_usage(origin, PROTOCOL) or nativize_openai_usage(
+            origin.usage, **names, ledger=ledger
+        )
     return Translation(merge(body, kept), ledger.losses)
 
 

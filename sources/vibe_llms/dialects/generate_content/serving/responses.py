@@ -13,7 +13,7 @@ from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.tables import normalize_stop
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_stop
+from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_merged, tell_stop
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import ReasoningContent, TextualContent
 from vibe_llms.messages.losses import Translation
@@ -56,7 +56,9 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
             candidate["groundingMetadata"] = grounding
         body["candidates"] = [merge(candidate, first), *others]
     if origin.usage is not None:
-        body["usageMetadata"] = repeat_usage(origin, PROTOCOL) or nativize_usage(origin.usage)
+        body["usageMetadata"] = repeat_usage(origin, PROTOCOL) or nativize_usage(
+            origin.usage, ledger
+        )
     body["modelVersion"] = origin.model
     if origin.response_id:
         body["responseId"] = origin.response_id
@@ -153,13 +155,19 @@ def _write_segment(text: str, start: int | None, end: int | None) -> dict[str, A
     return {"startIndex": before, "endIndex": before + within, "text": text[begin:end]}
 
 
+_MERGED: Final = dict.fromkeys(
+    ("cache_write_tokens", "cache_write_long_tokens"), "promptTokenCount"
+)
+
+
 def nativize_stop(reason: StopReason) -> str:
     """Returns the vendor's word for why another vendor's model stopped."""
     return _WORDS.get(reason, "STOP")
 
 
-def nativize_usage(usage: Usage) -> dict[str, Any]:
+def nativize_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     """Returns an account of another protocol in the vendor's words."""
+    tell_merged(usage, _MERGED, ledger)
     spoken = add_counts(usage.output_tokens, usage.output_audio_tokens)
     heard, said = usage.input_audio_tokens, usage.output_audio_tokens
     fields = {

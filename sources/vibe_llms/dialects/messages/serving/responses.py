@@ -9,7 +9,7 @@ from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.calling.messages import write_execution, write_invocation
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import STOP_REASONS
-from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_stop
+from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_merged, tell_stop
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -50,7 +50,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         "content": content,
         "stop_reason": _find_stop_reason(origin, ledger),
         "stop_sequence": None,
-        "usage": repeat_usage(origin, PROTOCOL) or nativize_usage(origin.usage),
+        "usage": repeat_usage(origin, PROTOCOL) or nativize_usage(origin.usage, ledger),
         **ledger.open(response.metadata.native, "metadata"),
     }
     return Translation(body, ledger.losses)
@@ -110,10 +110,17 @@ def _find_stop_reason(origin: Origin, ledger: Ledger) -> str | None:
     return word
 
 
-def nativize_usage(usage: Usage | None) -> dict[str, Any]:
+_MERGED: Final = {
+    "input_audio_tokens": "input_tokens",
+    "output_audio_tokens": "output_tokens",
+}
+
+
+def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, Any]:
     """Returns the account as this dialect has it; what is not known counts as nothing."""
     if usage is None:
         return {"input_tokens": 0, "output_tokens": 0}
+    tell_merged(usage, _MERGED, ledger)
     short, long = usage.cache_write_tokens, usage.cache_write_long_tokens
     native: dict[str, Any] = {
         "input_tokens": (usage.input_tokens or 0) + (usage.input_audio_tokens or 0),

@@ -118,7 +118,7 @@ class StreamWriter(SequentialWriter):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": nativize_usage(self._usage),
+            "usage": nativize_usage(self._usage, Ledger(protocol=PROTOCOL)),
         }
         return _frame("message_start", message=message)
 

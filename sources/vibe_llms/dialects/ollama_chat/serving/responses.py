@@ -12,7 +12,7 @@ from vibe_llms.dialects.ollama_chat.calling.messages import MessagesWriter
 from vibe_llms.dialects.ollama_chat.calling.parts import PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.ollama_chat.tables import STOP_REASONS
-from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_stop
+from vibe_llms.dialects.serving import UNKNOWN_MODEL, keeps_word, tell_merged, tell_stop
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, StopReason, Usage
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
@@ -95,7 +95,5 @@ def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, int]:
     for field, total, buckets in totals:
         if total is not None:
             counts[field] = total
-        for bucket in buckets[1:]:
-            if getattr(usage, bucket) is not None:
-                ledger.coerce(f"usage.{bucket}", f"it is counted within {field}")
+        tell_merged(usage, dict.fromkeys(buckets[1:], field), ledger)
     return counts

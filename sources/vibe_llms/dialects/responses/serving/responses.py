@@ -107,8 +107,9 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
             native["output"] = [{**SILENT, "id": produce_item_id("msg", identity)}]
     if origin.usage is not None:
         names = {"asked": "input_tokens", "answered": "output_tokens"}
-        written = nativize_openai_usage(origin.usage, **names)
-        native["usage"] = repeat_usage(origin, PROTOCOL) or written
+        native["usage"] = repeat_usage(origin, PROTOCOL) or nativize_openai_usage(
+            origin.usage, **names, ledger=ledger
+        )
     extras = ledger.open(metadata.native, "native")
     if "status" in extras:
         del native["incomplete_details"]  # the vendor's own stand in the extras as well
