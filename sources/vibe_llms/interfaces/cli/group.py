@@ -66,8 +66,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "ask": ("ask:ask", "Ask one question and print the answer."),
         "chat": ("chat:chat", "Converse in the terminal."),
         "batch": ("batch:batch", "Ask a model for each line of a file, many at once."),
-        "batches": ("batches.group:batches", "Follow batches that workers perform, and stop them."),
-        "flow": ("flow.group:flow", "Run a task whose program is a Mermaid diagram."),
+        "batches": ("", "Follow batches that workers perform, and stop them."),
+        "flow": ("", "Run a task whose program is a Mermaid diagram."),
     },
     "Conversations": {
         "list": ("listing:list_", "List conversations, the latest first."),
@@ -80,16 +80,16 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "delete": ("deleting:delete", "Delete conversations; their forks keep what they need."),
         "verify": ("proving:verify", "Prove every line and every content hash."),
         "gc": ("proving:gc", "Remove content that no conversation needs."),
-        "store": ("store.group:store", "Copy all that is kept elsewhere, and remove old runs."),
+        "store": ("", "Copy all that is kept elsewhere, and remove old runs."),
     },
     "Runs": {
-        "runs": ("runs.group:runs", "Watch what runs, answer what waits, and stop it."),
+        "runs": ("", "Watch what runs, answer what waits, and stop it."),
         "top": ("top:top", "Watch runs on a screen."),
         "view": ("view:view", "Look at runs and conversations with a browser."),
         "worker": ("worker:worker", "Perform runs that others have asked for."),
     },
     "Serve": {
-        "serve": ("serve.group:serve", "Serve others over HTTP: models, to clients of any kind."),
+        "serve": ("", "Serve others over HTTP: models, to clients of any kind."),
     },
     "Set-up": {
         "providers": ("providers:providers", "List providers and where they come from."),
@@ -104,7 +104,85 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("completion:completion", "Print the shell's completion script."),
     },
 }
-"""From sections to commands: where each is, and one line about it."""
+"""From sections to commands: where each is, nowhere if it has others, and one line about it."""
+
+BELOW: dict[str, dict[str, tuple[str, str]]] = {
+    "batches": {
+        "list": ("listing:list_", "List batches, the latest first."),
+        "watch": ("watching:watch", "Follow a batch to its end."),
+        "results": ("watching:results", "Write what there is of a batch."),
+        "stop": ("stopping:stop", "Let nothing more of a batch be asked."),
+        "resume": ("stopping:resume", "Let a batch go on that was stopped, or has ended."),
+        "delete": ("stopping:delete", "Remove a batch with its results."),
+        "convert": ("watching:convert", "Make a table of Parquet of lines."),
+    },
+    "flow": {
+        "new": ("beginning:new", "Write an example, to begin a task of your own from."),
+        "check": ("checking:check", "Find all that is wrong with tasks, before it costs a cent."),
+        "run": ("running:run", "Run a task."),
+        "show": (
+            "showing:show",
+            "Show where a run went, what it took, and whether it met its goal.",
+        ),
+        "resume": ("resuming:resume", "Go on with a run that came to rest before its end."),
+        "fork": ("forking:fork", "Run anew from a node on, with other variables."),
+        "diff": ("comparing:diff", "Show what distinguishes two versions of a task."),
+    },
+    "runs": {
+        "list": ("listing:list_", "List runs, the one in which something happened last first."),
+        "show": ("showing:show", "Show where a run stands, and what waits for an approval."),
+        "watch": ("watching:watch", "Follow what happens in a run, from any event on."),
+        "approve": ("approving:approve", "Allow, refuse or change a call that waits."),
+        "send": ("saying:send", "Say something to a run; the model hears it at its next turn."),
+        "stop": ("saying:stop", "End a run where it is; what has arrived stays."),
+        "detach": ("saying:detach", "Let a run that was begun attached go on without watchers."),
+        "resume": ("resuming:resume", "Go on with a run here."),
+        "fork": ("forking:fork", "Begin a conversation that shares the history of a run."),
+        "replay": ("replaying:replay", "Walk through a run as it was, without a model."),
+        "diff": ("comparing:diff", "Name the first step in which two runs differ."),
+        "bisect": ("comparing:bisect", "Find which of several versions changed a run."),
+        "keep": ("replaying:keep", "Make a test of a run, which replays it."),
+        "delete": ("deleting:delete", "Remove a run, and what was said in it."),
+    },
+    "serve": {
+        "agents": ("agents:agents", "Own runs, which outlive whoever asked for them."),
+        "gateway": ("gateway:gateway", "Answer clients of any protocol by any model."),
+        "tools": ("tools:tools", "Give other programs what models may invoke, over MCP."),
+    },
+    "store": {
+        "copy": ("copying:copy", "Copy a store into another, and prove that nothing was lost."),
+        "compact": ("compacting:compact", "Make the logs of runs that ended long ago shorter."),
+        "purge": ("purging:purge", "Remove runs that are over for so many days."),
+    },
+}
+"""From commands that have others to these: each in a module of the folder of that name."""
+
+_HELPS = {
+    "batches": """\
+Batches that `vibe batch --runner URL` has handed over, and that `vibe worker` performs.
+
+A batch is named by its id, of which the first letters are enough.
+""",
+    "flow": """\
+Run tasks: a goal, a model, prompts, and a Mermaid diagram which is the program.
+
+`vibe flow new` lists examples, and writes one to begin from.
+""",
+    "runs": """\
+See what runs on this machine, or with --address at an agents daemon, and speak to it.
+
+A run is a conversation that acts, or a flow. Its id is that of its conversation, and may be
+shortened, as long as only one begins so.
+""",
+    "serve": "Serve others over HTTP, until Ctrl-C.",
+    "store": """\
+Move the place in which conversations, runs and content are kept.
+
+A store is named as the setting `store` names it: `directory` for the files of this user, the
+URL of a database of PostgreSQL, or what a plugin has. A path is that of another directory.
+""",
+}
+"""What those say of themselves."""
 
 _HELP = """Converse with any language model from your terminal.
 
@@ -145,6 +223,8 @@ class LazyGroup(Group):
         if cmd_name not in self._found:
             return self._find_other(cmd_name)
         module, _, attribute = self._found[cmd_name][0].partition(":")
+        if not module:
+            return _produce_subgroup(cmd_name)
         command = getattr(importlib.import_module(f"{self._home}.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
@@ -184,7 +264,19 @@ def produce_group() -> LazyGroup:
     )
 
 
-def _show_help(version: bool, debug: bool) -> None:
+def _produce_subgroup(name: str) -> LazyGroup:
+    """Makes a command that has others."""
+    return LazyGroup(
+        name=name,
+        home=f"vibe_llms.interfaces.cli.commands.{name}",
+        sections={"Commands": BELOW[name]},
+        help=_HELPS[name],
+        callback=_show_help,
+        invoke_without_command=True,
+    )
+
+
+def _show_help(version: bool = False, debug: bool = False) -> None:
     context = click.get_current_context()
     if version:
         from vibe_llms.version import __version__

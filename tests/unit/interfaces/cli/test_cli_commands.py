@@ -12,11 +12,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.group import COMMANDS, produce_group
+from vibe_llms.interfaces.cli.group import BELOW, COMMANDS, produce_group
 from vibe_llms.interfaces.cli.running import run
 from vibe_llms.messages.codec.errors import decode_error
 
@@ -44,6 +45,21 @@ def test_the_table_of_commands_is_true(vibe: Vibe) -> None:
             assert command is not None
             assert command.name == name
             assert vibe(name, "--help").out.startswith(f"Usage: vibe {name}")
+
+
+@pytest.mark.parametrize("name", sorted(BELOW))
+def test_the_commands_below_others_are_where_the_table_says(vibe: Vibe, name: str) -> None:
+    """Under their names; and the command above them lists them all, with or without ``--help``."""
+    group = produce_group().get_command(None, name)  # type: ignore[arg-type]
+    told = vibe(name, "--help").out
+
+    assert isinstance(group, click.Group)
+    assert told == vibe(name).out
+    for below, (_, summary) in BELOW[name].items():
+        command = group.get_command(None, below)  # type: ignore[arg-type]
+        assert command is not None
+        assert command.name == below
+        assert summary in " ".join(told.split())
 
 
 def test_help_lists_every_command(vibe: Vibe) -> None:

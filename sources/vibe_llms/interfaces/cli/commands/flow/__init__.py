@@ -1,1 +1,1 @@
-"""The commands below ``vibe flow``, one module each; ``group`` puts them together."""
+"""The commands below ``vibe flow``, one module each."""
