@@ -17,7 +17,6 @@ from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.places import produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
-from vibe_llms.runs.waiting import Waiting, survey_waiting
 
 STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 """All that a run may be in."""
@@ -55,19 +54,6 @@ def require_run(store: ConversationStore, identity: str, summary: RunSummary | N
             remedy="`vibe runs list` shows those that have.",
         )
     return summary
-
-
-def find_waiting(store: ConversationStore, identity: str) -> tuple[Waiting, ...]:
-    """Returns what a run waits for, oldest first; of a flow, in the visits that are not over.
-
-    Raises:
-        CorruptionError: A log does not read.
-        StoreError: The store keeps no logs of runs.
-    """
-    found = list(survey_waiting(store, identity))
-    for visit in fold_log(store, identity)[1]:
-        found += find_waiting(store, visit)
-    return tuple(sorted(found, key=lambda each: each.timestamp))
 
 
 def survey_runs(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
@@ -15,11 +15,12 @@ from vibe_llms.interfaces.cli.output import note, shorten, write_json
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
-
     from vibe_llms.exceptions import ConverseError, Finding
     from vibe_llms.instruments.channels.batches.items import BatchItem, BatchTally
     from vibe_llms.messages.canisters import Origin
+
+Draw: TypeAlias = "Callable[[int, int | None, str], object]"
+"""Draws a bar, of how many are done, of how many, and with which words behind it."""
 
 _INTERVAL_SECONDS = 0.2
 _GROUPS_LIMIT = 10
@@ -112,70 +113,51 @@ async def show_progress(
     if not sys.stderr.isatty():
         yield
         return
-    bar = _Bar(channel, account, tell_more or str)
-    drawing = asyncio.ensure_future(bar.draw())
-    try:
-        yield
-    finally:
-        drawing.cancel()
-        # So that nothing is drawn when the bar is gone.
-        await asyncio.gather(drawing, return_exceptions=True)
-        bar.stop()
+    with open_bar(tells_time=True) as draw:
+        drawing = asyncio.ensure_future(_draw(draw, channel, account, tell_more or str))
+        try:
+            yield
+        finally:
+            drawing.cancel()
+            # So that nothing is drawn when the bar is gone.
+            await asyncio.gather(drawing, return_exceptions=True)
 
 
-class _Bar:
-    """A bar that rich draws, from counts that others change."""
-
-    def __init__(self, channel: Channel, account: Account, tell_more: Callable[[], str]) -> None:
-        from rich.progress import TimeRemainingColumn
-
-        self._channel, self._account, self._tell_more = channel, account, tell_more
-        self._progress = _produce_progress(TimeRemainingColumn(compact=True))
-        self._task = self._progress.add_task("", total=None, counts="")
-        self._progress.start()
-
-    async def draw(self) -> None:
-        """Draws it now and then, until it is cancelled."""
-        while True:
-            tally = self._channel.tally
-            self._progress.update(
-                self._task,
-                total=tally.total,
-                completed=tally.done + tally.stored,
-                counts=f"{describe_counts(tally, self._account)}  {self._tell_more()}".rstrip(),
-                refresh=True,
-            )
-            await asyncio.sleep(_INTERVAL_SECONDS)
-
-    def stop(self) -> None:
-        """Takes it away."""
-        self._progress.stop()
+async def _draw(
+    draw: Draw, channel: Channel, account: Account, tell_more: Callable[[], str]
+) -> None:
+    """Draws now and then, until it is cancelled, counts that others change."""
+    while True:
+        tally = channel.tally
+        words = f"{describe_counts(tally, account)}  {tell_more()}".rstrip()
+        draw(tally.done + tally.stored, tally.total, words)
+        await asyncio.sleep(_INTERVAL_SECONDS)
 
 
-def _produce_progress(*columns: ProgressColumn) -> Progress:
+@contextmanager
+def open_bar(*, tells_time: bool = False) -> Iterator[Draw]:
+    """Lends what draws a bar on a terminal, of how many of how many are done, with words.
+
+    Args:
+        tells_time: Whether it says how long that will take.
+    """
+    if not sys.stderr.isatty():
+        yield lambda done, total, words: None
+        return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    return Progress(
+    progress = Progress(
         BarColumn(bar_width=24),
         TextColumn("{task.fields[counts]}"),
-        *columns,
+        *([TimeRemainingColumn(compact=True)] if tells_time else []),
         console=Console(stderr=True, highlight=False),
         auto_refresh=False,  # rich would draw in a thread of its own, while counts change
         transient=True,  # the summary takes its place
     )
-
-
-@contextmanager
-def open_bar() -> Iterator[Callable[[int, int, str], object]]:
-    """Lends what draws a bar on a terminal, of how many of how many are done, with words."""
-    if not sys.stderr.isatty():
-        yield lambda done, total, words: None
-        return
-    progress = _produce_progress()
     task = progress.add_task("", total=None, counts="")
 
-    def draw(done: int, total: int, words: str) -> None:
+    def draw(done: int, total: int | None, words: str) -> None:
         progress.update(task, total=total, completed=done, counts=words, refresh=True)
 
     with progress:
@@ -208,9 +190,12 @@ def tell_summary(tally: BatchTally, account: Account) -> None:
     if not tally.done + tally.stored + failed:
         note("Nothing was asked: the input is empty.")
         return
+    usage = tally.usage
+    asked, answered = usage.total_input_tokens or 0, usage.total_output_tokens or 0
+    used = describe_use(asked, answered, account.cost, account.unpriced)
     note(
         f"{tally.done:,} done{earlier}, {failed:,} failed, in {tally.seconds:.1f} s "
-        f"({_rate(tally):,.1f}/s){_describe_use(tally, account)}."
+        f"({_rate(tally):,.1f}/s){used}."
     )
     list_failures(account)
 
@@ -224,15 +209,17 @@ def list_failures(account: Account) -> None:
         note(f"{account.others:>7,}  others")
 
 
-def _describe_use(tally: BatchTally, account: Account) -> str:
-    usage = tally.usage
-    if usage.total_input_tokens is None and usage.total_output_tokens is None:
-        return ""
-    words = f"; {usage.total_input_tokens or 0:,} tokens in, {usage.total_output_tokens or 0:,} out"
-    if account.cost:
-        rest = f" and {account.unpriced:,} answers without a price" if account.unpriced else ""
-        words += f", ${account.cost:,.4f}{rest}"
-    return words
+def describe_use(asked: int, answered: int, cost: Decimal, unpriced: int) -> str:
+    """Says what a batch used, to go behind other words; empty where it used nothing.
+
+    Args:
+        asked: Tokens of its requests.
+        answered: Tokens of the answers.
+        unpriced: How many answers have no price.
+    """
+    words = f"; {asked:,} tokens in, {answered:,} out" if asked or answered else ""
+    rest = f" and {unpriced:,} answers without a price" if unpriced else ""
+    return f"{words}, ${cost:,.4f}{rest}" if cost else words
 
 
 def encode_summary(tally: BatchTally, account: Account, output: str | None) -> dict[str, Any]:
@@ -252,26 +239,29 @@ def encode_summary(tally: BatchTally, account: Account, output: str | None) -> d
     }
 
 
+def write_summary(summary: dict[str, Any], output: str | None) -> None:
+    """Writes a summary as JSON: on standard error where standard output has the answers."""
+    if output is None:
+        import json
+
+        sys.stderr.write(json.dumps(summary) + "\n")
+    else:
+        write_json(summary)
+
+
 def tell_end(channel: Channel, account: Account, output: str | None, *, as_json: bool) -> int:
     """Says what a batch came to; returns the exit code.
 
     Args:
         output: Where the answers are; ``None`` for standard output.
     """
-    import json
-
     from vibe_llms.interfaces.cli.errors import ExitCode
 
     tally = channel.tally
     for finding in channel.findings:
         note(str(finding))
     if as_json:
-        summary = encode_summary(tally, account, output)
-        if output is None:
-            # Standard output has the answers.
-            sys.stderr.write(json.dumps(summary) + "\n")
-        else:
-            write_json(summary)
+        write_summary(encode_summary(tally, account, output), output)
     else:
         tell_summary(tally, account)
     failed = tally.failed + tally.stored_failed

@@ -11,20 +11,28 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.interfaces.cli.batches.display import Account, list_failures, open_bar
+from vibe_llms.interfaces.cli.batches.display import (
+    Account,
+    describe_use,
+    list_failures,
+    open_bar,
+    write_summary,
+)
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.output import note, write_json
+from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vibe_llms.agents.batches.batches import Batches
-    from vibe_llms.instruments.channels.batches.channel import BatchChannel, Inputs
+    from vibe_llms.instruments.channels.batches.channel import Inputs
     from vibe_llms.instruments.channels.batches.orders import BatchSummary
     from vibe_llms.instruments.models import Model
-    from vibe_llms.instruments.parsers.parsers import Parser
 
 STANDARD: Final = "-"
+_OWN: Final = ("concurrency", "retries", "cap", "priority")
+"""Options of the command that only a batch on a runner takes, or takes like any other."""
+
 _LOOK_SECONDS: Final = 0.5
 _SAMPLES: Final = 60
 """Over how many looks the rate is taken: half a minute."""
@@ -70,13 +78,14 @@ async def perform(
     output: str,
     options: dict[str, Any],
     model: Model,
-    parser: Parser[Any] | None,
     *,
     as_json: bool,
 ) -> int:
     """Hands a batch over, works at it, and writes what came of it when all is done."""
     from vibe_llms.agents.batches.batches import open_batches
     from vibe_llms.agents.queues import BATCHES
+    from vibe_llms.instruments.channels.batches.channel import BatchChannel
+    from vibe_llms.interfaces.cli.commands.batch import produce_channel
 
     url, key = options["runner"], options["key"]
     is_left = options["detach"]
@@ -85,7 +94,9 @@ async def perform(
     queues = () if is_left else (BATCHES,)
     async with open_batches(url, application=model.application, queues=queues) as runner:
         assert runner is not None
-        channel = _produce_channel(runner, key, output, options, model, parser)
+        own = {"runner": runner, "key": key, **{name: options[name] for name in _OWN}}
+        channel: BatchChannel[Any]
+        channel = produce_channel(BatchChannel, model, output, options, **own)
         batch = await channel.submit(source)
         told = describe_runner(url)
         if is_left:
@@ -94,34 +105,6 @@ async def perform(
             )
             return ExitCode.SUCCESS
         return await follow_to_end(runner, batch, output, told, as_json=as_json)
-
-
-def _produce_channel(
-    runner: Batches,
-    key: str,
-    output: str,
-    options: dict[str, Any],
-    model: Model,
-    parser: Parser[Any] | None,
-) -> BatchChannel[Any]:
-    from vibe_llms.instruments.channels.batches.channel import BatchChannel
-
-    produce: Any = BatchChannel
-    channel: BatchChannel[Any] = produce(
-        model,
-        runner=runner,
-        key=key,
-        journal=None if output == STANDARD else output,
-        concurrency=options["concurrency"],
-        retry_failed=options["retry_failed"],
-        retries=options["retries"],
-        cap=options["cap"],
-        priority=options["priority"],
-        prompt=options["template"],
-        parser=parser,
-        **({"system": options["system"]} if options["system"] else {}),
-    )
-    return channel
 
 
 async def follow_to_end(
@@ -184,12 +167,7 @@ async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: 
             account.add(decode_item(line))
     if as_json:
         summary = {**export_summary(found), "output": output, "failures": account.export()}
-        if output is None:
-            import json
-
-            sys.stderr.write(json.dumps(summary) + "\n")
-        else:
-            write_json(summary)
+        write_summary(summary, output)
     else:
         note(describe(found))
         list_failures(account)
@@ -209,12 +187,8 @@ def describe(found: BatchSummary) -> str:
     """Says in a sentence what became of a batch."""
     seconds = "" if found.ended is None else f", in {found.ended - found.created:,.1f} s"
     words = f"{found.done:,} of {_total(found):,} done, {found.failed:,} failed{seconds}"
-    if found.input_tokens or found.output_tokens:
-        words += f"; {found.input_tokens:,} tokens in, {found.output_tokens:,} out"
-    if found.cost:
-        rest = f" and {found.unpriced:,} answers without a price" if found.unpriced else ""
-        words += f", ${found.cost:,.4f}{rest}"
-    return f"{words}."
+    used = describe_use(found.input_tokens, found.output_tokens, found.cost, found.unpriced)
+    return f"{words}{used}."
 
 
 def export_summary(found: BatchSummary) -> dict[str, Any]:

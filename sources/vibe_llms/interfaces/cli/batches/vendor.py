@@ -69,14 +69,17 @@ async def perform(
     prompts: str, form: Form, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
     """Submits what has no answer yet, waits, and writes the answers; or cancels what is there."""
+    from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
     from vibe_llms.interfaces.cli.batches.display import Account, show_progress, tell_end
-    from vibe_llms.interfaces.cli.commands.batch import produce_model
+    from vibe_llms.interfaces.cli.commands.batch import produce_channel, produce_model
 
     path = Path(prompts)
     total = check_file(path, form)
     model = produce_model(options)
     bulletin, account = Bulletin(), Account()
-    channel = _produce_channel(model, output, options, bulletin)
+    own = {"listener": bulletin.hear, "resubmits": options["resubmit"]}
+    channel: VendorBatchChannel[Any]
+    channel = produce_channel(VendorBatchChannel, model, output, options, **own)
     try:
         if options["cancel"]:
             return await _cancel(channel, output)
@@ -94,26 +97,6 @@ async def perform(
     finally:
         await model.application.close()
     return tell_end(channel, account, output, as_json=as_json)
-
-
-def _produce_channel(
-    model: Any, output: str, options: dict[str, Any], bulletin: Bulletin
-) -> VendorBatchChannel[Any]:
-    from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
-    from vibe_llms.interfaces.cli.commands.batch import produce_parser
-
-    produce: Any = VendorBatchChannel
-    channel: VendorBatchChannel[Any] = produce(
-        model,
-        journal=output,
-        retry_failed=options["retry_failed"],
-        prompt=options["template"],
-        parser=produce_parser(options["schema"]),
-        listener=bulletin.hear,
-        resubmits=options["resubmit"],
-        **({"system": options["system"]} if options["system"] else {}),
-    )
-    return channel
 
 
 async def _cancel(channel: VendorBatchChannel[Any], output: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,6 +24,7 @@ from vibe_llms.interfaces.cli.options import (
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from vibe_llms.instruments.channels.batches.channel import BatchChannel, Inputs
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.prompts import Prompt
     from vibe_llms.interfaces.cli.batches.display import Account
     from vibe_llms.interfaces.cli.batches.inputs import Form
+
+_Channel = TypeVar("_Channel")
 
 LOCAL = "local:"
 _STANDARD = "-"
@@ -140,6 +143,7 @@ def batch(prompts: str, output: str, as_json: bool, **options: Any) -> int:
 
         options["template"] = Prompt.read(options["template"])
     form = _choose_form(prompts, options)
+    options["parser"] = _produce_parser(options["schema"])
     if options["channel"] == "vendor":
         from vibe_llms.interfaces.cli.batches.vendor import perform
 
@@ -161,9 +165,9 @@ async def _share(
 
     check_shared(options["runner"])
     refuse_open_chunks(None if output == _STANDARD else Path(output))
-    model, parser = produce_model(options), produce_parser(options["schema"])
+    model = produce_model(options)
     try:
-        return await perform(prompts, source, output, options, model, parser, as_json=as_json)
+        return await perform(prompts, source, output, options, model, as_json=as_json)
     finally:
         await model.application.close()
 
@@ -239,10 +243,15 @@ def _is_standard_input(path: Path) -> bool:
 async def _perform(
     source: Inputs, total: int | None, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
+    from vibe_llms.instruments.channels.batches.channel import BatchChannel
     from vibe_llms.interfaces.cli.batches.display import Account, tell_end
 
+    if options["retry_failed"] and output == _STANDARD:
+        raise click.UsageError("--retry-failed needs the --output of the batch that failed.")
     model = produce_model(options)
-    channel = _produce_channel(model, output, options)
+    concurrency = options["concurrency"]
+    channel: BatchChannel[Any]
+    channel = produce_channel(BatchChannel, model, output, options, concurrency=concurrency)
     account = Account()
     try:
         await _work(channel, source, total, account, options)
@@ -267,25 +276,27 @@ def produce_model(options: dict[str, Any]) -> Model:
     )
 
 
-def _produce_channel(model: Model, output: str, options: dict[str, Any]) -> BatchChannel[Any]:
-    from vibe_llms.instruments.channels.batches.channel import BatchChannel
+def produce_channel(
+    kind: Callable[..., _Channel], model: Model, output: str, options: dict[str, Any], **more: Any
+) -> _Channel:
+    """Makes the channel for a batch.
 
-    if options["retry_failed"] and output == _STANDARD:
-        raise click.UsageError("--retry-failed needs the --output of the batch that failed.")
-    produce: Any = BatchChannel
-    channel: BatchChannel[Any] = produce(
+    Args:
+        kind: Its class.
+        more: What only this kind takes.
+    """
+    return kind(
         model,
-        concurrency=options["concurrency"],
         journal=None if output == _STANDARD else output,
         retry_failed=options["retry_failed"],
         prompt=options["template"],
-        parser=produce_parser(options["schema"]),
+        parser=options["parser"],
         **({"system": options["system"]} if options["system"] else {}),
+        **more,
     )
-    return channel
 
 
-def produce_parser(path: str | None) -> Parser[Any] | None:
+def _produce_parser(path: str | None) -> Parser[Any] | None:
     """Makes what answers become by a file with a schema. Raises RequestError."""
     from vibe_llms.interfaces.cli.commands.ask import read_schema
 
