@@ -12,8 +12,9 @@ from functools import partial
 
 from vendor_batch_runner import install, outlive
 from vendor_batching import advance_all, produce_application
+from vibe_llms.agents.lanes import Lane
 from vibe_llms.agents.orders import Order
-from vibe_llms.agents.parking import Lane, ParkingDesk
+from vibe_llms.agents.parking import ParkingDesk
 from vibe_llms.agents.runners import open_runner
 from vibe_llms.instruments.channels.batches.chunks import ChunkLog
 from vibe_llms.messages.canisters import UserCanister

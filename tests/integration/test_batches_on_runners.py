@@ -193,9 +193,10 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
         assert [type(item.error) for item in report.failures] == [ProviderError] * 2
         assert vendor.asked == {"One?": 3, "Two?": 3}
         vendor.status = 200
-        stored = await place.channel(key="k").collect(["One?", "Two?"])
+        stored = await place.channel(key="k", retries=2).collect(["One?", "Two?"])
         assert stored.tally.stored_failed == 2
-        mended = await place.channel(key="k", retry_failed=True).collect(["One?", "Two?"])
+        again = place.channel(key="k", retries=2, retry_failed=True)
+        mended = await again.collect(["One?", "Two?"])
         assert mended.values == ("Echo: One?", "Echo: Two?")
         (found,) = await place.runner.survey()
         assert (found.done, found.failed) == (2, 0)
@@ -314,7 +315,7 @@ async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vend
         assert done < 60
         async with look_at_batches(choose_url("sqlite", tmp_path)) as others:
             assert (await others.find(channel.batch)).state == "stopped"
-        report = await place.channel(key="k").collect(texts)
+        report = await place.channel(key="k", concurrency=1).collect(texts)
         assert len(report.results) == 60
         assert set(vendor.asked.values()) == {1}
 

@@ -8,21 +8,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import pytest
 
 from vendor_batching import MODELS, advance_all, produce_application
 from vibe_llms.agents.hosting import RunHost
+from vibe_llms.agents.lanes import GATHER_SECONDS, Lane
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order, OrderRules
-from vibe_llms.agents.parking import GATHER_SECONDS, Lane, ParkingDesk
+from vibe_llms.agents.parking import ParkingDesk
 from vibe_llms.agents.runners import open_runner
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.generating import Generator
-from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.exceptions import ConfigurationError, ConverseError, TransportError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.batching import ModelBatches
+from vibe_llms.runs.inbox import describe_full
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import replay_run
@@ -30,6 +33,7 @@ from vibe_llms.runs.summaries import RunState
 from vibe_llms.telemetry.prices import Price, price_usage
 from vibe_llms.testing.clocks import HurriedClock
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, SynchronousSimulator
+from vibe_llms.testing.simulator.batches import Batch
 
 WAITING: Final[tuple[RunState, ...]] = ("waiting",)
 ENDED: Final[tuple[RunState, ...]] = ("ended",)
@@ -220,7 +224,8 @@ async def test_another_process_goes_on_with_what_waits(
 def end_all(simulator: SynchronousSimulator) -> None:
     """Lets the vendor come to an end with what it has."""
     for each in simulator._state.stored.values():
-        each.polls = 1
+        if isinstance(each, Batch):
+            each.polls = 1
     advance_all(simulator.url)
 
 
@@ -447,3 +452,178 @@ async def test_two_processes_do_not_submit_from_one_folder(
             with pytest.raises(OSError, match="lock"):
                 await desk.access("")
         await first.wait(await start(first))
+
+
+# --- what goes wrong holds up nobody else -------------------------------------------------
+
+
+def fill_inbox(patched: pytest.MonkeyPatch, chosen: list[str], *, first: bool = False) -> None:
+    """Lets the inboxes of some runs be full, as long as they are among the chosen.
+
+    Args:
+        first: Whether whoever is told first is one of them.
+    """
+    post = ParkingDesk._post
+
+    def refuse(self: ParkingDesk, run_id: str, answered: Any) -> None:
+        nonlocal first
+        if first:
+            chosen.append(run_id)
+            first = False
+        if run_id in chosen:
+            raise describe_full()
+        post(self, run_id, answered)
+
+    patched.setattr(ParkingDesk, "_post", refuse)
+
+
+async def test_one_full_inbox_holds_up_no_other_run(
+    simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others hear what came of theirs, and it does as soon as there is room; each once."""
+    gate, full = Gate(is_open=False), list[str]()
+    fill_inbox(monkeypatch, full, first=True)
+    async with asyncio.timeout(30), open_runs(simulator, gate=gate) as runs:
+        names = [await start(runs, f"Question {number}.") for number in range(3)]
+        for name in names:
+            await runs.wait(name, states=WAITING)
+        gate.opened.set()
+        await await_condition(lambda: bool(full))
+        others = [(await runs.wait(name)).reason for name in names if name not in full]
+        waiting = await runs.find(full[0])
+        (name,), full[:] = tuple(full), []
+        heard = await runs.wait(name)
+        events = [list_events(runs, name).count("generation.answered") for name in names]
+
+    assert others == ["answered"] * 2
+    assert waiting.state == "waiting"
+    assert heard.reason == "answered"
+    assert events == [1, 1, 1]
+    assert count_batches(simulator) == 1
+
+
+async def test_one_full_inbox_keeps_no_other_run_from_being_asked_again(
+    simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restart, of what was gathered and not submitted."""
+    async with open_runs(simulator, gate=Gate(is_open=False)) as runs:
+        names = [await start(runs, f"Question {number}.") for number in range(2)]
+        for name in names:
+            await runs.wait(name, states=WAITING)
+
+    for full in names:
+        with monkeypatch.context() as patched:
+            fill_inbox(patched, [full])
+            async with open_runs(simulator) as runs:
+                for name in names:
+                    if name != full:
+                        assert (await runs.wait(name)).reason == "answered"
+
+    assert count_batches(simulator) == 2
+
+
+async def test_a_file_that_does_not_read_holds_up_no_other_model(
+    simulator: SynchronousSimulator, home: Path
+) -> None:
+    """What is in it may be at the vendor: of its model nothing is asked twice."""
+    async with open_runs(simulator, "batch_polls=9999") as runs:
+        names = [await start(runs, model="anthropic:claude-opus-4-5"), await start(runs)]
+        await await_condition(lambda: len(survey_names(runs)) == 2)
+        for name in names:
+            await runs.wait(name, states=WAITING)
+    (file,) = home.glob(".local/share/vibe-llms/parked/*opus*.chunks")
+    whole = file.read_bytes()
+    file.write_bytes(b"nonsense\n" + whole)
+    await asyncio.to_thread(end_all, simulator)
+
+    async with asyncio.timeout(30), open_runs(simulator) as runs:
+        other = await runs.wait(names[1])
+        same = await runs.find(names[0])
+    file.write_bytes(whole)
+    async with open_runs(simulator) as runs:
+        summary = await runs.wait(names[0])
+        events = list_events(runs, names[0])
+
+    assert other.reason == "answered"
+    assert same.state == "waiting"
+    assert summary.reason == "answered"
+    assert events.count("generation.parked") == 1
+    assert count_batches(simulator) == 2
+
+
+async def test_what_is_in_doubt_is_looked_for_again_without_a_restart(
+    simulator: SynchronousSimulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vendor whose list cannot be read now has it later; nothing is submitted twice."""
+    submit, find = ModelBatches.submit, ModelBatches.find
+    refusals = 3
+
+    async def lose(self: ModelBatches, *given: Any) -> str:
+        await self.poll(await submit(self, *given))
+        raise TransportError(detail="The connection broke.", address="x")
+
+    async def refuse(self: ModelBatches, *given: Any, **more: Any) -> Any:
+        nonlocal refusals
+        refusals -= 1
+        if refusals >= 0:
+            raise ConverseError(detail="The list is not to be had.")
+        return await find(self, *given, **more)
+
+    monkeypatch.setattr(ModelBatches, "submit", lose)
+    monkeypatch.setattr(ModelBatches, "find", refuse)
+    async with asyncio.timeout(30), open_runs(simulator) as runs:
+        summary = await runs.wait(await start(runs))
+
+    assert summary.reason == "answered"
+    assert refusals < 0
+    assert count_batches(simulator) == 1
+
+
+def change_files(
+    simulator: SynchronousSimulator, patched: pytest.MonkeyPatch, change: Callable[[bytes], bytes]
+) -> None:
+    """Changes the results that OpenAI has of what has ended; those that become empty are gone."""
+    poll = ModelBatches.poll
+
+    async def spoil(self: ModelBatches, identity: str) -> Any:
+        state = await poll(self, identity)
+        stored = simulator._state.stored
+        for key, each in list(stored.items()):
+            if getattr(each, "purpose", "") == "batch_output":
+                data = change(each.data)
+                stored[key] = attrs.evolve(each, data=data)
+                if not data:
+                    del stored[key]
+        return state
+
+    patched.setattr(ModelBatches, "poll", spoil)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda data: b"", "the results of it, no more; its answer may have been billed"),
+        (lambda data: data[data.find(b"\n", 0, -1) + 1 :], "Of 2 results of the batch"),
+    ],
+)
+async def test_results_that_are_gone_or_cut_end_their_runs(
+    simulator: SynchronousSimulator,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[bytes], bytes],
+    reason: str,
+) -> None:
+    """With what is missing, and not as if they had been cancelled."""
+    monkeypatch.setattr("vibe_llms.agents.lanes.READS", 3)
+    gate, names = Gate(is_open=False), list[str]()
+    change_files(simulator, monkeypatch, change)
+    provider = "openai_responses"
+    async with asyncio.timeout(30), open_runs(simulator, provider=provider, gate=gate) as runs:
+        for number in range(2):
+            names.append(await start(runs, f"Question {number}."))
+            await runs.wait(names[-1], states=WAITING)
+        gate.opened.set()
+        first, second = [await runs.wait(name) for name in names]
+
+    assert first.reason == "failed"
+    assert reason in first.detail
+    assert second.reason == ("failed" if "no more" in reason else "answered")

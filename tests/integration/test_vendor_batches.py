@@ -29,6 +29,7 @@ from vibe_llms.exceptions import (
     ProviderFault,
     RequestError,
     StoreError,
+    StreamTruncatedError,
     TranslationLossError,
     TransportError,
 )
@@ -806,3 +807,51 @@ def test_pauses_grow_to_a_bound() -> None:
     assert pauses == sorted(pauses)
     assert pauses[-1] == 60
     assert pauses[0] < 5 < ARRIVING_SECONDS
+
+
+# --- results that are not all there --------------------------------------------------------
+
+
+def spoil_files(simulator: SynchronousSimulator, patched: pytest.MonkeyPatch, most: int) -> None:
+    """Leaves so many of the results that OpenAI has of what has ended; of none it has no file."""
+    poll = ModelBatches.poll
+
+    async def spoil(self: ModelBatches, identity: str) -> Any:
+        state = await poll(self, identity)
+        stored = simulator._state.stored
+        for key, each in list(stored.items()):
+            if getattr(each, "purpose", "") == "batch_output":
+                data = b"".join(each.data.splitlines(keepends=True)[:most])
+                stored[key] = attrs.evolve(each, data=data)
+                if not data:
+                    del stored[key]
+        return state
+
+    patched.setattr(ModelBatches, "poll", spoil)
+
+
+async def test_results_that_are_cut_are_no_cancellations(
+    simulator: SynchronousSimulator, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said how many came; the next run reads them all, and nothing is billed twice."""
+    with monkeypatch.context() as patched:
+        spoil_files(simulator, patched, 2)
+        with pytest.raises(StreamTruncatedError, match=r"Of 3 results of the batch .* 2 came"):
+            await perform("openai_responses", simulator, output)
+    assert [line["text"] for line in read_lines(output)] == TEXTS[:2]
+    assert find_path(output).exists()
+
+
+async def test_results_that_the_vendor_has_no_more_end_each_item(
+    simulator: SynchronousSimulator, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an error that says so, rather than each run of the batch anew."""
+    with monkeypatch.context() as patched:
+        spoil_files(simulator, patched, 0)
+        items = await perform("openai_responses", simulator, output)
+
+    assert [type(item.error) for item in items] == [ProviderError] * 3
+    assert all("results of its batch are gone" in str(item.error) for item in items)
+    assert not find_path(output).exists()
+    mended = await perform("openai_responses", simulator, output, retry_failed=True)
+    assert sorted(item.text for item in mended) == sorted(TEXTS)

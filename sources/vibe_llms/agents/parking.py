@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import logging
 import platform
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from vibe_llms.agents.lanes import UNSENT, Lane, answer
 from vibe_llms.application import Application
 from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -26,49 +25,24 @@ from vibe_llms.events.engine import GenerationAnsweredEvent, GenerationParkedEve
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
-    ProviderError,
-    ProviderFault,
+    RequestError,
     StoreError,
     UnknownConversationError,
 )
-from vibe_llms.instruments.channels.batches.chunks import (
-    SUFFIX,
-    Chunk,
-    ChunkLog,
-    End,
-    name_item,
-)
-from vibe_llms.instruments.channels.batches.runs import Due
-from vibe_llms.instruments.channels.batches.submitting import (
-    FIRST_PAUSE_SECONDS,
-    ChunkNews,
-    Submitter,
-    grow,
-)
+from vibe_llms.instruments.channels.batches.chunks import SUFFIX, ChunkLog
 from vibe_llms.instruments.channels.batches.vendor_runs import find_batches
 from vibe_llms.logs import locks
-from vibe_llms.messages.identities import produce_identity
-from vibe_llms.messages.requests import Request, Response
-from vibe_llms.providers.batches import BatchResult, BatchState, Fate
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState
-
-if TYPE_CHECKING:
-    from vibe_llms.providers.batching import ModelBatches
 
 _LOGGER = logging.getLogger(__name__)
 
 VENDOR: Final = "vendor"
 """The channel of an order whose requests are answered by a vendor's batches."""
 
-GATHER_SECONDS: Final = 60.0
-"""How long the first request waits for others that go with it: a batch takes minutes or hours."""
-
 _FOLDER: Final = "parked"
-_LOST: Final = "lost"
-_UNSENT: Final = "unsent"
 _NAME_DIGITS: Final = 16
 _WAITING: Final[tuple[RunState, ...]] = ("waiting",)
 
@@ -93,6 +67,7 @@ class ParkingDesk:
         self._door = asyncio.Lock()
         self._lock: int | None = None
         self._logs: dict[str, ChunkLog] = {}
+        self._unread: set[str] = set()  # to which models requests are, of which nobody knows whose
         self._lanes: dict[str, Lane] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -114,7 +89,12 @@ class ParkingDesk:
             if log.open_chunks:
                 with suppress(ConverseError):  # it says so itself
                     await self.access(address)
-        for run_id in await finish(asyncio.to_thread(self._return_unsent)):
+        try:
+            told = await finish(asyncio.to_thread(self._return_unsent))
+        except StoreError as error:
+            _LOGGER.warning("requests that were not submitted are not asked for again: %s", error)
+            return
+        for run_id in told:
             wake(run_id)
 
     async def close(self) -> None:
@@ -152,8 +132,9 @@ class ParkingDesk:
             if self._lock is None:
                 await finish(asyncio.to_thread(self._open))
             log = self._logs.get(address)
-            if log is None:
+            if log is None:  # also where it did not read: it may have been mended since
                 log = self._logs[address] = ChunkLog(self._folder / quote(address, ""), address)
+                self._unread.discard(address)
         except ConverseError as error:
             _LOGGER.warning("requests to %s cannot be submitted: %s", address, error)
             raise
@@ -200,7 +181,11 @@ class ParkingDesk:
         for found in sorted(self._folder.glob(f"*{SUFFIX}")):
             output = found.with_name(found.name.removesuffix(SUFFIX))
             address = unquote(output.name)
-            self._logs[address] = ChunkLog(output, address)
+            try:
+                self._logs[address] = ChunkLog(output, address)
+            except (RequestError, StoreError) as error:  # the others can be gone on with
+                self._unread.add(address)
+                _LOGGER.warning("what is at the vendor of %s is not seen to: %s", address, error)
 
     def _post(self, run_id: str, answered: GenerationAnsweredEvent) -> None:
         produce_inbox(self.store, run_id).put(answered)
@@ -219,205 +204,28 @@ class ParkingDesk:
         for summary in index.survey(states=_WAITING):
             if summary.order.get("channel") != VENDOR:
                 continue
-            with suppress(StoreError):
+            try:
                 key = self._find_parked(summary.id)
                 if key and f"{summary.id}/{key}" not in held:
-                    letter = produce_identity()
-                    unsent = GenerationAnsweredEvent(key=key, fate=_UNSENT, letter=letter)
-                    self._post(summary.id, unsent)
+                    self._post(summary.id, answer(key, UNSENT))
                     told.append(summary.id)
+            except ConverseError as error:  # as of one whose inbox is full
+                _LOGGER.warning("%s goes on waiting for what nobody has: %s", summary.id, error)
         return told
 
     def _find_parked(self, run_id: str) -> str:
-        """Returns for what an answer is waited for, from this desk; empty where for nothing."""
-        key = ""
+        """Returns for what an answer is waited for, from this desk; empty where for nothing.
+
+        What may be in a file that does not read is waited for, too: nobody asks for it twice.
+        """
+        parked: GenerationParkedEvent | None = None
         for logged in produce_log(self.store, run_id).read():
             match logged.event:
                 case GenerationParkedEvent() as event:
-                    key = event.key if event.desk == self.name else ""
-                case GenerationAnsweredEvent() as event if event.key == key:
-                    key = ""
-        return key
-
-
-class Lane:
-    """Takes the requests to one model; see :class:`vibe_llms.engine.parking.Parking`."""
-
-    tier = "batch"
-
-    def __init__(self, desk: ParkingDesk, batches: ModelBatches, log: ChunkLog) -> None:
-        self._desk = desk
-        self._batches = batches
-        self._log = log
-        self._submitter = Submitter(_pass, batches, log, self._hear)
-        self._gathered: dict[str, Request] = {}
-        self._leaving: dict[str, Request] = {}
-        self._submitting = asyncio.Lock()
-        self._is_watching = False
-
-    @property
-    def name(self) -> str:
-        """By which the log says who has a request."""
-        return self._desk.name
-
-    def take_up(self) -> None:
-        """Goes on with what was submitted before."""
-        if self._log.open_chunks:
-            self._desk.spawn(self._take_up())
-
-    def put(self, conversation_id: str, request: Request) -> None:
-        """Takes a request, unless it is here already."""
-        name = f"{conversation_id}/{request.canisters[-1].id}"
-        here = (self._gathered, self._leaving, self._survey_held())
-        if any(name in names for names in here):
-            return
-        self._gathered[name] = request
-        if len(self._gathered) == 1:
-            self._desk.spawn(self._submit())
-
-    async def read(self, said: GenerationAnsweredEvent, request: Request) -> Response:
-        """Reads an answer. Raises ConverseError where there is none."""
-        if said.fate == _LOST:
-            raise ProviderError(
-                fault=ProviderFault.NOT_FOUND,
-                detail="the vendor has its batch no more; its answer may have been billed.",
-                remedy="Let the run go on, and it is asked again.",
-            )
-        body = said.body.encode()
-        result = BatchResult(id=said.letter, fate=Fate(said.fate), body=body, status=said.status)
-        # What the translation lost is found out again: it is pure.
-        losses = self._batches.translate(said.letter, request).losses
-        return await self._batches.read_response(result, request, losses)
-
-    def _survey_held(self) -> set[str]:
-        return {str(item.id) for chunk in self._log.open_chunks for item in chunk.items}
-
-    async def _take_up(self) -> None:
-        unheard = [chunk for chunk in self._log.open_chunks if not chunk.vendor]
-        async with self._submitting:
-            await self._submitter.take_up()
-        for chunk in unheard:
-            if chunk.end == End.ABSENT:  # asked again: what the vendor has not got was not billed
-                for item in chunk.items:
-                    await self._return(str(item.id))
-        self._watch_soon()
-
-    async def _return(self, name: str) -> None:
-        unsent = GenerationAnsweredEvent(
-            key=name.rpartition("/")[2], fate=_UNSENT, letter=produce_identity()
-        )
-        await self._desk.tell(name, unsent)
-
-    async def _submit(self) -> None:
-        """Submits what was gathered, after others had time to come."""
-        await self._batches.clock.sleep(GATHER_SECONDS)
-        async with self._submitting:
-            refused = await self._submit_gathered()
-        for name, reason in refused.items():
-            body = json.dumps({"error": {"message": str(reason)}})
-            failed = GenerationAnsweredEvent(
-                key=name.rpartition("/")[2], fate=Fate.FAILED, body=body, letter=produce_identity()
-            )
-            await self._desk.tell(name, failed)
-        self._watch_soon()
-
-    async def _submit_gathered(self) -> dict[str, ConverseError]:
-        """Returns what was not submitted, and why not."""
-        gathered, self._gathered = self._gathered, {}
-        self._leaving = gathered
-        refused: dict[str, ConverseError] = {}
-        try:
-            for name, request in gathered.items():
-                try:
-                    translation = await self._submitter.translate(request)
-                except ConverseError as error:
-                    refused[name] = error
-                else:
-                    await self._submitter.add(Due(0, name, request), translation)
-            await self._submitter.flush()
-        except ConverseError as error:
-            held = self._survey_held()
-            refused |= {name: error for name in gathered if name not in held}
-        finally:
-            self._leaving = {}
-        return refused
-
-    # --- what is at the vendor -----------------------------------------------------------------
-
-    def _watch_soon(self) -> None:
-        if not self._is_watching:
-            self._is_watching = True
-            self._desk.spawn(self._watch())
-
-    async def _watch(self) -> None:
-        """Looks at all that was submitted, until nothing is left of it."""
-        pause = FIRST_PAUSE_SECONDS
-        while waiting := [each for each in self._log.open_chunks if each.vendor]:
-            for chunk in waiting:
-                try:
-                    await self._look(chunk)
-                except ConverseError as error:  # the next look may find all as it should be
-                    _LOGGER.warning("the batch %s cannot be read yet: %s", chunk.vendor, error)
-            if any(not chunk.end for chunk in waiting):
-                await self._batches.clock.sleep(pause)
-                pause = grow(pause)
-        self._is_watching = False
-        if not self._submitting.locked():  # an intent may be on its way into the file
-            self._log.forget()
-
-    async def _look(self, chunk: Chunk) -> None:
-        try:
-            state = await self._batches.poll(chunk.vendor)
-        except ProviderError as error:
-            if error.fault is not ProviderFault.NOT_FOUND:
-                raise
-            await self._end(chunk, set(), _LOST, "", End.LOST)
-            return
-        if state.has_ended:
-            told = await self._read(chunk, state)
-            failure = json.dumps({"error": {"message": state.failure}}) if state.failure else ""
-            fate = Fate.FAILED if failure else Fate.CANCELLED
-            await self._end(chunk, told, fate, failure, End.READ)
-
-    async def _read(self, chunk: Chunk, state: BatchState) -> set[int]:
-        """Tells each run its answer; returns the places of those that were told."""
-        told: set[int] = set()
-        async for result in self._batches.read(state):
-            place = chunk.find_place(result.id)
-            if place is not None:
-                body = result.body.decode("utf-8", "replace")
-                await self._tell(chunk, place, result.fate, body, result.status)
-                told.add(place)
-        return told
-
-    async def _end(self, chunk: Chunk, told: set[int], fate: str, body: str, end: End) -> None:
-        for place in range(len(chunk.items)):
-            if place not in told:
-                await self._tell(chunk, place, fate, body, None)
-        await self._log.end(chunk, end)
-
-    async def _tell(
-        self, chunk: Chunk, place: int, fate: str, body: str, status: int | None
-    ) -> None:
-        name = str(chunk.items[place].id)
-        answered = GenerationAnsweredEvent(
-            key=name.rpartition("/")[2],
-            fate=str(fate),
-            body=body,
-            status=status,
-            seconds=max(time.time() - chunk.at, 0.0),
-            letter=name_item(chunk.chunk, place),  # so that whoever reads anew tells nothing twice
-        )
-        await self._desk.tell(name, answered)
-
-    def _hear(self, news: ChunkNews) -> None:
-        if news.error is not None:
-            _LOGGER.warning(
-                "%d requests of runs may be at the vendor, and be billed: %s",
-                news.requests,
-                news.error,
-            )
-
-
-async def _pass(request: Request) -> Request:
-    return request
+                    parked = event if event.desk == self.name else None
+                case GenerationAnsweredEvent() as event if parked and event.key == parked.key:
+                    parked = None
+        if parked is None:
+            return ""
+        address = str(self._application.resolve_address(parked.model)) if self._unread else ""
+        return "" if address in self._unread else parked.key

@@ -7,6 +7,7 @@ class; nothing else in the stores changes a file.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -119,8 +120,16 @@ def unfinished_folder(disk: Disk, path: str) -> Iterator[None]:
 
 
 def replace_file(disk: Disk, path: str, data: bytes) -> None:
-    """Puts a file in the place of another, so that a crash leaves the old one or the new one."""
+    """Puts a file in the place of another, so that a crash leaves the old one or the new one.
+
+    The caller keeps others from replacing it meanwhile: what earlier ones left, whom a crash had
+    ended before the rename, is removed first.
+    """
     folder, name = os.path.split(path)
+    for entry in os.listdir(folder):
+        if re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{8}}", entry):
+            with suppress(OSError):
+                disk.remove(f"{folder}/{entry}")
     # Beside it, since a rename does not lead from one file system to another.
     temporary = f"{folder}/.{name}.{os.urandom(4).hex()}"
     with naming(path, temporary):

@@ -96,6 +96,27 @@ def advance_tally(disk: Disk, path: str, descriptor: int, former: Tally, end: Ta
         os.close(tally)
 
 
+def renew_tally(disk: Disk, path: str, end: Tally) -> None:
+    """Notes what was acknowledged of a file that was put in the place of another.
+
+    Never raises for what the disk does, as :func:`advance_tally`.
+
+    Args:
+        path: Of the tally, which is made where it is missing.
+        end: How many lines, by the number of the last; and how large the file is now.
+    """
+    try:
+        tally = os.open(path, _TO_NOTE, 0o600)
+    except OSError:
+        return
+    try:
+        disk.note(tally, _FORM % end)
+    except OSError:
+        pass
+    finally:
+        os.close(tally)
+
+
 def find_loss(path: str, lines: int, place: str) -> Finding | None:
     """Words how many lines are gone; ``None`` where none are, or where that is not known.
 

@@ -30,6 +30,23 @@ from vibe_llms.plain import JsonObject, JsonValue
 _TYPICAL_SIZE: Final = ImageSize(1024, 1024)
 """Where neither the data nor the size is here: what most rules make about a thousand tokens."""
 
+_LARGEST_SIZE: Final = ImageSize(8_000, 8_000)
+"""What vendors take at most. Source: https://platform.claude.com/docs/en/build-with-claude/vision,
+read 2026-11-26; others name no bound, and make larger ones smaller."""
+
+
+def bound_image(content: ImageContent, rule: JsonValue | Absence) -> int:
+    """Returns how many tokens a picture is at most whose size nobody here knows, as behind a URL.
+
+    Args:
+        rule: As for :func:`estimate_image`.
+    """
+    if not isinstance(rule, Mapping):
+        count = _guess(_LARGEST_SIZE)
+    else:
+        count = apply_rule(rule, _LARGEST_SIZE, detail=content.detail or "auto")
+    return count.tokens + count.error_tokens
+
 
 def estimate_image(content: ImageContent, rule: JsonValue | Absence) -> TokenCount:
     """Counts a picture by a rule; without a known rule or size it says how little it knows.

@@ -143,6 +143,21 @@ class ModelBatches:
         )
         return self._model.client.clean(error)
 
+    def miss(self, error: ProviderError) -> ConverseError:
+        """Says that the vendor has the results of a batch no more.
+
+        Args:
+            error: What it said.
+        """
+        gone = ProviderError(
+            provider=self._model.descriptor.provider,
+            fault=ProviderFault.NOT_FOUND,
+            status=error.status,
+            detail=f"the results of its batch are gone, and may have been billed: {error.detail}",
+            remedy="Have it asked again.",
+        )
+        return self._model.client.clean(gone)
+
 
 def _decode_problem(body: bytes) -> JsonObject | str:
     try:

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.batches import (
     SKEW_SECONDS,
@@ -132,13 +132,21 @@ class FileBatches:
     async def read(self, state: BatchState) -> AsyncIterator[BatchResult]:
         """Reads both files; of what was cancelled before it was asked neither says anything."""
         told = await self._ask(state.id)
+        count = 0
         for field in ("output_file_id", "error_file_id"):
             file = told.get(field)
             if not file:
                 continue
             path = f"/files/{quote(str(file), safe='')}/content"
             async for line in receive_lines(self._client, path):
+                count += 1
                 yield _read_result(line)
+        # What the vendor has counted has a line, so that one that is missing has not come.
+        done = max(state.done, _read_state(told).done)
+        if count < done:
+            raise StreamTruncatedError(
+                detail=f"Of {done:,} results of the batch {state.id} {count:,} came."
+            )
 
     async def cancel(self, identity: str) -> None:
         """Asks for the end of a batch."""

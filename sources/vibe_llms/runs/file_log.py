@@ -31,7 +31,7 @@ from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, replace_file
 from vibe_llms.logs.lines import join_lines, read_at
 from vibe_llms.logs.log import Log
-from vibe_llms.logs.tallies import find_loss
+from vibe_llms.logs.tallies import Tally, find_loss, renew_tally
 from vibe_llms.messages.identities import Moments
 from vibe_llms.messages.views import media_of
 from vibe_llms.runs.lines import (
@@ -169,8 +169,11 @@ class FileLog:
         )
         rest = read_at(log.descriptor, behind, log.end.size - behind)
         data = b"".join([line + b"\n" for line in lines]) + rest
-        # The tally counts what was acknowledged by its number, and stays what it is.
         replace_file(self._disk, self.path, data)
+        # By its number, which no line that was left out changes: counted in the new file, it would
+        # be lower, and what is lost from now on would not be missed.
+        end = Tally(self._before + log.end.lines, len(data))
+        renew_tally(self._disk, f"{self._folder}/{TALLY}", end)
         self.close()  # what is open is the old file
 
     async def secure(self, sequence: int) -> None:

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding
@@ -17,15 +17,27 @@ from vibe_llms.runs.log import LoggedEvent, LogLine, describe_busy
 _LINES: Final = 256
 
 
+class _Content(NamedTuple):
+    """What a log has, in one value: whoever reads it sees the old one or the new one.
+
+    Attributes:
+        compacted: The events up to the last compaction.
+        base: The number of the last of these.
+        entries: What came behind them.
+    """
+
+    compacted: Sequence[LoggedEvent]
+    base: int
+    entries: list[tuple[datetime, str, LogEvent]]
+
+
 class MemoryLog:
     """A log that forgets everything when it is dropped; see :class:`RunLog`."""
 
     notices: tuple[Finding, ...] = ()
 
     def __init__(self) -> None:
-        self._compacted: list[LoggedEvent] = []
-        self._base = 0  # the number of the last of these
-        self._entries: list[tuple[datetime, str, LogEvent]] = []
+        self._content = _Content((), 0, [])
         self._claim = threading.Lock()
         self._moments = Moments()
 
@@ -37,34 +49,36 @@ class MemoryLog:
 
     async def write(self, run_id: str, event: LogEvent) -> int:
         """Appends an event."""
-        entries = self._entries
-        entries.append((self._moments.access(), run_id, event))
-        return self._base + len(entries)
+        return self.append(run_id, event)
 
     async def secure(self, sequence: int) -> None:
         """Does nothing: this log does not survive its process."""
 
     def append(self, run_id: str, event: LogEvent) -> int:
         """Appends an event."""
-        self._entries.append((self._moments.access(), run_id, event))
-        return self._base + len(self._entries)
+        content = self._content
+        content.entries.append((self._moments.access(), run_id, event))
+        return content.base + len(content.entries)
 
     def adopt(self, lines: Sequence[bytes]) -> None:
         """Appends lines of another log."""
-        found = find_base(lines)
-        if found is not None:  # then these are all
-            place, self._base = found
-            self._compacted = [open_envelope(read_envelope(line)) for line in lines[: place + 1]]
-            lines = lines[place + 1 :]
+        self._content = self._join(self._content, lines)
+
+    def _join(self, content: _Content, lines: Sequence[bytes]) -> _Content:
         read = [open_envelope(read_envelope(line)) for line in lines]
-        self._entries.extend((each.timestamp, each.run_id, each.event) for each in read)
+        if (found := find_base(lines)) is not None:  # then these are all
+            place, base = found
+            content = _Content(read[: place + 1], base, content.entries)
+            read = read[place + 1 :]
+        new = [(each.timestamp, each.run_id, each.event) for each in read]
+        return content._replace(entries=[*content.entries, *new])
 
     def replace(self, lines: Sequence[bytes], until: int) -> None:
         """Puts lines in the place of all up to a number."""
-        behind = self._entries[until - self._base :]
-        self._entries = []
-        self.adopt(lines)
-        self._entries += behind
+        content = self._content
+        behind = content.entries[until - content.base :]
+        joined = self._join(content._replace(entries=[]), lines)
+        self._content = joined._replace(entries=[*joined.entries, *behind])
         self.close()
 
     def synchronize(self) -> None:
@@ -72,10 +86,11 @@ class MemoryLog:
 
     def read(self, *, after: int = 0) -> Sequence[LoggedEvent]:
         """Returns the events after a sequence number."""
-        start = max(0, after - self._base)
-        numbered = enumerate(self._entries[start:], self._base + start + 1)
+        compacted, base, entries = self._content
+        start = max(0, after - base)
+        numbered = enumerate(entries[start:], base + start + 1)
         return [
-            *(each for each in self._compacted if each.sequence > after),
+            *(each for each in compacted if each.sequence > after),
             *(
                 LoggedEvent(sequence=sequence, timestamp=timestamp, run_id=run_id, event=event)
                 for sequence, (timestamp, run_id, event) in numbered
@@ -84,9 +99,10 @@ class MemoryLog:
 
     def read_last(self) -> LoggedEvent | None:
         """Returns the last event."""
-        if not self._entries:
-            return self._compacted[-1] if self._compacted else None
-        return self.read(after=self._base + len(self._entries) - 1)[0]
+        compacted, base, entries = self._content
+        if not entries:
+            return compacted[-1] if compacted else None
+        return self.read(after=base + len(entries) - 1)[0]
 
     def tail(self, after: int = 0) -> MemoryTail:
         """Returns what reads the log on from a number."""

@@ -273,6 +273,35 @@ async def keep_paid(
     await journal.append(item, encode_item(item, batch="s", input_digest="d"), "d")
 
 
+async def test_what_came_too_late_counts_in_what_was_paid(database: BatchDatabase) -> None:
+    """It is no result, and was billed; what is written again, as after a lost answer, was not."""
+    await submit(database, BATCH, "one", "two")
+    paused, other = produce_journal(database), produce_journal(database)
+    await keep_paid(other, 0)
+    await keep_paid(other, 0)
+    once = await Batches(database).find(BATCH)
+    assert (once.done, once.input_tokens, once.output_tokens) == (1, 10, 5)
+
+    await keep_paid(paused, 0, input_tokens=20)
+
+    found = await Batches(database).find(BATCH)
+    assert (found.done, found.input_tokens, found.output_tokens) == (1, 30, 10)
+    assert found.cost == Decimal("0.0000105")
+
+
+async def test_settings_that_would_not_be_heeded_are_refused(database: BatchDatabase) -> None:
+    """The batch has its own; it is said which one is another. A cap may be."""
+    await submit(database, BATCH, "one")
+
+    for name, value in (("concurrency", 7), ("retries", 2), ("priority", 1)):
+        again = Submission(database, BATCH, order(**{name: value}))
+        with pytest.raises(RequestError, match=f"has {name} .*, not {value}"):
+            await again.perform(ask("one", "two"), lambda: None)
+
+    assert (await Batches(database).find(BATCH)).total == 1
+    await Submission(database, BATCH, order(cap_usd="1")).perform(ask("one"), lambda: None)
+
+
 @pytest.mark.postgresql
 def test_chunks_are_all_locked_before_failures_are_asked_again(tmp_path: Path) -> None:
     """Else one that failed meanwhile would be forgotten by its chunk, and never be done."""

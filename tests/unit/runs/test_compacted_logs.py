@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import Approval, Decision
 from vibe_llms.limits import Limits
-from vibe_llms.logs.tallies import read_tally
+from vibe_llms.logs.tallies import Tally, encode_tally, read_tally
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -46,6 +47,7 @@ from vibe_llms.runs.copying import copy_store
 from vibe_llms.runs.file_log import TALLY, FileLog
 from vibe_llms.runs.lines import write_line
 from vibe_llms.runs.log import LoggedEvent, read_unsettled
+from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.places import produce_inbox, produce_log, survey_inherited
 from vibe_llms.runs.replaying import replay_run
 from vibe_llms.runs.surveying import read_summary
@@ -332,6 +334,8 @@ def test_060_a_sudden_end_leaves_one_of_both(tmp_path: Path) -> None:
         assert found == old or found[-1].kept == len(found)
         assert FileLog(store.locate(identity)).examine()[1] == ()
         assert compact_log(store, identity, FUTURE) is None or found == old
+        # Whoever makes it shorter next clears away what was half-written.
+        assert not [*Path(store.locate(identity)).glob(".runs.jsonl.*")]
         asyncio.run(_say(store, identity, [say("On.")]))
         assert [each.sequence for each in read(store, identity, old[-1].sequence)] == [
             *range(old[-1].sequence + 1, old[-1].sequence + 7)
@@ -381,6 +385,43 @@ def test_080_a_line_that_is_missing_is_missed(tmp_path: Path, line: int) -> None
     assert "it says that" in finding.message
     with pytest.raises(CorruptionError):
         compact_log(store, identity, FUTURE)
+
+
+def test_081_what_is_lost_after_it_is_missed_also_where_nobody_had_counted(
+    tmp_path: Path,
+) -> None:
+    """As after a writer that was killed before it could note how much it had written."""
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
+    identity = act(store, USUAL, USUAL)
+    log = FileLog(store.locate(identity))
+    count = len(read(store, identity))
+    tally = Path(store.locate(identity)) / "runs.tally"
+    tally.write_bytes(encode_tally(Tally(1, 10)))
+    compact(store, identity)
+    assert read_tally(str(tally)) == Tally(count, Path(log.path).stat().st_size)
+    asyncio.run(_say(store, identity, [say("On.")]))
+    lines = Path(log.path).read_bytes().splitlines(keepends=True)
+
+    Path(log.path).write_bytes(b"".join(lines[:-4]))
+
+    (finding,) = log.examine()[1]
+    assert "are lost" in finding.message
+
+
+def test_082_in_memory_a_log_that_cannot_be_replaced_is_as_it_was() -> None:
+    """Nothing of it is gone before all that comes in its place is there."""
+    store = MemoryStore()
+    identity = act(store, USUAL)
+    old = read(store, identity)
+    log = produce_log(store, identity)
+    log.claim()
+    assert isinstance(log, MemoryLog)
+
+    with pytest.raises(msgspec.MsgspecError):
+        log.replace([b"nonsense"], old[-1].sequence)
+    log.close()
+
+    assert read(store, identity) == old
 
 
 def test_090_a_call_that_a_fork_shares_is_not_made_again(store: ConversationStore) -> None:

@@ -14,7 +14,12 @@ from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import RequestError, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
 from vibe_llms.instruments.channels.batches.journals import refuse_input
-from vibe_llms.instruments.channels.batches.orders import Asked, BatchOrder, encode_order
+from vibe_llms.instruments.channels.batches.orders import (
+    Asked,
+    BatchOrder,
+    decode_order,
+    encode_order,
+)
 from vibe_llms.instruments.channels.batches.tables import count_money
 from vibe_llms.messages.identities import produce_identity
 
@@ -28,6 +33,10 @@ _INSERT: Final = (
     " INSERT INTO vibe_items (batch, number, chunk, name, digest, input, begun)"
     " SELECT ?, number, CAST(? AS integer), name, digest, input, 0 FROM given"
 )
+
+_KEPT: Final = ("attempts", "concurrency", "priority", "retries")
+"""What is no part of a batch's name, and stays what it was when it was first asked for; a new cap
+holds from then on."""
 
 
 def derive_batch(order: BatchOrder, key: str) -> str:
@@ -112,9 +121,24 @@ class Submission:
                 time.time(),
                 None if order.cap is None else count_money(order.cap),
             )
+            if not count:
+                self._refuse_others(transaction)
             self._look(transaction)
         self.before = read_placed(self._database, self._batch)
         return count > 0
+
+    def _refuse_others(self, transaction: Transaction) -> None:
+        """Refuses an order that would not be heeded: that which the batch has holds."""
+        rows = transaction.fetch("SELECT about FROM vibe_batches WHERE id = ?", self._batch)
+        known, given = decode_order(rows[0][0]), self._order
+        for name in _KEPT:
+            old, new = getattr(known, name), getattr(given, name)
+            if old != new:
+                raise RequestError(
+                    path=name,
+                    detail=f"Batch {self._batch} has {name} {old}, not {new}.",
+                    remedy=f"Give {name} {old} to go on with it, or another key.",
+                )
 
     def _withdraw(self) -> None:
         """Removes the batch; if a worker has taken something of it, which is paid for, stops it."""

@@ -87,9 +87,20 @@ class Collector(Generic[T]):
         self._news(Course.WAITING, chunk, state)
         if not state.has_ended:
             return
-        async with aclosing(self._read(chunk, state)) as items:
-            async for item in items:
-                yield item
+        gone: ProviderError | None = None
+        try:
+            async with aclosing(self._read(chunk, state)) as items:
+                async for item in items:
+                    yield item
+        except ProviderError as error:
+            if error.fault is not ProviderFault.NOT_FOUND:
+                raise
+            gone = error
+        if gone is not None:  # it keeps results for some weeks, and has forgotten these
+            async with aclosing(self._end(chunk, self._batches.miss(gone), End.LOST)) as items:
+                async for item in items:
+                    yield item
+            return
         # Of what nobody has said anything, either the whole was refused, or it was cancelled.
         if state.failure:
             reason = self._batches.refuse_all(state.failure)

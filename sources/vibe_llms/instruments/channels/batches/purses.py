@@ -13,15 +13,22 @@ from decimal import Decimal
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.gathering import Gatherer
+from vibe_llms.instruments.channels.batches.orders import read_input
 from vibe_llms.instruments.channels.batches.tables import count_money
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import media_of
 from vibe_llms.models.descriptors import ModelDescriptor
+from vibe_llms.models.pictures import bound_image
 from vibe_llms.telemetry.prices import OWN_MACHINES, find_dearest
 
 _BYTES_A_TOKEN = 2
 """An estimate from above: no language that is written has fewer bytes a token for long."""
 _FORM_TOKENS = 256
 """What a protocol says around a request's own words, with the schema's instructions."""
+_ELSEWHERE = ('"url"', '"file_id"', '"content_id"')
+"""What a line of a canister says of media that are held elsewhere."""
 
 
 class Purse:
@@ -108,9 +115,11 @@ class Estimator:
     def __init__(self, descriptor: ModelDescriptor, pattern: Request, attempts: int = 1) -> None:
         self._provider, self._model = descriptor.priced
         self._attempts = attempts
+        self._image_rule = descriptor.attributes.access_value("image_tokens")
         self._preface = _measure(pattern.canisters[:-1]) + (
             0 if pattern.schema is None else len(str(pattern.schema))
         )
+        self._preface_unseen = self._bound_unseen(pattern.canisters[:-1])
         said = pattern.controls.get("max_tokens")
         known = descriptor.attributes.access_value("output_limit_tokens")
         output = said if isinstance(said, int) else known
@@ -126,11 +135,15 @@ class Estimator:
             said: The input as it is kept.
 
         Raises:
-            ConfigurationError: Nobody knows what the model costs.
+            ConfigurationError: Nobody knows what the model costs, or how much is behind a URL.
         """
         if self._provider in OWN_MACHINES:
             return 0
         first = (self._preface + len(said.encode())) // _BYTES_A_TOKEN + _FORM_TOKENS
+        first += self._preface_unseen
+        if any(word in said for word in _ELSEWHERE):  # a mere word of a text costs a look
+            given = read_input(said)
+            first += 0 if isinstance(given, str) else self._bound_unseen(given)
         again = 2 * self._output + _FORM_TOKENS  # an answer, and what is wrong with it
         longest = first + (self._attempts - 1) * again
         rates = find_dearest(self._provider, self._model, longest)
@@ -139,6 +152,17 @@ class Estimator:
         asked = self._attempts * first + again * self._attempts * (self._attempts - 1) // 2
         total: Decimal = rates[0] * asked + rates[1] * self._output * self._attempts
         return count_money(total)
+
+    def _bound_unseen(self, canisters: Sequence[AnyCanister]) -> int:
+        """Returns how many tokens media are at most whose bytes are not in their canisters."""
+        total = 0
+        for content in media_of(canisters):
+            if content.data is not None:
+                continue
+            if not isinstance(content, ImageContent):
+                raise _refuse(f"how much the {content.mime_type} behind a URL is", "Send its bytes")
+            total += bound_image(content, self._image_rule)
+        return total
 
 
 def _measure(canisters: Sequence[object]) -> int:

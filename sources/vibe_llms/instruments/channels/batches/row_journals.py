@@ -174,7 +174,7 @@ class RowJournal:
             # First the chunk, which is locked from then on: places are given in the order of
             # commits, so that who follows the batch passes none over.
             placed, epoch = self._lock(transaction)
-            new = results if all_are_new else self._leave_out_done(transaction, results)
+            new, late = (results, ()) if all_are_new else self._part(transaction, results)
             rows = [
                 (each.number, placed + place, int(each.has_failed), each.line.rstrip())
                 for place, each in enumerate(new, 1)
@@ -187,7 +187,8 @@ class RowJournal:
             states = transaction.fetch(
                 "SELECT state, cap FROM vibe_batches WHERE id = ?", self._batch
             )
-            self._count(transaction, new, is_capped=bool(states and states[0][1] is not None))
+            is_capped = bool(states and states[0][1] is not None)
+            self._count(transaction, new, late, is_capped=is_capped)
         self.must_stop = self._explain(states, epoch)
 
     def _explain(self, states: list[tuple[Any, ...]], epoch: int) -> str:
@@ -206,21 +207,35 @@ class RowJournal:
         )
         return (found[0][0], found[0][1]) if found else (0, -1)
 
-    def _leave_out_done(
+    def _part(
         self, transaction: Transaction, results: Sequence[_Result]
-    ) -> list[_Result]:
-        open_ones = {
-            number
-            for each in results
-            for (number,) in transaction.fetch(
-                "SELECT number FROM vibe_items WHERE batch = ? AND number = ? AND outcome IS NULL",
+    ) -> tuple[list[_Result], list[_Result]]:
+        """Parts what is new from what came too late; what this one has written before is neither.
+
+        Of a row that is gone, with its batch, nobody counts anything.
+        """
+        new, late = list[_Result](), list[_Result]()
+        for each in results:
+            for (outcome,) in transaction.fetch(
+                "SELECT outcome FROM vibe_items WHERE batch = ? AND number = ?",
                 self._batch,
                 each.number,
-            )
-        }
-        return [each for each in results if each.number in open_ones]
+            ):
+                if outcome is None:
+                    new.append(each)
+                elif outcome != each.line.rstrip():
+                    late.append(each)
+        return new, late
 
-    def _count(self, transaction: Transaction, new: Sequence[_Result], *, is_capped: bool) -> None:
+    def _count(
+        self,
+        transaction: Transaction,
+        new: Sequence[_Result],
+        late: Sequence[_Result],
+        *,
+        is_capped: bool,
+    ) -> None:
+        paid = (*new, *late)  # what came too late is no result, and was billed all the same
         transaction.change(
             "UPDATE vibe_chunks SET done = done + ?, failed = failed + ?, placed = placed + ?,"
             " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?,"
@@ -228,10 +243,10 @@ class RowJournal:
             len(new),
             sum(each.has_failed for each in new),
             len(new),
-            sum(each.input_tokens for each in new),
-            sum(each.output_tokens for each in new),
-            sum(each.cost for each in new),
-            sum(each.unpriced for each in new),
+            sum(each.input_tokens for each in paid),
+            sum(each.output_tokens for each in paid),
+            sum(each.cost for each in paid),
+            sum(each.unpriced for each in paid),
             self._batch,
             self._chunk,
         )

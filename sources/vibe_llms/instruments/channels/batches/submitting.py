@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -119,13 +119,16 @@ class Submitter:
         self._draft = _produce_draft()
         self.doubtful: dict[str, ConverseError] = {}
 
-    async def take_up(self) -> None:
+    async def take_up(self, chunks: Sequence[Chunk] | None = None) -> None:
         """Looks for what was submitted, perhaps, by a process that did not live to hear of it.
+
+        Args:
+            chunks: Only for these; by default for all.
 
         Raises:
             StoreError: What was found out cannot be written down.
         """
-        for chunk in self._log.open_chunks:
+        for chunk in self._log.open_chunks if chunks is None else chunks:
             if not chunk.vendor:
                 await self._resolve(chunk)
 
@@ -209,6 +212,7 @@ class Submitter:
             may_end: Otherwise it is submitted again by whoever asks, under the same name.
         """
         clock = self._batches.clock
+        self.doubtful.pop(chunk.chunk, None)
         sent = chunk.sent or chunk.at
         age = min(max(time.time() - sent, 0.0), ARRIVING_SECONDS)
         certain_at = clock.read() + ARRIVING_SECONDS - age

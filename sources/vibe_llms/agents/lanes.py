@@ -1,0 +1,305 @@
+"""Requests of runs to one model on the way to its vendor's batches, and answers on the way back.
+
+What one run cannot be told, and what the vendor does not say, holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol
+
+from vibe_llms.events.engine import GenerationAnsweredEvent
+from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault, StreamTruncatedError
+from vibe_llms.instruments.channels.batches.chunks import Chunk, ChunkLog, End, name_item
+from vibe_llms.instruments.channels.batches.runs import Due
+from vibe_llms.instruments.channels.batches.submitting import (
+    FIRST_PAUSE_SECONDS,
+    ChunkNews,
+    Submitter,
+    grow,
+)
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.providers.batches import BatchResult, BatchState, Fate
+from vibe_llms.providers.batching import ModelBatches
+
+_LOGGER = logging.getLogger(__name__)
+
+GATHER_SECONDS: Final = 60.0
+"""How long the first request waits for others that go with it: a batch takes minutes or hours."""
+
+READS: Final = 30
+"""How often results are read that come cut off each time: about half an hour."""
+
+UNSENT: Final = "unsent"
+LOST: Final = "lost"
+
+_GONE: Final = "the vendor has its batch, or the results of it, no more"
+
+
+class Desk(Protocol):
+    """Whose lanes these are; see :class:`vibe_llms.agents.parking.ParkingDesk`."""
+
+    name: str
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Lets something be done until the desk is closed."""
+
+    async def tell(self, name: str, answered: GenerationAnsweredEvent) -> None:
+        """Puts what came of a request into its run's inbox. Raises ConverseError."""
+
+
+def answer(key: str, fate: str, body: str = "") -> GenerationAnsweredEvent:
+    """Makes the letter of a request that no vendor has said anything about."""
+    return GenerationAnsweredEvent(key=key, fate=fate, body=body, letter=produce_identity())
+
+
+class Lane:
+    """Takes the requests to one model; see :class:`vibe_llms.engine.parking.Parking`."""
+
+    tier = "batch"
+
+    def __init__(self, desk: Desk, batches: ModelBatches, log: ChunkLog) -> None:
+        self._desk = desk
+        self._batches = batches
+        self._log = log
+        self._submitter = Submitter(_pass, batches, log, self._hear)
+        self._gathered: dict[str, Request] = {}
+        self._leaving: dict[str, Request] = {}
+        self._submitting = asyncio.Lock()
+        self._is_watching = False
+        self._told: dict[str, set[int]] = {}  # of each chunk, the places whose runs have heard
+        self._reads: dict[str, int] = {}  # of each chunk, how often its results came cut off
+        self._untold: dict[str, GenerationAnsweredEvent] = {}
+        self._sought: set[str] = set()
+        self._is_doubt_told = False
+
+    @property
+    def name(self) -> str:
+        """By which the log says who has a request."""
+        return self._desk.name
+
+    def take_up(self) -> None:
+        """Goes on with what was submitted before."""
+        if self._log.open_chunks:
+            self._watch_soon()
+
+    def put(self, conversation_id: str, request: Request) -> None:
+        """Takes a request, unless it is here already."""
+        name = f"{conversation_id}/{request.canisters[-1].id}"
+        here = (self._gathered, self._leaving, self._survey_held())
+        if any(name in names for names in here):
+            return
+        self._gathered[name] = request
+        if len(self._gathered) == 1:
+            self._desk.spawn(self._submit())
+
+    async def read(self, said: GenerationAnsweredEvent, request: Request) -> Response:
+        """Reads an answer. Raises ConverseError where there is none."""
+        if said.fate == LOST:
+            raise ProviderError(
+                fault=ProviderFault.NOT_FOUND,
+                detail=f"{said.body or _GONE}; its answer may have been billed.",
+                remedy="Let the run go on, and it is asked again.",
+            )
+        body = said.body.encode()
+        result = BatchResult(id=said.letter, fate=Fate(said.fate), body=body, status=said.status)
+        # What the translation lost is found out again: it is pure.
+        losses = self._batches.translate(said.letter, request).losses
+        return await self._batches.read_response(result, request, losses)
+
+    def _survey_held(self) -> set[str]:
+        return {str(item.id) for chunk in self._log.open_chunks for item in chunk.items}
+
+    async def _submit(self) -> None:
+        """Submits what was gathered, after others had time to come."""
+        await self._batches.clock.sleep(GATHER_SECONDS)
+        async with self._submitting:
+            refused = await self._submit_gathered()
+        for name, reason in refused.items():
+            body = json.dumps({"error": {"message": str(reason)}})
+            await self._return(name, Fate.FAILED, body)
+        self._watch_soon()
+
+    async def _return(self, name: str, fate: str, body: str = "") -> None:
+        """Tells a run of what is not at the vendor; at another time where it cannot be told now."""
+        said = answer(name.rpartition("/")[2], fate, body)
+        if not await self._tell(name, said):
+            self._untold[name] = said
+
+    async def _tell(self, name: str, said: GenerationAnsweredEvent) -> bool:
+        """Tells one run; whether that can be done is its own matter, and no other's."""
+        try:
+            await self._desk.tell(name, said)
+        except ConverseError as error:  # such as an inbox that is full
+            run_id = name.partition("/")[0]
+            _LOGGER.warning("%s cannot be told yet what came of a request: %s", run_id, error)
+            return False
+        return True
+
+    async def _submit_gathered(self) -> dict[str, ConverseError]:
+        """Returns what was not submitted, and why not."""
+        gathered, self._gathered = self._gathered, {}
+        self._leaving = gathered
+        refused: dict[str, ConverseError] = {}
+        try:
+            for name, request in gathered.items():
+                try:
+                    translation = await self._submitter.translate(request)
+                except ConverseError as error:
+                    refused[name] = error
+                else:
+                    await self._submitter.add(Due(0, name, request), translation)
+            await self._submitter.flush()
+        except ConverseError as error:
+            held = self._survey_held()
+            refused |= {name: error for name in gathered if name not in held}
+        finally:
+            self._leaving = {}
+        return refused
+
+    # --- what is at the vendor -----------------------------------------------------------------
+
+    def _watch_soon(self) -> None:
+        if not self._is_watching:
+            self._is_watching = True
+            self._desk.spawn(self._watch())
+
+    async def _watch(self) -> None:
+        """Looks at all that was submitted, or may have been, until nothing is left of it."""
+        pause = FIRST_PAUSE_SECONDS
+        try:
+            while self._has_open:
+                await self._look_around()
+                if self._has_open:
+                    await self._batches.clock.sleep(pause)
+                    pause = grow(pause)
+        finally:
+            self._is_watching = False
+        if not self._submitting.locked():  # an intent may be on its way into the file
+            self._log.forget()
+
+    @property
+    def _has_open(self) -> bool:
+        """Whether something is expected, or to be told, that nobody else sees to."""
+        return bool(
+            self._untold
+            or any(each.vendor for each in self._log.open_chunks)
+            or self._find_unheard()
+        )
+
+    def _find_unheard(self) -> list[Chunk]:
+        """Returns what may be at the vendor; nothing while its submitter may yet hear of it."""
+        if self._submitting.locked():
+            return []
+        return [each for each in self._log.open_chunks if not each.vendor]
+
+    async def _look_around(self) -> None:
+        for name, said in list(self._untold.items()):
+            if await self._tell(name, said):
+                self._untold.pop(name, None)
+        for chunk in self._find_unheard():
+            if chunk.chunk not in self._sought:
+                self._sought.add(chunk.chunk)
+                # By itself: where another batch under way may be it, this takes until that ends.
+                self._desk.spawn(self._seek(chunk))
+        for chunk in [each for each in self._log.open_chunks if each.vendor]:
+            try:
+                await self._look(chunk)
+            except ConverseError as error:  # the next look may find all as it should be
+                _LOGGER.warning("the batch %s cannot be read yet: %s", chunk.vendor, error)
+
+    async def _seek(self, chunk: Chunk) -> None:
+        """Finds out whether the vendor has a chunk; one that stays in doubt is sought again."""
+        try:
+            await self._submitter.take_up([chunk])
+        except ConverseError as error:
+            _LOGGER.warning("what was found out of a batch cannot be kept: %s", error)
+        finally:
+            self._sought.discard(chunk.chunk)
+        if chunk.vendor or chunk.end:
+            self._is_doubt_told = False
+        if chunk.end == End.ABSENT:  # asked again: what the vendor has not got was not billed
+            for item in chunk.items:
+                await self._return(str(item.id), UNSENT)
+        self._watch_soon()
+
+    async def _look(self, chunk: Chunk) -> None:
+        """Asks how a chunk stands, and tells each run its answer if it has ended."""
+        try:
+            state = await self._batches.poll(chunk.vendor)
+            if not state.has_ended:
+                return
+            said = await self._read(chunk, state)
+        except ProviderError as error:
+            if error.fault is not ProviderFault.NOT_FOUND:
+                raise
+            await self._end(chunk, set(), LOST, _GONE, End.LOST)
+            return
+        except StreamTruncatedError as error:
+            reads = self._reads[chunk.chunk] = self._reads.get(chunk.chunk, 0) + 1
+            if reads < READS:
+                raise
+            await self._end(chunk, set(), LOST, str(error), End.LOST)
+            return
+        failure = json.dumps({"error": {"message": state.failure}}) if state.failure else ""
+        fate = Fate.FAILED if failure else Fate.CANCELLED
+        await self._end(chunk, said, fate, failure, End.READ)
+
+    async def _read(self, chunk: Chunk, state: BatchState) -> set[int]:
+        """Tells each run its answer; returns the places of those that have one."""
+        said: set[int] = set()
+        async for result in self._batches.read(state):
+            place = chunk.find_place(result.id)
+            if place is not None:
+                said.add(place)
+                body = result.body.decode("utf-8", "replace")
+                await self._tell_result(chunk, place, result.fate, body, result.status)
+        return said
+
+    async def _end(self, chunk: Chunk, said: set[int], fate: str, body: str, end: End) -> None:
+        """Tells the rest of a chunk; it has ended when all of its runs have heard."""
+        places = range(len(chunk.items))
+        for place in places:
+            if place not in said:
+                await self._tell_result(chunk, place, fate, body, None)
+        if len(self._told.get(chunk.chunk, ())) < len(places):
+            return  # the next look reads all of it again
+        await self._log.end(chunk, end)
+        self._told.pop(chunk.chunk, None)
+        self._reads.pop(chunk.chunk, None)
+
+    async def _tell_result(
+        self, chunk: Chunk, place: int, fate: str, body: str, status: int | None
+    ) -> None:
+        told = self._told.setdefault(chunk.chunk, set())
+        if place in told:
+            return
+        name = str(chunk.items[place].id)
+        answered = GenerationAnsweredEvent(
+            key=name.rpartition("/")[2],
+            fate=str(fate),
+            body=body,
+            status=status,
+            seconds=max(time.time() - chunk.at, 0.0),
+            letter=name_item(chunk.chunk, place),  # so that whoever reads anew tells nothing twice
+        )
+        if await self._tell(name, answered):
+            told.add(place)
+
+    def _hear(self, news: ChunkNews) -> None:
+        if news.error is not None and not self._is_doubt_told:
+            self._is_doubt_told = True
+            _LOGGER.warning(
+                "%d requests of runs may be at the vendor, and be billed: %s",
+                news.requests,
+                news.error,
+            )
+
+
+async def _pass(request: Request) -> Request:
+    return request
