@@ -226,7 +226,7 @@ async def test_tokens_of_what_is_gone_on_from_count(
 async def test_what_cannot_be_done_is_said(
     simulator: Simulator, client: openai.AsyncOpenAI
 ) -> None:
-    with pytest.raises(openai.NotFoundError, match="resp_none"):
+    with pytest.raises(openai.BadRequestError, match="resp_none"):
         await client.responses.create(
             model=TRANSLATED, input="On.", previous_response_id="resp_none"
         )
@@ -315,12 +315,13 @@ async def test_what_one_has_asked_another_does_not_find(
             eve.responses.retrieve(made.id),
             eve.responses.delete(made.id),
             eve.responses.input_items.list(made.id),
-            eve.responses.create(model=TRANSLATED, input="On.", previous_response_id=made.id),
             eve.responses.create(model=TRANSLATED, input="On.", conversation=begun.id),
             eve.conversations.retrieve(begun.id),
         ):
             with pytest.raises(openai.NotFoundError):
                 await attempt
+        with pytest.raises(openai.BadRequestError, match="not found"):
+            await eve.responses.create(model=TRANSLATED, input="On.", previous_response_id=made.id)
         assert (await ada.responses.retrieve(made.id)).output_text == "A secret."
     assert len(simulator.requests) == 1
 

@@ -289,7 +289,8 @@ async def test_a_socket_says_what_is_wrong_and_goes_on(
             model=model, input="On.", previous_response_id="resp_none", stream_id="one"
         )
         refused = await read_response(connection, "one")
-        assert (refused.type, refused.status) == ("error", 404)
+        assert (refused.type, refused.status) == ("error", 400)
+        assert refused.error.code == "previous_response_not_found"
         await connection.response.steer(input="Stop.", previous_response_id="resp_none")
         assert (await connection.recv()).type == "response.steer.failed"
         await connection.response.create(model=model, input="Well?", stream_id="one")

@@ -10,6 +10,7 @@ import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
@@ -27,7 +28,7 @@ from vibe_llms.daemons.server.words import (
     Send,
 )
 from vibe_llms.dialects.answering import ErrorAnswer
-from vibe_llms.exceptions import ConverseError, LimitError, ProviderFault, Stage
+from vibe_llms.exceptions import ConverseError, LimitError, ProviderError, ProviderFault, Stage
 from vibe_llms.values import frozen
 from vibe_llms.wire.tracing import TRACE, read_trace
 
@@ -322,11 +323,26 @@ class Service:
         if "GET" in allowed:
             allowed.insert(allowed.index("GET") + 1, "HEAD")
         headers = {"allow": ", ".join(allowed)} if allowed else {}
-        body = b'{"error":{"message":"%b","type":"invalid_request_error","code":%b}}' % (
-            text.encode(),
-            b'"method_not_allowed"' if allowed else b'"not_found"',
-        )
-        await call.answer(405 if allowed else 404, body, headers)
+        status = 405 if allowed else 404
+        write = self._find_writer(call.path)
+        if write is write_plain_error:
+            code = "method_not_allowed" if allowed else "not_found"
+            error = {"message": text, "type": "invalid_request_error", "code": code}
+            await call.answer(status, encode({"error": error}), headers)
+            return
+        fault = ProviderFault.INVALID_REQUEST if allowed else ProviderFault.NOT_FOUND
+        refusal = write(ProviderError(fault=fault, status=status, detail=text))
+        await call.answer(status, encode(refusal.body), {**refusal.headers, **headers})
+
+    def _find_writer(self, path: str) -> ErrorWriter:
+        """Returns what writes the errors of the paths that are next to one that is none of ours."""
+        shared, nearest = 0, None
+        for route in self.routes:
+            if route.pattern == path:
+                return route.write_error
+            if (count := _count_shared(route.pattern, path)) > shared:
+                shared, nearest = count, route
+        return write_plain_error if nearest is None else nearest.write_error
 
     async def _tell(
         self, error: ConverseError, route: Route, call: HttpCall, record: CallRecord
@@ -356,6 +372,12 @@ def _name_request() -> str:
 def _note_gone(record: CallRecord, call: HttpCall) -> None:
     record.error = "client-gone"
     record.status = call.status or _GONE_STATUS
+
+
+def _count_shared(pattern: str, path: str) -> int:
+    """Returns how many parts two paths begin with that are the same."""
+    pairs = zip(pattern.split("/")[1:], path.split("/")[1:], strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def write_plain_error(error: ConverseError) -> ErrorAnswer:

@@ -49,9 +49,22 @@ def refuse_nonsense(what: str, protocol: str, path: str = "") -> Iterator[None]:
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise RequestError(
             path=path,
-            detail=f"{what} makes no sense: {error!r}.",
+            detail=f"{what} makes no sense: {_explain(error)}.",
             remedy=f"Compare it with the reference of {protocol}.",
         ) from error
+
+
+def _explain(error: Exception) -> str:
+    """Says what is wrong, in words that are about what was asked and not about how we read it."""
+    match error:
+        case KeyError():
+            return f"it lacks {error.args[0]!r}" if error.args else "it lacks something"
+        case msgspec.ValidationError():
+            return str(error)
+        case RecursionError():
+            return "it is nested too deeply"
+        case _:
+            return "a value in it is not of the kind that belongs there"
 
 
 def compose_request(
@@ -69,6 +82,12 @@ def compose_request(
         native: What it says besides, in the words of its protocol.
     """
     said, (described, choice) = canisters.value, invocables.value
+    if not said:
+        raise RequestError(
+            path="canisters",
+            detail="The request has no message.",
+            remedy="Begin with one of the user's.",
+        )
     request = Request(
         canisters=said,
         model=model,

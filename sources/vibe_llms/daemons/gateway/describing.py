@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.daemons.openapi import PLAIN_ERROR, Operation
+from vibe_llms.daemons.openapi import Operation
 from vibe_llms.daemons.service import Route
 from vibe_llms.dialects.converse.versions import VERSION
 from vibe_llms.plain import JsonObject, JsonValue
@@ -131,8 +131,8 @@ _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/models/{model:path}:": ("Gemini", _GEMINI_ERROR),
     "/api/": ("Ollama", _OLLAMA_ERROR),
     "/v1/converse": ("vibe", _CONVERSE_ERROR),
-    "/v1/models": ("models", PLAIN_ERROR),
-    "/v1beta/models": ("models", PLAIN_ERROR),
+    "/v1/models": ("models", _OPENAI_ERROR),
+    "/v1beta/models": ("models", _GEMINI_ERROR),
 }
 """By how a path begins: whose protocol it is, and how that tells of errors. The first holds."""
 
@@ -227,6 +227,7 @@ _OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
     ("GET", "/v1/models"): Operation(summary="Lists models."),
     ("GET", "/v1/models/{name:path}"): Operation(summary="Tells of a model."),
     ("GET", "/v1beta/models"): Operation(summary="Lists models, in Gemini's words."),
+    ("GET", "/v1beta/models/{name:path}"): Operation(summary="Tells of a model, likewise."),
 }
 
 _CARRIED: Final = Operation(

@@ -6,19 +6,23 @@ from functools import partial
 from typing import Any
 
 from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.faces import chat_completions, generate_content
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route, encode, write_plain_error
+from vibe_llms.daemons.service import Route, encode
 from vibe_llms.exceptions import UnknownNameError
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Returns the paths."""
-    produce = partial(Route, method="GET", write_error=write_plain_error)
+    produce = partial(Route, method="GET", write_error=chat_completions.FACE.write_error)
+    for_gemini = partial(Route, method="GET", write_error=generate_content.FACE.write_error)
+    one = "/v1beta/models/{name:path}"
     return (
         produce(pattern="/v1/models", handler=partial(_list, gateway)),
         produce(pattern="/v1/models/{name:path}", handler=partial(_show, gateway)),
-        produce(pattern="/v1beta/models", handler=partial(_list_for_gemini, gateway)),
+        for_gemini(pattern="/v1beta/models", handler=partial(_list_for_gemini, gateway)),
+        for_gemini(pattern=one, handler=partial(_show_to_gemini, gateway)),
     )
 
 
@@ -35,21 +39,32 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
 
 
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
-    name = call.names["name"]
-    names = await gateway.list_names(call, record)
-    if name not in names:
-        raise UnknownNameError(kind="model", name=name, known=tuple(names))
+    name = await _find(gateway, call, record)
     await call.answer(200, encode(_describe(name)), {})
 
 
 async def _list_for_gemini(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     names = await gateway.list_names(call, record)
+    await call.answer(200, encode({"models": [_describe_to_gemini(name) for name in names]}), {})
+
+
+async def _show_to_gemini(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
+    name = await _find(gateway, call, record)
+    await call.answer(200, encode(_describe_to_gemini(name)), {})
+
+
+async def _find(gateway: Gateway, call: HttpCall, record: CallRecord) -> str:
+    """Returns the name that a path ends with. Raises UnknownNameError."""
+    name = call.names["name"]
+    names = await gateway.list_names(call, record)
+    if name not in names:
+        raise UnknownNameError(kind="model", name=name, known=tuple(names))
+    return name
+
+
+def _describe_to_gemini(name: str) -> dict[str, Any]:
     methods = ["generateContent", "streamGenerateContent", "countTokens"]
-    models = [
-        {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
-        for name in names
-    ]
-    await call.answer(200, encode({"models": models}), {})
+    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
 
 
 def _describe(name: str) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from vibe_llms.daemons.gateway.responses.rows import KeptConversation, KeptRespo
 from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.exceptions import ProviderError, ProviderFault
 from vibe_llms.messages.canisters import AnyCanister
 
 BEGUN: Final = "vibe_llms.kept"
@@ -182,7 +183,8 @@ async def _find_chain(
     found = await keeper.find(previous)
     if found is None and is_known_there:
         return None
-    found = ensure_own(found, subject, "response", previous)
+    if found is None or found.subject != subject:
+        raise _refuse_previous(previous)
     if found.conversation:
         return await _read_previous(keeper, found)
     if is_keeping(upstream) and _is_of_one_provider(found.address, upstream.address):
@@ -191,6 +193,18 @@ async def _find_chain(
         f"The response {previous!r} is kept by {found.address}, and another provider's model "
         "cannot go on from it.",
         "previous_response_id",
+    )
+
+
+def _refuse_previous(identity: str) -> ProviderError:
+    """Says in OpenAI's words that a response is not there: clients then send the whole anew."""
+    return ProviderError(
+        fault=ProviderFault.NOT_FOUND,
+        status=400,
+        detail=f"Previous response with id {identity!r} not found.",
+        vendor_type="invalid_request_error",
+        vendor_code="previous_response_not_found",
+        vendor_param="previous_response_id",
     )
 
 

@@ -1,0 +1,160 @@
+"""What a client has got wrong is told in the words of its protocol, and of none of our insides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import openai
+import pytest
+
+from gateways import produce_application, serve_gateway
+from vibe_llms.testing.simulator import Simulator
+
+MODEL = "anthropic:claude-sonnet-5"
+INSIDES = ("anister", "Error(", "object is not", "indices must", "attribute", "KeyError")
+
+
+def find_openai(body: Any) -> str:
+    """Returns the message of an error of OpenAI's; the others likewise."""
+    assert body["error"].keys() == {"message", "type", "param", "code"}
+    return str(body["error"]["message"])
+
+
+def find_anthropic(body: Any) -> str:
+    assert body["type"] == "error"
+    assert body["error"].keys() == {"type", "message"}
+    return str(body["error"]["message"])
+
+
+def find_gemini(body: Any) -> str:
+    assert isinstance(body["error"]["code"], int)
+    assert body["error"]["status"].isupper()
+    return str(body["error"]["message"])
+
+
+def find_ollama(body: Any) -> str:
+    assert isinstance(body["error"], str)
+    return str(body["error"])
+
+
+Find = Callable[[Any], str]
+
+
+@pytest.fixture
+async def session(tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a gateway."""
+    async with (
+        Simulator() as simulator,
+        serve_gateway(produce_application(tmp_path, simulator.url)) as address,
+        aiohttp.ClientSession(address) as session,
+    ):
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "find"),
+    [
+        ("GET", "/v1/nothing", 404, find_openai),
+        ("POST", "/v1/chat/completions/", 404, find_openai),
+        ("GET", "/v1/chat/completions", 405, find_openai),
+        ("PUT", "/v1/responses", 405, find_openai),
+        ("POST", "/v1/embeddings", 404, find_openai),
+        ("GET", "/v1/models/none", 404, find_openai),
+        ("POST", "/v1/models", 405, find_openai),
+        ("GET", "/v1/messages", 405, find_anthropic),
+        ("POST", "/v1/messages/batches", 404, find_anthropic),
+        ("POST", f"/v1beta/models/{MODEL}:embedContent", 405, find_gemini),
+        ("GET", f"/v1beta/models/{MODEL}:generateContent", 404, find_gemini),
+        ("GET", "/v1beta/models/none", 404, find_gemini),
+        ("POST", "/api/generate", 404, find_ollama),
+        ("GET", "/api/chat", 405, find_ollama),
+    ],
+)
+async def test_a_path_that_is_none_is_told_in_the_words_of_its_neighbour(
+    session: aiohttp.ClientSession, method: str, path: str, status: int, find: Find
+) -> None:
+    """As a client of that protocol may ask it by mistake, and reads the error."""
+    async with session.request(method, path) as told:
+        body = await told.json()
+        assert told.status == status, body
+        assert find(body)
+        assert ("allow" in told.headers) == (status == 405)
+
+
+async def test_what_is_of_no_protocol_is_told_plainly(session: aiohttp.ClientSession) -> None:
+    for path in ("/nothing", "/metrics/x", "/"):
+        async with session.post(path) as told:
+            assert (await told.json())["error"]["type"] == "invalid_request_error"
+
+
+TALK = [{"role": "user", "content": "Well?"}]
+PARTS = [{"parts": [{"text": "Well?"}]}]
+ASKED: dict[str, tuple[str, dict[str, Any], str, Find]] = {
+    "chat": ("/v1/chat/completions", {"messages": TALK}, "messages", find_openai),
+    "responses": ("/v1/responses", {"input": TALK}, "input", find_openai),
+    "messages": ("/v1/messages", {"messages": TALK, "max_tokens": 9}, "messages", find_anthropic),
+    "gemini": ("/v1beta/models/{model}:generateContent", {"contents": PARTS}, "contents",
+               find_gemini),
+    "ollama": ("/api/chat", {"messages": TALK}, "messages", find_ollama),
+}  # fmt: skip
+NONSENSE: list[Any] = [[], "text", 5, {"a": 1}, [5], [None], [[]], ["x"], [{"role": 5}]]
+
+
+@pytest.mark.parametrize("face", ASKED)
+async def test_nonsense_in_place_of_messages_is_refused_in_words_of_the_client(
+    session: aiohttp.ClientSession, face: str
+) -> None:
+    """Neither with our names of things nor with those of the language that we are written in."""
+    path, body, field, find = ASKED[face]
+    for wrong in (*NONSENSE, [{**body[field][0], "content": 5, "parts": 5}]):
+        asked = {**body, "model": MODEL, field: wrong}
+        async with session.post(path.format(model=MODEL), json=asked) as told:
+            said = await told.json()
+            if told.status == 200:  # a text is as good as a message in some
+                continue
+            assert told.status == 400, (wrong, said)
+            assert find(said)
+            shown = json.dumps(said)
+            assert not [word for word in INSIDES if word in shown], (wrong, said)
+
+
+@pytest.mark.parametrize("face", ASKED)
+@pytest.mark.parametrize("model", ["none", "none:at-all"])
+async def test_a_model_that_is_not_there_is_a_model_that_is_not_there(
+    session: aiohttp.ClientSession, face: str, model: str
+) -> None:
+    """To a client, which knows of no provider; OpenAI's look for the code."""
+    path, body, _, find = ASKED[face]
+    async with session.post(path.format(model=model), json={**body, "model": model}) as told:
+        said = await told.json()
+        assert told.status == 404
+        assert f"model {model!r}" in find(said)
+        assert "provider" not in find(said)
+        if find is find_openai:
+            assert said["error"]["code"] == "model_not_found"
+
+
+async def test_an_earlier_response_that_is_gone_has_the_code_that_clients_look_for(
+    session: aiohttp.ClientSession,
+) -> None:
+    """They then send all that was said before once more."""
+    url = str(session._base_url).removesuffix("/")
+    async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0) as client:
+        with pytest.raises(openai.BadRequestError, match="resp_none") as caught:
+            await client.responses.create(
+                model=MODEL, input="On.", previous_response_id="resp_none"
+            )
+    assert caught.value.code == "previous_response_not_found"
+    assert caught.value.param == "previous_response_id"
+
+
+async def test_a_client_of_gemini_is_told_of_one_model(session: aiohttp.ClientSession) -> None:
+    async with session.get("/v1beta/models") as told:
+        models = (await told.json())["models"]
+    for model in models[:2]:
+        async with session.get(f"/v1beta/{model['name']}") as told:
+            assert await told.json() == model
