@@ -1,4 +1,4 @@
-"""A page, a terminal and a request answer one call at once: one counts, the others are told."""
+"""A page, a command, a screen and a request answer one call at once: one counts, all are told."""
 
 from __future__ import annotations
 
@@ -31,60 +31,98 @@ from vibe_llms.runs import produce_log
 pytestmark = [pytest.mark.browser, pytest.mark.terminal]
 
 _KEY = "key"
-_DECISIONS = {"page": "allow", "terminal": "deny", "request": "edit"}
+_DECISIONS = {"page": "allow", "command": "deny", "screen": "allow", "request": "edit"}
 _TOLD = {"allow": "Allowed", "deny": "Refused", "edit": "Allowed with other arguments"}
 
 
 @attrs.define
 class Race:
-    """A run in which several calls wait, and the three who answer them."""
+    """A run in which several calls wait, and those who answer them.
+
+    Attributes:
+        command: ``vibe runs approve``.
+        screen: ``vibe top``.
+    """
 
     premises: Premises
     session: aiohttp.ClientSession
     tab: Tab
-    terminal: Terminal
+    command: Terminal
+    screen: Terminal
     run_id: str
     dice: random.Random
 
     async def answer(self, number: int) -> str:
-        """Has a call answered by all three; returns who counts, by what each is told."""
+        """Has a call answered by all; returns who counts, by what each is told."""
+        name = f"pay{number}"
         call = f"Array.from(document.querySelectorAll('.approval'))[{number}]"
         await self.tab.wait_for(f"{call}?.querySelector('button.main:enabled')")
         await self._read(r"refuse this time\?", number)
-        ways = [self._click(call), self._type(), self._post(await self._compose(number))]
+        await self._show(name)
+        ways = [
+            self._click(call),
+            self._type(self.command, "\r"),
+            self._type(self.screen, "o"),
+            self._post(await self._compose(number)),
+        ]
         self.dice.shuffle(ways)
+        if number % 3 == 1:  # the screen takes longest to send what is typed
+            await self._type(self.screen, "o")
+            await self._leave("o Once")
         done = await asyncio.gather(*(asyncio.ensure_future(each) for each in ways))
         status = next(each for each in done if each is not None)
         await self.tab.wait_for(f"{call}.dataset.settled")
         told = await self.tab.evaluate(f"{call}.querySelector('.outcome').textContent")
         said = await self._read("Denied: pay|Too late:", number)
+        noticed = await self._notice(name)
         counts = [
             who
             for who, is_so in (
-                ("page", told == "Allowed: pay."),
-                ("terminal", said == "Denied: pay"),
+                ("page", told == f"Allowed: {name}."),
+                ("command", said == "Denied: pay"),
+                ("screen", noticed == f"Allowed: {name}"),
                 ("request", status == 200),
             )
             if is_so
         ]
-        assert len(counts) == 1, (told, said, status)
+        assert len(counts) == 1, (told, said, noticed, status)
+        assert counts == ["screen"] or "somebody else has answered" in noticed
         assert status in (200, 409)
         if counts != ["page"]:  # it names what counts
-            assert f"{_TOLD[_DECISIONS[counts[0]]]} by somebody else: pay." in told
+            assert f"{_TOLD[_DECISIONS[counts[0]]]} by somebody else: {name}." in told
         return counts[0]
 
     async def _read(self, pattern: str, number: int) -> str:
-        """Waits until the terminal shows something for so many times, from 0; returns it."""
+        """Waits until the command shows something for so many times, from 0; returns it."""
         async with asyncio.timeout(20):
-            while len(found := re.findall(pattern, self.terminal.read_text())) <= number:  # noqa: ASYNC110
+            while len(found := re.findall(pattern, self.command.read_text())) <= number:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)  # only the screen says so
         return str(found[number])
 
     async def _click(self, call: str) -> None:
         await self.tab.evaluate(f"{call}.querySelector('button.main')?.click()")
 
-    async def _type(self) -> None:
-        self.terminal.type("\r")
+    async def _type(self, terminal: Terminal, key: str) -> None:
+        terminal.type(key)
+
+    async def _show(self, name: str) -> None:
+        """Has the screen show a call, as soon as it is the first that waits."""
+        await asyncio.to_thread(self.screen.wait_for, rf"press a\W+{name} ")
+        self.screen.type("a")
+        await asyncio.to_thread(self.screen.wait_for, rf"{name} wants to be executed[^$]*o Once")
+
+    async def _leave(self, text: str) -> None:
+        """Waits until the screen shows something no more."""
+        async with asyncio.timeout(20):
+            while text in self.screen.read_text():  # noqa: ASYNC110  # only the screen says so
+                await asyncio.sleep(0)
+
+    async def _notice(self, name: str) -> str:
+        """Waits until the screen tells what became of a call; returns that."""
+        async with asyncio.timeout(20):
+            while name not in (notice := self.screen.read_lines()[-2].strip()):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        return notice
 
     async def _compose(self, number: int) -> dict[str, str]:
         """Composes the answer of the request, which needs to know what is asked."""
@@ -104,9 +142,9 @@ class Race:
 
 @asynccontextmanager
 async def over_daemon(
-    tmp_path: Path, tool: Any, order: list[Any]
+    tmp_path: Path, tools: list[Any], order: list[Any]
 ) -> AsyncIterator[tuple[Premises, str, str, list[str], str]]:
-    async with serving(tmp_path, tool) as daemon:
+    async with serving(tmp_path, *tools, seconds=120) as daemon:
         run_id = await daemon.start(order, [say("Done.")])
         there = ["--address", daemon.url]
         yield daemon.premises, run_id, daemon.url, there, f"{daemon.url}/page/"
@@ -114,10 +152,10 @@ async def over_daemon(
 
 @asynccontextmanager
 async def over_store(
-    tmp_path: Path, tool: Any, order: list[Any]
+    tmp_path: Path, tools: list[Any], order: list[Any]
 ) -> AsyncIterator[tuple[Premises, str, str, list[str], str]]:
     store = DirectoryStore(tmp_path / ".local/share/vibe-llms")
-    async with Premises(tmp_path, (tool,), shared=store) as premises:
+    async with Premises(tmp_path, tools, shared=store) as premises:
         run_id = await premises.start(premises.order(order, [say("Done.")]))
         hosts = find_hosts("127.0.0.1", ()) or ()
         view = produce_view(premises.runs.application, store, key=_KEY, hosts=hosts)
@@ -128,10 +166,10 @@ async def over_store(
 
 @pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("serve", [over_daemon, over_store])
-async def test_of_three_who_answer_at_once_one_counts_and_the_others_are_told(
+async def test_of_all_who_answer_at_once_one_counts_and_the_others_are_told(
     tmp_path: Path, serve: Any, rounds: int
 ) -> None:
-    """On the page, in a terminal and by HTTP, of a daemon and of this machine's own store."""
+    """On the page, in terminals and by HTTP, of a daemon and of this machine's own store."""
     performed = []
 
     def pay(number: int, by: str = "page") -> str:
@@ -139,12 +177,16 @@ async def test_of_three_who_answer_at_once_one_counts_and_the_others_are_told(
         performed.append((number, by))
         return "paid"
 
-    tool = produce_invoker(pay, effect="once", needs_approval=True)
-    calls = [invoke("pay", f"call-{number}", number=number) for number in range(rounds)]
+    tools = [
+        produce_invoker(pay, name=f"pay{number}", effect="once", needs_approval=True)
+        for number in range(rounds)
+    ]
+    calls = [invoke(f"pay{number}", f"call-{number}", number=number) for number in range(rounds)]
     headers = {"Authorization": f"Bearer {_KEY}"}
-    async with serve(tmp_path, tool, calls) as (premises, run_id, url, there, page):
+    async with serve(tmp_path, tools, calls) as (premises, run_id, url, there, page):
         await premises.wait(run_id, "waiting")
-        terminal = Terminal(tmp_path, "runs", "approve", run_id, *there, rows=50)
+        command = Terminal(tmp_path, "runs", "approve", run_id, *there, rows=50)
+        screen = Terminal(tmp_path, "top", *there, columns=100, rows=40)
         try:
             async with (
                 aiohttp.ClientSession(url, headers=headers) as session,
@@ -152,11 +194,15 @@ async def test_of_three_who_answer_at_once_one_counts_and_the_others_are_told(
             ):
                 await tab.visit(page)
                 await tab.evaluate(f"location.hash = '#/runs/{run_id}'")
-                race = Race(premises, session, tab, terminal, run_id, random.Random(rounds))
+                dice = random.Random(rounds)
+                race = Race(premises, session, tab, command, screen, run_id, dice)
                 counted = [await race.answer(number) for number in range(rounds)]
-            await asyncio.to_thread(terminal.wait_for_end)
+            await asyncio.to_thread(command.wait_for_end)
+            screen.type("q")
+            assert await asyncio.to_thread(screen.wait_for_end) == 0
         finally:
-            terminal.close()
+            command.close()
+            screen.close()
         await premises.wait(run_id, "ended")
         events = [each.event for each in produce_log(premises.store, run_id).read()]
     answered = {each.key: each for each in events if isinstance(each, ApprovalAnsweredEvent)}
@@ -164,5 +210,7 @@ async def test_of_three_who_answer_at_once_one_counts_and_the_others_are_told(
     assert len(given) == rounds == sum(isinstance(e, ApprovalAnsweredEvent) for e in events)
     assert sorted(given) == sorted(_DECISIONS[who] for who in counted)
     assert sorted(performed) == [
-        (number, who) for number, who in enumerate(counted) if who != "terminal"
+        (number, "request" if who == "request" else "page")
+        for number, who in enumerate(counted)
+        if who != "command"
     ]
