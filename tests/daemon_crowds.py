@@ -206,7 +206,7 @@ class Life:
                 case "approval.answered" if event["decision"] == "allow":
                     if (event["key"], event["digest"]) in doubts:
                         allowed[event["key"]] += 1
-                case "tool.completed" if not event["result"].get("is_error"):
+                case "tool.completed" if _went_well(event["result"]):
                     well.add(event["invocation_id"])
         for _, word, line in log:
             if word == "tool.started":
@@ -238,6 +238,11 @@ class Life:
 
 def _choose(counts: Mapping[str, int], job: str) -> dict[str, int]:
     return {name: count for name, count in counts.items() if name.rpartition("-")[0] == job}
+
+
+def _went_well(result: Mapping[str, Any]) -> bool:
+    """Tells whether a command has taken effect: it says so where its disk was full."""
+    return not result.get("is_error") and "[exit code" not in _read_text(result)
 
 
 def _read_text(canister: Mapping[str, Any]) -> str:

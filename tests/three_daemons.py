@@ -43,7 +43,7 @@ def play(ask: Ask) -> ScriptedAnswer:
         return ScriptedAnswer(parts=(Say(f"Job {job} is done."),))
     name = f"{job}-{step}"
     # It takes some time before and behind its effect, in which it can be killed.
-    command = {"command": f"sleep 0.05; echo {name} >>noted; sleep 0.05"}
+    command = {"command": f"sleep 0.05 && echo {name} >>noted && sleep 0.05"}
     return ScriptedAnswer(parts=(Invoke("run_command", command, id=name),))
 
 
@@ -225,7 +225,7 @@ async def read_frames(content: aiohttp.StreamReader, told: list[Any]) -> None:
         fields = {}
 
 
-def write_files(folder: Path, ports: Mapping[str, int], vendor: str) -> None:
+def write_files(folder: Path, ports: Mapping[str, int], vendor: str, agents: str) -> None:
     """Writes a configuration for each daemon, which has a folder of its own.
 
     Runs may do what the server ``tools`` has, and have to ask for what ``asking`` has: the same.
@@ -234,7 +234,7 @@ def write_files(folder: Path, ports: Mapping[str, int], vendor: str) -> None:
     texts = {
         "gateway": f'[providers.anthropic]\nbase_url = "{vendor}"\napi_key = "{SECRET}"\n',
         "tools": "",
-        "agents": f'[mcp.tools]\n{tools}allowed = ["*"]\n[mcp.asking]\n{tools}',
+        "agents": f'[mcp.tools]\n{tools}allowed = ["*"]\n[mcp.asking]\n{tools}{agents}',
     }
     for name, text in texts.items():
         (folder / name).mkdir()
@@ -248,6 +248,7 @@ async def running(
     *,
     vendor: str = "",
     simulate: str = "",
+    agents: str = "",
     **variables: str,
 ) -> AsyncIterator[Trio]:
     """Runs the three, and kills them in the end.
@@ -255,6 +256,7 @@ async def running(
     Args:
         vendor: The address of another vendor than the simulator.
         simulate: The simulator's faults and quirks.
+        agents: What is configured besides where runs are.
         variables: Of the daemons' environment.
     """
     monkeypatch.setattr(answering, "respond", play)
@@ -266,7 +268,7 @@ async def running(
     }
     daemons = {name: Daemon(name, ports[name], options[name]) for name in NAMES}
     async with Simulator(simulate) as simulator, aiohttp.ClientSession() as session:
-        write_files(folder, ports, vendor or simulator.url)
+        write_files(folder, ports, vendor or simulator.url, agents)
         trio = Trio(folder, daemons, session, simulator, variables)
         try:
             await trio.start(*NAMES)

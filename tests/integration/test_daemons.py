@@ -146,6 +146,31 @@ async def test_who_has_had_to_wait_is_answered_as_others_are() -> None:
         await become(lambda: len(ended) == 2)
 
 
+async def test_who_is_sent_away_before_anything_was_said_is_to_come_again() -> None:
+    """What goes on for as long as its client stays ends when we do: not with a fault of ours."""
+    standing: list[tuple[HttpCall, asyncio.Task[object]]] = []
+
+    async def watch(call: HttpCall, record: CallRecord) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        standing.append((call, task))
+        if call.query:
+            await call.begin(200, {})  # which is sent with the first piece
+        await asyncio.Event().wait()
+
+    async with running(watch=watch) as daemon:
+        clients = [await daemon.connect() for _ in range(2)]
+        for client, path in zip(clients, ("/watch", "/watch?begun=yes"), strict=True):
+            await client.write(compose(path=path))
+        await become(lambda: len(standing) == 2)
+        draining = asyncio.create_task(daemon.server.drain())
+        await become(lambda: not daemon.service.is_ready)
+        for call, task in standing:
+            call.leave(task)
+        assert [(await client.read()).status for client in clients] == [503, 503]
+        await draining
+
+
 async def test_it_is_not_ready_from_the_moment_that_it_drains() -> None:
     """Also for who has asked on a connection that is still answered."""
     go = asyncio.Event()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 import three_daemons
@@ -69,6 +70,76 @@ async def test_only_the_gateway_speaks_to_vendors(
         for name in ("agents", "tools"):
             environment = Path(f"/proc/{trio.daemons[name].pid}/environ").read_bytes()
             assert SECRET.encode() not in environment
+
+
+@pytest.mark.slow
+async def test_runs_wait_for_a_gateway_that_stalls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as they may; they say so, and can be stopped; what it was asked in vain is told."""
+    impatient = "[providers.remote]\nfirst_byte_seconds = 4\n[limits]\nattempts = 1\n"
+    async with three_daemons.running(tmp_path, monkeypatch, agents=impatient) as trio:
+        stalled = psutil.Process(trio.daemons["gateway"].pid)
+        stalled.suspend()
+        try:
+            told: list[list[Any]] = [[], [], []]
+            ids = [
+                await trio.begin("waits", 2),
+                await trio.begin("bounded", 1, limits={"run_seconds": 5}),
+                await trio.begin("stopped", 1),
+            ]
+            watching = [
+                asyncio.create_task(trio.watch(*each)) for each in zip(ids, told, strict=True)
+            ]
+            waits, bounded, stopped = ids
+            await become(lambda: any(word == "run.retried" for _, word, _ in told[0]), 30)
+            summary = await trio.ask("GET", f"/runs/{waits}")
+            assert summary["state"] in ("queued", "working")
+            assert trio.daemons["gateway"].url.partition("//")[2] in summary["detail"]
+            await trio.ask("POST", f"/runs/{stopped}/stop", {"reason": "it takes too long"})
+            while (await trio.ask("GET", f"/runs/{stopped}"))["state"] != "stopped":  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            await asyncio.wait_for(watching[1], 30)
+            summary = await trio.ask("GET", f"/runs/{bounded}")
+            assert (summary["reason"], summary["limit"]) == ("limit", "run_seconds")
+            assert not trio.simulator.requests
+        finally:
+            stalled.resume()
+        async with asyncio.timeout(60):
+            await watching[0]
+        watching[2].cancel()
+        assert told[0][-1][2]["event"]["reason"] == "answered"
+        assert trio.read_noted() == {"waits-0": 1, "waits-1": 1}
+        # What came too late for whoever had asked may have been billed, and is said.
+        failed = sum(word == "step.failed" for _, word, _ in told[0])
+        asked = sum(count for job, count in read_jobs(trio.simulator).items() if "waits" in job)
+        assert failed >= 1
+        assert 3 <= asked <= 3 + failed
+
+
+@pytest.mark.slow
+async def test_whoever_has_no_room_goes_on_with_what_needs_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models are asked; a command says that it could not write; and later it is as before."""
+    async with three_daemons.running(tmp_path, monkeypatch) as trio:
+        living = [psutil.Process(trio.daemons[name].pid) for name in ("gateway", "tools")]
+        most = [each.rlimit(psutil.RLIMIT_FSIZE) for each in living]
+        for job, limits in (("full", [(0, hard) for _, hard in most]), ("later", most)):
+            for each, limit in zip(living, limits, strict=True):
+                each.rlimit(psutil.RLIMIT_FSIZE, limit)
+            told: list[Any] = []
+            await asyncio.wait_for(trio.watch(await trio.begin(job, 2), told), 60)
+            assert told[-1][2]["event"]["reason"] == "answered"
+            results = [
+                line["event"]["result"] for _, word, line in told if word == "tool.completed"
+            ]
+            texts = ["".join(part["text"] for part in each["content"]) for each in results]
+            assert ["exit code" in each for each in texts] == [job == "full"] * 2
+        assert trio.read_noted() == {"later-0": 1, "later-1": 1}
+        for daemon in trio.daemons.values():
+            assert await daemon.end(kill=False) == 0
+            assert "Traceback" not in "".join(daemon.printed)
 
 
 async def test_all_leave_when_they_are_asked_to(

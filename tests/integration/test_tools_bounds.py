@@ -29,7 +29,7 @@ from tool_servers import (
 from vibe_llms.daemons.server.serving import Server
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.tools.making import produce_service
-from vibe_llms.daemons.tools.settings import SessionLimits, ToolsSettings
+from vibe_llms.daemons.tools.settings import SessionLimits, ToolsServer, ToolsSettings
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.invocables import (
     FunctionsEnsemble,
@@ -176,7 +176,7 @@ async def test_what_is_answered_in_part_is_asked_for_the_rest(tmp_path: Path) ->
 async def test_what_cannot_be_asked_is_said(tmp_path: Path, era: str) -> None:
     """By a client that cannot ask, or where a client that comes again comes to another process."""
     greeter = Greeter()
-    settings = ServerSettings(workers=2)
+    settings = ToolsServer(workers=2)
     async with (
         serve_tools(greeter.offer(tmp_path), server=settings) as address,
         meet(address, era, elicitation_callback=Asked(name="Ada")) as client,

@@ -146,7 +146,7 @@ class Exchange:
                 service.tasks.discard(self.task)
                 self.task = None  # it knows us, by where it was cancelled
             if not (self.is_complete or self.is_gone):
-                self._connection.fail(self, 500)
+                self._connection.fail(self, 503 if service.is_ending else 500)
 
     def watch(self, listener: Callable[[], object] | None) -> None:
         """Lets something be called as soon as the client has gone; nothing any more for ``None``.
