@@ -142,7 +142,7 @@ class Desk:
         self.performer = ChunkPerformer(database, application)
         self.is_leaving = False
         self._loop = asyncio.get_running_loop()
-        self._tasks: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[str, int], asyncio.Task[Any]] = {}
 
     def wake(self, batch: str = "") -> None:
         """Performs what is due; called in a thread."""

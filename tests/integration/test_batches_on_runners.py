@@ -17,7 +17,7 @@ import attrs
 import pytest
 
 from batching import BASES, NEEDS_DBOS, Desk, Vendor, choose_url, run_vendor, start_program
-from vibe_llms.agents.batches import performing
+from vibe_llms.agents.batches import chunk_runs
 from vibe_llms.agents.batches.batches import Batches, look_at_batches, open_batches
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
@@ -43,13 +43,13 @@ pytestmark = NEEDS_DBOS
 ADDRESS = "openai_conversations:gpt-4o-mini"
 WORKER = """
 import asyncio, os, signal, sys
-from vibe_llms.agents.batches import performing
+from vibe_llms.agents.batches import chunk_runs
 from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.performing import Performer
 from vibe_llms.agents.queues import BATCHES
 from vibe_llms.application import Application
 
-plain = performing.attempt
+plain = chunk_runs.attempt
 
 async def attempt(work, due):
     item = await plain(work, due)
@@ -58,7 +58,7 @@ async def attempt(work, due):
     return item
 
 async def main(url):
-    performing.attempt = attempt
+    chunk_runs.attempt = attempt
     application = Application.load()
     performer = Performer(store=application.store, application=application)
     runner = DurableRunner(url, performer, queues=(BATCHES,), beat_seconds=0.2)
@@ -186,7 +186,7 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what still fails is told, and asked again when somebody wants it."""
-    monkeypatch.setattr("vibe_llms.agents.batches.performing._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("vibe_llms.agents.batches.chunk_runs._PAUSE_SECONDS", 0.0)
     vendor.status = 500
     async with at_desk(vendor, tmp_path) as place:
         report = await place.channel(key="k", retries=2).collect(["One?", "Two?"])
@@ -225,7 +225,7 @@ async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch, retries: int
 ) -> None:
     """The first answer was billed, though the second try at it is refused, and is free."""
-    monkeypatch.setattr(performing, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(chunk_runs, "_PAUSE_SECONDS", 0.0)
     plain, billed = Vendor.compose, 0
 
     def refuse_second(self: Vendor, text: str) -> bytes:
@@ -341,14 +341,14 @@ async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
 ) -> None:
     """Two chunks ask one input at a time: when the worker leaves, one is under way and no more."""
     begun, leave = asyncio.Event(), asyncio.Event()
-    plain = performing.attempt
+    plain = chunk_runs.attempt
 
     async def attempt(work: Any, due: Any) -> Any:
         begun.set()
         await leave.wait()
         return await plain(work, due)
 
-    monkeypatch.setattr(performing, "attempt", attempt)
+    monkeypatch.setattr(chunk_runs, "attempt", attempt)
     application = load(vendor, tmp_path)
     database = open_database(choose_url("sqlite", tmp_path))
     desk = Desk(database, application)
@@ -369,9 +369,9 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was asked meanwhile was paid for: it is kept, and nobody is asked twice."""
-    monkeypatch.setattr(performing, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(chunk_runs, "_PAUSE_SECONDS", 0.0)
     is_away = asyncio.Event()
-    plain, grant, asked = performing.attempt, Purse._grant, 0
+    plain, grant, asked = chunk_runs.attempt, Purse._grant, 0
 
     async def attempt(work: Any, due: Any) -> Any:
         item = await plain(work, due)
@@ -389,7 +389,7 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
             raise StoreError(detail="away")
         return grant(self, amounts)
 
-    monkeypatch.setattr(performing, "attempt", attempt)
+    monkeypatch.setattr(chunk_runs, "attempt", attempt)
     monkeypatch.setattr(Purse, "_grant", fail_once)
     async with at_desk(vendor, tmp_path) as place:
         channel = place.channel(cap=Decimal(1), concurrency=2, controls={"max_tokens": 10})

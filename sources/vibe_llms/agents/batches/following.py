@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Final
+
+import msgspec
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreError
-from vibe_llms.instruments.channels.batches.databases import BatchDatabase
+from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
 from vibe_llms.instruments.channels.batches.orders import Outcome
 from vibe_llms.instruments.channels.batches.tables import WORKING
 
@@ -17,6 +19,25 @@ _CHUNKS: Final = 64
 """How many chunks are looked at, at once: those behind them wait until these are through."""
 _FIRST_SECONDS: Final = 0.05
 _LAST_SECONDS: Final = 1.0
+
+
+# Not followed by Python's collector, as hundreds are there at once, and none is part of a cycle.
+class _Placed(msgspec.Struct, array_like=True, gc=False):
+    number: int
+    chunk: int
+    place: int
+    outcome: str
+
+
+class _Chunk(msgspec.Struct, array_like=True, gc=False):
+    number: int
+    first: int
+    size: int
+    placed: int
+    done: int
+
+
+_QUERY: Final = "SELECT number, chunk, place, outcome FROM vibe_items WHERE batch = ?"
 
 
 class Follower:
@@ -54,78 +75,76 @@ class Follower:
         pause = _FIRST_SECONDS
         while True:
             try:
-                # Before the rows: what was written before the batch ended is read after that.
-                is_working = self._waits and await finish(asyncio.to_thread(self._is_working))
-                outcomes = await finish(asyncio.to_thread(read))
+                is_working, rows = await finish(asyncio.to_thread(self._read, read))
             except StoreError:
                 if not self._waits:
                     raise
-                is_working, outcomes = True, []
-            for each in outcomes:
-                yield each
-            if outcomes:
+                is_working, rows = True, []
+            for each in rows:
+                is_stored = each.place <= self._before.get(each.chunk, 0)
+                yield Outcome(each.outcome.encode(), is_stored)
+            if rows:
                 pause = _FIRST_SECONDS
             elif not is_working:
                 return
-            else:
+            # Much is read at once, or somebody else is let work.
+            if is_working and len(rows) < _PAGE:
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, _LAST_SECONDS)
+                pause = pause if rows else min(2 * pause, _LAST_SECONDS)
 
-    def _is_working(self) -> bool:
+    def _read(
+        self, read: Callable[[Transaction, bool], list[_Placed]]
+    ) -> tuple[bool, list[_Placed]]:
+        """Reads a page; tells first whether more may come, at the same moment."""
         with self._database.transact(reading=True) as transaction:
-            rows = transaction.fetch("SELECT state FROM vibe_batches WHERE id = ?", self._batch)
-        return bool(rows) and rows[0][0] in WORKING
+            states = transaction.fetch("SELECT state FROM vibe_batches WHERE id = ?", self._batch)
+            is_working = self._waits and bool(states) and states[0][0] in WORKING
+            return is_working, read(transaction, is_working)
 
-    def _tell(self, line: str, chunk: int, place: int) -> Outcome:
-        assert self._before is not None
-        return Outcome(line.encode(), place <= self._before.get(chunk, 0))
-
-    def _read_new(self) -> list[Outcome]:
+    def _read_new(self, transaction: Transaction, is_working: bool) -> list[_Placed]:
         """Reads a page of what came since."""
-        found: list[Outcome] = []
-        with self._database.transact(reading=True) as transaction:
-            chunks = transaction.fetch(
-                "SELECT number, first, size, placed, done FROM vibe_chunks"
-                " WHERE batch = ? AND number >= ? ORDER BY number LIMIT ?",
-                self._batch,
-                self._low,
-                _CHUNKS,
-            )
-            for number, first, size, placed, done in chunks:
-                seen = self._seen.get(number, 0)
-                if placed > seen and len(found) < _PAGE:
-                    rows = transaction.fetch_all(
-                        "SELECT place, outcome FROM vibe_items WHERE batch = ? AND number >= ?"
-                        " AND number < ? AND place > ? AND outcome IS NOT NULL ORDER BY place",
-                        self._batch,
-                        first,
-                        first + size,
-                        seen,
-                    )
-                    found += [self._tell(line, number, place) for place, line in rows]
-                    self._seen[number] = seen = placed
-                if number == self._low and done == size and seen == placed:
-                    self._seen.pop(number, None)
-                    self._low += 1
+        found: list[_Placed] = []
+        chunks = transaction.fetch_all(
+            _Chunk,
+            "SELECT number, first, size, placed, done FROM vibe_chunks"
+            " WHERE batch = ? AND number >= ? ORDER BY number LIMIT ?",
+            self._batch,
+            self._low,
+            _CHUNKS,
+        )
+        for each in chunks:
+            seen = self._seen.get(each.number, 0)
+            if each.placed > seen and len(found) < _PAGE:
+                found += transaction.fetch_all(
+                    _Placed,
+                    f"{_QUERY} AND number >= ? AND number < ? AND place > ?"
+                    " AND outcome IS NOT NULL ORDER BY place",
+                    self._batch,
+                    each.first,
+                    each.first + each.size,
+                    seen,
+                )
+                self._seen[each.number] = seen = each.placed
+            if each.number == self._low and each.done == each.size and seen == each.placed:
+                self._seen.pop(each.number, None)
+                self._low += 1
         return found
 
-    def _read_in_order(self) -> list[Outcome]:
-        """Reads a page of what comes next; where it does not wait, gaps are left out."""
-        found: list[Outcome] = []
-        with self._database.transact(reading=True) as transaction:
-            rows: list[tuple[Any, ...]] = transaction.fetch_all(
-                "SELECT number, place, outcome, chunk FROM vibe_items"
-                " WHERE batch = ? AND number >= ? AND outcome IS NOT NULL"
-                " ORDER BY number LIMIT ?",
-                self._batch,
-                self._next,
-                _PAGE,
-            )
-        for number, place, line, chunk in rows:
-            if number != self._next and self._waits:
+    def _read_in_order(self, transaction: Transaction, is_working: bool) -> list[_Placed]:
+        """Reads a page of what comes next; where nobody works any more, gaps are left out."""
+        rows = transaction.fetch_all(
+            _Placed,
+            f"{_QUERY} AND number >= ? AND outcome IS NOT NULL ORDER BY number LIMIT ?",
+            self._batch,
+            self._next,
+            _PAGE,
+        )
+        found: list[_Placed] = []
+        for each in rows:
+            if each.number != self._next and is_working:
                 break
-            found.append(self._tell(line, chunk, place))
-            self._next = number + 1
+            found.append(each)
+            self._next = each.number + 1
         return found
 
 

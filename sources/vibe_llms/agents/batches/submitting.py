@@ -7,7 +7,9 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+import msgspec
 
 from vibe_llms.agents.batches.following import read_placed
 from vibe_llms.asynchrony import finish
@@ -26,6 +28,9 @@ from vibe_llms.messages.identities import produce_identity
 CHUNK: Final = 500
 """How many inputs a worker takes at once."""
 
+_TELLING_SECONDS: Final = 0.1
+"""How often workers are told, at most, of chunks that are there: it costs as much as a chunk."""
+
 _DIGITS: Final = 32
 _COLUMNS: Final = {"number": "bigint", "name": "text", "digest": "text", "input": "text"}
 _INSERT: Final = (
@@ -37,6 +42,12 @@ _INSERT: Final = (
 _KEPT: Final = ("attempts", "concurrency", "priority", "retries")
 """What is no part of a batch's name, and stays what it was when it was first asked for; a new cap
 holds from then on."""
+
+
+class _Known(msgspec.Struct, array_like=True, gc=False):
+    number: int
+    name: str | None
+    digest: str
 
 
 def derive_batch(order: BatchOrder, key: str) -> str:
@@ -69,6 +80,7 @@ class Submission:
         self._next = 0
         self._chunk = 0
         self._there = 0
+        self._told = -_TELLING_SECONDS
         self.before: dict[int, int] = {}
 
     async def perform(self, asked: AsyncIterator[Asked], tell: Callable[[], object]) -> None:
@@ -174,19 +186,23 @@ class Submission:
         if is_new:
             self._there = self._next
             self._chunk += 1
-            tell()
+            # Whoever hands over tells once more at the end; a worker finds the rest by itself.
+            if time.monotonic() - self._told >= _TELLING_SECONDS:
+                tell()
+                self._told = time.monotonic()
 
     def _compare(self, transaction: Transaction, page: Sequence[Asked]) -> None:
         rows = transaction.fetch_all(
+            _Known,
             "SELECT number, name, digest FROM vibe_items"
             " WHERE batch = ? AND number >= ? AND number < ? ORDER BY number",
             self._batch,
             self._next,
             self._next + len(page),
         )
-        for (number, name, digest), given in zip(rows, page, strict=True):
-            if (name, digest) != (_write_name(given.name), given.digest):
-                key = number if given.name is None else given.name
+        for known, given in zip(rows, page, strict=True):
+            if (known.name, known.digest) != (_write_name(given.name), given.digest):
+                key = known.number if given.name is None else given.name
                 raise refuse_input(f"Batch {self._batch}", key, "or give another key")
 
     def _insert(self, transaction: Transaction, page: Sequence[Asked]) -> bool:
@@ -200,11 +216,13 @@ class Submission:
         )
         if not is_first:
             return False
-        rows: list[tuple[Any, ...]] = [
-            (number, _write_name(each.name), each.digest, each.input)
-            for number, each in enumerate(page, self._next)
-        ]
-        transaction.change_all(_INSERT, _COLUMNS, rows, self._batch, self._chunk)
+        given = (
+            range(self._next, self._next + len(page)),
+            [_write_name(each.name) for each in page],
+            [each.digest for each in page],
+            [each.input for each in page],
+        )
+        transaction.change_all(_INSERT, _COLUMNS, given, self._batch, self._chunk)
         return True
 
     def _end(self) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from vibe_llms.exceptions import CodecError, RequestError, StoreError
-from vibe_llms.instruments.channels.batches.items import BatchItem, read_counts
+from vibe_llms.instruments.channels.batches.items import BUCKETS, BatchItem, read_counts
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
+from vibe_llms.messages.trusting import trust
 
 DIGEST_CHARACTERS = 16
 
@@ -69,8 +71,36 @@ def _plainify(value: Any) -> Any:
     raise TypeError(f"Nobody knows how to write {type(value).__name__}")
 
 
+class _Counts(msgspec.Struct, gc=False):
+    """The buckets of tokens; what is not there, or null, the vendor did not say."""
+
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_long_tokens: int | None = None
+    input_audio_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    output_audio_tokens: int | None = None
+
+
+class _Source(msgspec.Struct, gc=False):
+    provider: str | None = None
+    model: str | None = None
+    response_id: str | None = None
+    stop_reason: StopReason | None = None
+
+
+class _WrittenLine(JournalLine, gc=False, kw_only=True):
+    """The same as it is read, with all of it checked."""
+
+    usage: _Counts | None  # type: ignore[assignment]
+    origin: _Source | None  # type: ignore[assignment]
+
+
+_read_given = attrgetter(*BUCKETS)
 _encode = msgspec.json.Encoder(enc_hook=_plainify).encode
-_decode_line = msgspec.json.Decoder(JournalLine).decode
+_decode_line = msgspec.json.Decoder(_WrittenLine).decode
 _decode_head = msgspec.json.Decoder(Head).decode
 
 
@@ -153,7 +183,8 @@ def decode_item(data: bytes) -> BatchItem[Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise StoreError(detail=f"The line is none of a batch: {error}.") from error
     value = line.text if line.value is msgspec.UNSET else line.value
-    return BatchItem(
+    return trust(
+        BatchItem,
         index=line.index,
         id=line.id,
         value=value,
@@ -176,14 +207,18 @@ def _write_origin(origin: Origin) -> dict[str, str | None]:
     }
 
 
-def _read_origin(line: JournalLine) -> Origin | None:
-    given = line.origin
+def _read_origin(line: _WrittenLine) -> Origin | None:
+    given, used = line.origin, line.usage
     if given is None:
         return None
-    return Origin(
-        provider=given.get("provider") or "",
-        model=given.get("model") or "",
-        response_id=given.get("response_id"),
-        stop_reason=StopReason(given.get("stop_reason") or StopReason.UNKNOWN),
-        usage=None if line.usage is None else Usage(**line.usage),
+    usage = None
+    if used is not None:
+        usage = trust(Usage, **dict(zip(BUCKETS, _read_given(used), strict=True)))
+    return trust(
+        Origin,
+        provider=given.provider or "",
+        model=given.model or "",
+        response_id=given.response_id,
+        stop_reason=given.stop_reason or StopReason.UNKNOWN,
+        usage=usage,
     )

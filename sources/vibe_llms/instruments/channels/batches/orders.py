@@ -89,7 +89,8 @@ def write_pattern(request: Request) -> msgspec.Raw:
     return msgspec.Raw(encode_request(request))
 
 
-class Asked(NamedTuple):
+# Not followed by Python's collector: there is one for each input, and none is part of a cycle.
+class Asked(msgspec.Struct, frozen=True, gc=False):
     """An input as it is kept.
 
     Attributes:

@@ -5,26 +5,34 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+import msgspec
+
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.tables import WORKING
 
 
-class Row(NamedTuple):
+# Not followed by Python's collector, as hundreds are there at once, and none is part of a cycle.
+class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An input that is to be done.
 
     Attributes:
         number: Its place in the batch, from 0.
-        name: By which it is known, where it has one.
+        told: The name by which it is known, as JSON, where it has one.
         digest: Of the input.
         input: What is asked, as it was written.
         begun: How often it was asked by itself and nothing came of it.
     """
 
     number: int
-    name: str | None
+    told: str | None
     digest: str
     input: str
     begun: int
+
+    @property
+    def name(self) -> str | None:
+        """By which it is known, where it has a name."""
+        return None if self.told is None else str(json.loads(self.told))
 
 
 class Taken(NamedTuple):
@@ -67,14 +75,14 @@ def take_up(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
             return None
         epoch, attempts, first, size = found[0]
         rows = transaction.fetch_all(
+            Row,
             "SELECT number, name, digest, input, begun FROM vibe_items"
             " WHERE batch = ? AND number >= ? AND number < ? AND outcome IS NULL ORDER BY number",
             batch,
             first,
             first + size,
         )
-    due = [Row(number, _read_name(name), *rest) for number, name, *rest in rows]
-    return Taken(epoch, attempts, order, cap, due)
+    return Taken(epoch, attempts, order, cap, rows)
 
 
 def leave(database: BatchDatabase, batch: str, chunk: int, epoch: int) -> None:
@@ -95,7 +103,3 @@ def begin_alone(database: BatchDatabase, batch: str, number: int) -> None:
         transaction.change(
             "UPDATE vibe_items SET begun = begun + 1 WHERE batch = ? AND number = ?", batch, number
         )
-
-
-def _read_name(told: str | None) -> str | None:
-    return None if told is None else str(json.loads(told))

@@ -12,33 +12,40 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
 from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.items import BUCKETS, BatchItem, read_buckets
 from vibe_llms.instruments.channels.batches.journals import Entry, refuse_input
+from vibe_llms.instruments.channels.batches.runs import encode
 from vibe_llms.instruments.channels.batches.tables import WORKING, count_money
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import Price, price_usage
 
 _COLUMNS: Final = {"number": "bigint", "place": "bigint", "failed": "integer", "outcome": "text"}
-# An insertion looks each row up by its key, which no planner is tempted to do otherwise.
+# An insertion looks each row up by its key, which no planner is tempted to do otherwise. All rows
+# are there, as the chunk is, which is locked.
 _WRITE: Final = (
     "WITH given AS (SELECT * FROM {rows} AS r)"
     " INSERT INTO vibe_items"
     " (batch, number, chunk, digest, input, begun, place, failed, outcome)"
-    " SELECT ?, number, 0, '', '', 0, place, failed, outcome FROM given WHERE EXISTS"
-    " (SELECT 1 FROM vibe_items AS i WHERE i.batch = ? AND i.number = given.number)"
+    " SELECT ?, number, 0, '', '', 0, place, failed, outcome FROM given WHERE true"
     " ON CONFLICT (batch, number) DO UPDATE SET place = excluded.place,"
     " failed = excluded.failed, outcome = excluded.outcome WHERE vibe_items.outcome IS NULL"
 )
+_GATHERING_SECONDS: Final = 0.025
+"""How long results are let come before they are written together, where nobody waits for them."""
 _PAUSE_SECONDS: Final = 0.5
 """How long is waited for a database that is away, with results in hand that were paid for."""
 
 
-class _Result(NamedTuple):
+# Not followed by Python's collector, as many wait at once: what an item is made of would be looked
+# through again and again, and with it all that lives.
+class _Result(msgspec.Struct, gc=False):
     number: int
     line: str
     has_failed: bool
@@ -57,6 +64,9 @@ class RowJournal:
         batch: The id of the batch.
         chunk: Its number.
         epoch: Under which this worker has taken it.
+        settings: The digest of what tells this batch's lines from those of others.
+        room: How many results may wait for those before them; more come together where there is
+            some. Without any, each is written as soon as can be.
         is_leaving: Says whether nobody waits any more for a database that is away.
     """
 
@@ -67,17 +77,24 @@ class RowJournal:
         chunk: int,
         epoch: int,
         *,
+        settings: str = "",
+        room: int = 0,
         is_leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         self._database = database
         self._batch = batch
         self._chunk = chunk
         self._epoch = epoch
+        self._settings = settings
         self._is_leaving = is_leaving
         self._reserved: dict[int, int] = {}
         self._entries: dict[str | int, Entry] | None = None
         self._closed = threading.Event()
-        self._gatherer: Gatherer[_Result, None] = Gatherer(self._write)
+        self._gatherer: Gatherer[_Result, None] = Gatherer(
+            self._write,
+            pause_seconds=_GATHERING_SECONDS if room else 0.0,
+            enough=max(1, room // 2),  # so that nobody meets the end of the room
+        )
         self.must_stop = ""
 
     @property
@@ -95,16 +112,23 @@ class RowJournal:
         A database that is away is waited for. ``must_stop`` says afterwards, where it does, why
         nothing more is to be begun.
         """
-        await self.put(item, line)
+        await asyncio.shield(self.put(item, input_digest, line))
 
-    def put(self, item: BatchItem[Any], line: bytes) -> asyncio.Future[None]:
-        """Begins to write what came of an item; returns what tells when it is kept."""
+    def put(
+        self, item: BatchItem[Any], input_digest: str, line: bytes = b""
+    ) -> asyncio.Future[Sequence[None]]:
+        """Begins to write what came of an item; returns what tells when it is kept.
+
+        That is shared by all who are written together: who may be cancelled waits behind a shield.
+        """
+        if not line:
+            item, line = encode(item, self._settings, input_digest)
         usage = item.usage
         cost, unpriced = _price(item)
         return self._gatherer.put(
             _Result(
                 item.index,
-                line.decode(),
+                line.decode().rstrip(),
                 item.error is not None,
                 (usage and usage.total_input_tokens) or 0,
                 (usage and usage.total_output_tokens) or 0,
@@ -174,15 +198,20 @@ class RowJournal:
             # First the chunk, which is locked from then on: places are given in the order of
             # commits, so that who follows the batch passes none over.
             placed, epoch = self._lock(transaction)
+            if epoch < 0:
+                self.must_stop = "The batch was deleted."
+                return
             new, late = (results, ()) if all_are_new else self._part(transaction, results)
-            rows = [
-                (each.number, placed + place, int(each.has_failed), each.line.rstrip())
-                for place, each in enumerate(new, 1)
-            ]
+            given = (
+                [each.number for each in new],
+                range(placed + 1, placed + 1 + len(new)),
+                [int(each.has_failed) for each in new],
+                [each.line for each in new],
+            )
             written = 0
-            if rows:
-                written = transaction.change_all(_WRITE, _COLUMNS, rows, self._batch, self._batch)
-            if all_are_new and written != len(rows):
+            if new:
+                written = transaction.change_all(_WRITE, _COLUMNS, given, self._batch)
+            if all_are_new and written != len(new):
                 raise _NotNewError
             states = transaction.fetch(
                 "SELECT state, cap FROM vibe_batches WHERE id = ?", self._batch
@@ -192,8 +221,6 @@ class RowJournal:
         self.must_stop = self._explain(states, epoch)
 
     def _explain(self, states: list[tuple[Any, ...]], epoch: int) -> str:
-        if not states:
-            return "The batch was deleted."
         if states[0][0] not in WORKING:
             return f"The batch is {states[0][0]}."
         return "" if epoch == self._epoch else "Another worker has taken the chunk."
@@ -223,7 +250,7 @@ class RowJournal:
             ):
                 if outcome is None:
                     new.append(each)
-                elif outcome != each.line.rstrip():
+                elif outcome != each.line:
                     late.append(each)
         return new, late
 

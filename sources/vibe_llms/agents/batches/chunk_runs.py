@@ -1,0 +1,246 @@
+"""One worker's work at one chunk: each of its inputs that has no result yet is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, Final
+
+from vibe_llms.agents.batches.submitting import settle
+from vibe_llms.asynchrony import finish
+from vibe_llms.exceptions import ConverseError, ParseError, ProviderError, Stage, StoreError
+from vibe_llms.instruments.channels.batches.databases import BatchDatabase
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.orders import BatchOrder, read_input
+from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
+from vibe_llms.instruments.channels.batches.row_chunks import (
+    Row,
+    Taken,
+    begin_alone,
+)
+from vibe_llms.instruments.channels.batches.row_journals import RowJournal
+from vibe_llms.instruments.channels.batches.runs import Due, attempt
+from vibe_llms.instruments.channels.batches.work import Ask, ModelWork
+from vibe_llms.instruments.channels.batches.workers import perform_all
+from vibe_llms.instruments.inputs import gather_canisters, say
+from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.requests import Request, replace_canisters
+from vibe_llms.values import define
+
+_LOGGER = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 3
+"""How often a chunk is taken until its inputs are asked one by one, as one may kill workers."""
+
+ALONE: Final = 2
+"""How often an input is asked by itself until it is set aside."""
+
+_PAUSE_SECONDS: Final = 1.0
+_LONGEST_SECONDS: Final = 30.0
+
+
+@define(kw_only=True)
+class Work:
+    """What chunks of a batch share in this process."""
+
+    order: BatchOrder
+    work: ModelWork
+    ask: Ask
+    pattern: Request
+    purse: Purse
+    room: asyncio.Semaphore
+    tries: int  # of each request, every one of which may be billed
+    estimator: Estimator | None = None
+    users: int = 0
+
+    def compose(self, written: str) -> Request:
+        """Makes the request of an input as it is kept."""
+        said = read_input(written)
+        preface = self.pattern.canisters[:-1]
+        if said.__class__ is str:
+            return renew(self.pattern, canisters=(*preface, say(said)))
+        return replace_canisters(self.pattern, (*preface, *gather_canisters(said)))
+
+    async def put(self, written: str) -> BatchItem[Any]:
+        """Asks for an input as it is kept."""
+        return await self.ask(self.compose(written))
+
+
+class ChunkRun:
+    """One worker's work at one chunk."""
+
+    def __init__(
+        self,
+        database: BatchDatabase,
+        batch: str,
+        chunk: int,
+        taken: Taken,
+        work: Work,
+        is_leaving: Callable[[], bool],
+    ) -> None:
+        self._database = database
+        self._batch = batch
+        self._taken = taken
+        self._work = work
+        self._is_leaving = is_leaving
+        self._journal = RowJournal(
+            database,
+            batch,
+            chunk,
+            taken.epoch,
+            settings=work.order.settings,
+            # What an answer has cost is known when it is kept, and who is capped waits for that.
+            room=work.order.concurrency if taken.cap is None else 0,
+            is_leaving=is_leaving,
+        )
+        self._kept: asyncio.Future[Sequence[None]] | None = None
+        self._is_careful = taken.attempts > ATTEMPTS
+        self._held: list[Row] = []
+        self._may_hold = False
+        self._failure: BaseException | None = None
+        self.is_capped = False
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether nothing more is begun."""
+        return bool(
+            self._journal.must_stop or self.is_capped or self._failure or self._is_leaving()
+        )
+
+    async def perform(self) -> None:
+        """Asks for all that has no result yet."""
+        rows: Sequence[Row] = self._taken.rows
+        retries = self._work.order.retries
+        try:
+            for turn in range(retries + 1):
+                self._held, self._may_hold = [], turn < retries
+                await self._ask_all(rows)
+                rows = self._held
+                if not rows or self.must_stop:
+                    break
+                # Whoever leaves meanwhile cancels it.
+                await asyncio.sleep(min(_PAUSE_SECONDS * 2.0**turn, _LONGEST_SECONDS))
+        finally:
+            await self._journal.finish()
+        if self._failure is not None:
+            raise self._failure
+        await finish(asyncio.to_thread(self._settle))
+
+    async def _ask_all(self, rows: Sequence[Row]) -> None:
+        concurrency = 1 if self._is_careful else self._work.order.concurrency
+        due = iter(rows)
+        places = range(min(concurrency, len(rows)))
+        items: AsyncGenerator[None] = perform_all(
+            places,
+            lambda *_: self._ask_some(due),
+            _pass,
+            concurrency=len(places),
+            ordered=False,
+            window=len(places),
+        )
+        async with aclosing(items):
+            async for _ in items:
+                pass
+
+    async def _ask_some(self, due: Iterator[Row]) -> None:
+        """Asks one input after the other, as long as there are any.
+
+        A place among those that are asked at once is given up at the end alone: to hand it over
+        at each input would cost as much as to write its result.
+        """
+        async with self._work.room:
+            for row in due:
+                # Who has waited for room begins nothing that nobody wants any more.
+                if self.must_stop:
+                    return
+                await self._ask(row)
+
+    async def _ask(self, row: Row) -> None:
+        if self._is_careful and not await self._begin(row):
+            return
+        amount = await self._put_down(row) if self._taken.cap is not None else 0
+        if amount is None:
+            return
+        try:
+            due = Due(row.number, row.name, row.input)
+            await self._keep(row, await attempt(self._work.put, due), amount)
+        finally:
+            if amount:
+                self._work.purse.settle()
+
+    async def _keep(self, row: Row, item: BatchItem[Any], amount: int) -> None:
+        error = item.error
+        # What the vendor itself has refused is not billed, and what did not fit the schema is
+        # accounted for; of what broke off nobody knows, nor of what was sent again why it was.
+        is_known = error is None or isinstance(error, ProviderError | ParseError)
+        known = amount - amount // self._work.tries * (item.sent - is_known)
+        if self._may_hold and error is not None and error.is_retryable:
+            self._held.append(row)
+            # Answers before it were billed, and what they have cost is written nowhere else.
+            if known > 0 and item.origin is None:
+                with suppress(StoreError):  # then it stays put down
+                    await self._work.purse.release(known)
+            return
+        if amount:
+            self._journal.reserve(row.number, known)
+        await self._write(row, item)
+
+    async def _write(self, row: Row, item: BatchItem[Any]) -> None:
+        kept = self._journal.put(item, row.digest)
+        if kept is not self._kept:  # the first of those that are written together
+            self._kept = kept
+            kept.add_done_callback(self._note)
+        # Nobody is told of it before it is kept; but what waits for the database has a bound, and
+        # what it has cost is known only then.
+        if self._taken.cap is not None or self._journal.backlog >= self._work.order.concurrency:
+            await asyncio.shield(kept)
+
+    def _note(self, kept: asyncio.Future[Sequence[None]]) -> None:
+        """Takes down that a result could not be kept."""
+        if not kept.cancelled() and (error := kept.exception()) is not None:
+            self._failure = error
+
+    async def _put_down(self, row: Row) -> int | None:
+        """Returns what was put down for an input; ``None`` where the cap does not bear it."""
+        estimator = self._work.estimator
+        if estimator is None:
+            return 0
+        amount = estimator.estimate(row.input) * self._work.tries
+        while amount:
+            try:
+                if await self._work.purse.acquire(amount):
+                    return amount
+                self.is_capped = True
+                return None
+            except StoreError as error:  # what is under way was paid for, and is not broken off
+                _LOGGER.warning("nothing can be put down now: %s", error)
+            if self.must_stop:
+                return None
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return 0
+
+    async def _begin(self, row: Row) -> bool:
+        """Begins an input that is asked by itself; sets one aside that was, too often."""
+        if row.begun < ALONE:
+            await finish(asyncio.to_thread(begin_alone, self._database, self._batch, row.number))
+            return True
+        error = ConverseError(
+            detail=f"It was set aside: it was asked by itself {row.begun} times, and its worker "
+            "came to an end each time.",
+            remedy="Ask for it again, where it was not the input that ended them.",
+            stage=Stage.EXECUTE,
+        )
+        item: BatchItem[Any] = BatchItem(index=row.number, id=row.name, error=error)
+        await self._write(row, item)
+        return False
+
+    def _settle(self) -> None:
+        with self._database.transact() as transaction:
+            settle(transaction, self._batch)
+
+
+def _pass(results: Sequence[None]) -> Sequence[None]:
+    """Tells nobody: whoever follows the batch reads its rows."""
+    return results

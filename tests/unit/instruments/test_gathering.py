@@ -1,0 +1,126 @@
+"""What many ask a database for goes together, and each has its own answer."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batching import BASES, ask, choose_url, submit
+from vibe_llms.agents.batches.batches import Batches
+from vibe_llms.agents.batches.following import _Placed
+from vibe_llms.instruments.channels.batches.databases import open_database
+from vibe_llms.instruments.channels.batches.gathering import Gatherer
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.lines import encode_item
+from vibe_llms.instruments.channels.batches.row_chunks import Row, take_up
+from vibe_llms.instruments.channels.batches.row_journals import _WRITE, RowJournal, _Result
+
+BATCH = "b" * 32
+
+
+async def test_whoever_leaves_takes_nothing_from_those_who_asked_with_it() -> None:
+    """A cancelled one has asked all the same; an error is raised to each."""
+    begun, go_on = threading.Event(), threading.Event()
+    asked: list[Sequence[int]] = []
+
+    def double(given: Sequence[int]) -> list[int]:
+        asked.append(given)
+        begun.set()
+        go_on.wait()
+        if 13 in given:
+            raise LookupError("unlucky")
+        return [2 * each for each in given]
+
+    gatherer: Gatherer[int, int] = Gatherer(double)
+    first = asyncio.create_task(gatherer.ask(1))
+    await asyncio.to_thread(begun.wait)
+    others = [asyncio.create_task(gatherer.ask(number)) for number in (2, 3, 4)]
+    await asyncio.sleep(0)
+    others[1].cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    told = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [each for each in told if isinstance(each, int)] == [2, 4, 8]
+    assert isinstance(told[2], asyncio.CancelledError)
+    assert asked == [[1], [2, 3, 4]]
+    failed = await asyncio.gather(*map(gatherer.ask, (13, 5)), return_exceptions=True)
+    assert [str(each) for each in failed] == ["unlucky", "unlucky"]
+
+
+async def test_what_can_wait_is_gathered_until_there_is_enough_of_it() -> None:
+    """The first is not kept waiting, enough go at once, and who closes waits for no more."""
+    asked: list[int] = []
+
+    def note(given: Sequence[int]) -> list[int]:
+        asked.append(len(given))
+        return list(given)
+
+    gatherer: Gatherer[int, int] = Gatherer(note, pause_seconds=3600, enough=10)
+    async with asyncio.timeout(20):
+        assert await gatherer.ask(0) == 0
+        told = [gatherer.put(number) for number in range(10)]
+        assert all(each is told[0] for each in told)
+        assert await told[0] == list(range(10))
+        last = gatherer.put(10)
+        await asyncio.sleep(0.01)
+        assert asked == [1, 10]
+        await gatherer.close()
+    assert (asked, last.result()) == ([1, 10, 1], [10])
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("count", [1, 2, 63, 300, 515])
+async def test_many_rows_are_written_whole_however_many_there_are(
+    tmp_path: Path, base: str, count: int
+) -> None:
+    """By as few statements as there are; each row once, with its own values."""
+    database = open_database(choose_url(base, tmp_path))
+    await submit(database, BATCH, *(f"ä {number}" for number in range(count)), chunk=600)
+    taken = take_up(database, BATCH, 0)
+    assert taken is not None
+    assert [row.input for row in taken.rows] == [f'"\\u00e4 {n}"' for n in range(count)]
+    columns = {"number": "bigint", "place": "bigint", "failed": "integer", "outcome": "text"}
+    numbers = range(count - 1, -1, -1)
+    given = (numbers, range(1, count + 1), [0] * count, [f"ö{number}" for number in numbers])
+    with database.transact() as transaction:
+        assert transaction.change_all(_WRITE, columns, given, BATCH) == count
+        assert transaction.change_all(_WRITE, columns, given, BATCH) == 0
+        placed = transaction.fetch_all(
+            _Placed, "SELECT number, chunk, place, outcome FROM vibe_items ORDER BY number"
+        )
+    database.close()
+    assert [(each.number, each.chunk, each.place, each.outcome) for each in placed] == [
+        (number, 0, count - number, f"ö{number}") for number in range(count)
+    ]
+
+
+async def test_what_is_there_by_hundreds_is_not_looked_through_by_the_collector(
+    tmp_path: Path,
+) -> None:
+    """Else it looks through all that lives, again and again, which took a fifth of the time."""
+    rows = [
+        Row(0, None, "d", '"x"', 0),
+        _Placed(0, 0, 1, "x"),
+        _Result(0, "x", False, 1, 1, 1, 0, 0),
+        *[each async for each in ask("one")],
+    ]
+    assert not any(map(gc.is_tracked, rows))
+
+
+async def test_results_of_a_batch_that_was_deleted_are_let_go(tmp_path: Path) -> None:
+    """Nothing more is begun, and nobody waits for a database that would never take them."""
+    database = open_database(choose_url("sqlite", tmp_path))
+    await submit(database, BATCH, "one")
+    journal = RowJournal(database, BATCH, 0, 1)
+    await Batches(database).delete(BATCH)
+    async with asyncio.timeout(20):
+        item: BatchItem[Any] = BatchItem(index=0, text="late", value="late")
+        await journal.append(item, encode_item(item), "d")
+    assert journal.must_stop == "The batch was deleted."
+    database.close()
