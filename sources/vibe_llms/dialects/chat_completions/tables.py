@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from vibe_llms.messages.canisters import StopReason
@@ -33,6 +34,24 @@ STOP_REASONS: Final = {
     "tool_use": StopReason.INVOCATION,
 }
 """From a vendor's word; any other is unknown, and is kept beside."""
+
+SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "frequency_penalty": ("frequency_penalty",),
+    "max_tokens": ("max_completion_tokens", "max_tokens"),  # of both, the newer one counts
+    "min_p": ("min_p",),
+    "parallel_invocations": ("parallel_tool_calls",),
+    "presence_penalty": ("presence_penalty",),
+    "reasoning_effort": ("reasoning_effort",),
+    "repeat_penalty": ("repeat_penalty", "repetition_penalty"),
+    "seed": ("seed", "random_seed"),
+    "service_tier": ("service_tier",),
+    "stop": ("stop",),
+    "temperature": ("temperature",),
+    "top_k": ("top_k",),
+    "top_p": ("top_p",),
+    "verbosity": ("verbosity",),
+}
+"""From a control to the fields in which vendors of this dialect take it."""
 
 FIELDS: Final = ("reasoning", "reasoning_content")
 

@@ -18,6 +18,12 @@ STOP_REASONS: Final = {
 }
 """From a vendor's word; any other is unknown, and is kept beside."""
 
+SAMPLING_FIELDS: Final = ("temperature", "top_p", "top_k")
+"""What newer models, and the newest version of the protocol, do not take any more."""
+
+SAME_NAMES: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
+"""The controls that are parameters by their own names."""
+
 OTHER_NAMES: Final = {"stop": "stop_sequences"}
 """From a control to its parameter, where that is called otherwise."""
 

@@ -27,6 +27,17 @@ OPTIONS: Final = {
 }
 """From the name of an option to that of its control; others go by their own names."""
 
+WITHOUT_PLACE: Final = frozenset(
+    {
+        "parallel_invocations",
+        "reasoning_budget_tokens",
+        "reasoning_summary",
+        "service_tier",
+        "verbosity",
+    }
+)
+"""Controls that other protocols have, and this one has not."""
+
 LEVELS: Final = ("low", "medium", "high", "max")
 """How hard a model can be told to think."""
 

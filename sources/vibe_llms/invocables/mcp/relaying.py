@@ -79,34 +79,24 @@ class Relay:
         }
 
     async def _elicit(self, context: Any, params: Any) -> Any:
-        from mcp_types import ElicitResult
-
-        return ElicitResult.model_validate(await self._ask(ELICITATION, params), by_name=False)
+        return await self._ask(ELICITATION, _dump(params))
 
     async def _sample(self, context: Any, params: Any) -> Any:
-        from mcp_types import CreateMessageResult, CreateMessageResultWithTools
-
-        answer = await self._ask(SAMPLING, params)
-        # One content is one of these, several are the other.
-        is_many = isinstance(answer.get("content"), list) or params.tools is not None
-        kind = CreateMessageResultWithTools if is_many else CreateMessageResult
-        return kind.model_validate(answer, by_name=False)
+        return await self._ask(SAMPLING, _dump(params))
 
     async def _list_roots(self, context: Any) -> Any:
-        from mcp_types import ListRootsResult
+        return await self._ask(ROOTS, {})
 
-        return ListRootsResult.model_validate(await self._ask(ROOTS, None), by_name=False)
-
-    async def _ask(self, method: str, params: Any) -> JsonObject:
-        said = {} if params is None else _dump(params)
+    async def _ask(self, method: str, params: JsonObject) -> Any:
+        question: JsonObject = {"method": method, "params": params}
         caller = self._find_caller()
         if caller is None:
             raise Declined("It cannot be told whose call this is about.")
         try:
-            answers = await caller.ask({"question": {"method": method, "params": said}})
+            answers = await caller.ask({"question": question})
         except ConverseError as error:
             raise Declined(str(error)) from error
-        return answers["question"]
+        return _read_answer(question, answers["question"])
 
     async def _log(self, params: Any) -> None:
         caller = self._find_caller()
@@ -208,7 +198,10 @@ def _read_answer(question: JsonObject, answer: JsonObject) -> Any:
     kinds: dict[object, Any] = {ELICITATION: types.ElicitResult, ROOTS: types.ListRootsResult}
     kind = kinds.get(question["method"])
     if kind is None:
-        is_many = isinstance(answer.get("content"), list)
+        # One content is one of these; several, or one that may be a call, are the other.
+        params = question.get("params")
+        takes_calls = isinstance(params, Mapping) and "tools" in params
+        is_many = isinstance(answer.get("content"), list) or takes_calls
         kind = types.CreateMessageResultWithTools if is_many else types.CreateMessageResult
     return kind.model_validate(answer, by_name=False)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlencode
 
 from vibe_llms.dialects import messages
-from vibe_llms.dialects.messages.calling.controls import SAMPLING_FIELDS
 from vibe_llms.dialects.messages.quirks import Quirks
+from vibe_llms.dialects.messages.tables import SAMPLING_FIELDS
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.anthropic.clouds import (

@@ -37,7 +37,6 @@ _ROLES: Final = {
     "invocation": "assistant",
     "result": "tool",
 }
-_MODALITIES: Final = {"image": "image", "audio": "audio", "video": "video", "file": "document"}
 
 
 def write(value: object) -> str:
@@ -115,7 +114,8 @@ def _describe_content(content: AnyContent) -> Part:
         return {"type": "reasoning", "content": content.text or "\n\n".join(content.summary)}
     if isinstance(content, MEDIA_CLASSES):
         # No bytes: they are large, and what is said about them is what one looks for.
-        described = {"mime_type": content.mime_type, "modality": _MODALITIES[content.type]}
+        modality = "document" if content.type == "file" else content.type
+        described = {"mime_type": content.mime_type, "modality": modality}
         if content.url and not content.url.startswith("data:"):
             return {"type": "uri", **described, "uri": content.url}
         if content.file_id:

@@ -31,7 +31,7 @@ from vibe_llms.dialects.chat_completions import (
     normalize_request,
     produce_error,
 )
-from vibe_llms.dialects.chat_completions.serving.requests import SPELLINGS
+from vibe_llms.dialects.chat_completions.tables import SPELLINGS
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister

@@ -12,30 +12,13 @@ from vibe_llms.dialects.chat_completions.serving.invocations import (
     normalize_schema,
 )
 from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
+from vibe_llms.dialects.chat_completions.tables import SPELLINGS
 from vibe_llms.dialects.extras import keep_native, leave, without
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject, JsonValue
-
-SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "frequency_penalty": ("frequency_penalty",),
-    "max_tokens": ("max_completion_tokens", "max_tokens"),  # of both, the newer one counts
-    "min_p": ("min_p",),
-    "parallel_invocations": ("parallel_tool_calls",),
-    "presence_penalty": ("presence_penalty",),
-    "reasoning_effort": ("reasoning_effort",),
-    "repeat_penalty": ("repeat_penalty", "repetition_penalty"),
-    "seed": ("seed", "random_seed"),
-    "service_tier": ("service_tier",),
-    "stop": ("stop",),
-    "temperature": ("temperature",),
-    "top_k": ("top_k",),
-    "top_p": ("top_p",),
-    "verbosity": ("verbosity",),
-}
-"""From a control to the fields in which vendors of this dialect take it."""
 
 _SPELT: Final = frozenset(field for fields in SPELLINGS.values() for field in fields)
 

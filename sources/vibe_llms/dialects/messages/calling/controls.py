@@ -8,7 +8,7 @@ is to let it think. A summary that is asked for with ``auto`` is what the vendor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
@@ -18,9 +18,6 @@ from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import Capability, ModelAttributes
 from vibe_llms.models.controls import check_controls
 from vibe_llms.plain import JsonObject, JsonValue
-
-SAMPLING_FIELDS: Final = ("temperature", "top_p", "top_k")
-"""What newer models, and the newest version of the protocol, do not take any more."""
 
 
 def nativize_controls(

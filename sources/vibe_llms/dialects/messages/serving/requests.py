@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import keep_native, leave
-from vibe_llms.dialects.messages.calling.controls import SAMPLING_FIELDS, thinks_adaptively
+from vibe_llms.dialects.messages.calling.controls import thinks_adaptively
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.serving.invocations import (
     take_choice,
@@ -14,7 +14,7 @@ from vibe_llms.dialects.messages.serving.invocations import (
     take_schema,
 )
 from vibe_llms.dialects.messages.serving.messages import normalize_messages
-from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES
+from vibe_llms.dialects.messages.tables import DISPLAYS, OTHER_NAMES, SAME_NAMES
 from vibe_llms.dialects.places import look_up, take
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
@@ -22,7 +22,6 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject, JsonValue
 
-_SAME_NAME: Final = (*SAMPLING_FIELDS, "max_tokens", "service_tier")
 _SUMMARIES: Final = {display: value for value, display in DISPLAYS.items()}
 
 
@@ -66,7 +65,7 @@ def take_controls(
 ) -> dict[str, JsonValue]:
     """Takes the parameters that are controls out of a request, and returns the controls."""
     taken: dict[str, JsonValue] = {}
-    for name in (*_SAME_NAME, *OTHER_NAMES):
+    for name in (*SAME_NAMES, *OTHER_NAMES):
         field = OTHER_NAMES.get(name, name)
         if rest.get(field) is not None and fits_control(name, rest[field], attributes):
             taken[name] = rest.pop(field)

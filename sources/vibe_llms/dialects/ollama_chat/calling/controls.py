@@ -7,22 +7,11 @@ from typing import Final
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.ollama_chat.tables import OPTIONS_BY_CONTROL
+from vibe_llms.dialects.ollama_chat.tables import OPTIONS_BY_CONTROL, WITHOUT_PLACE
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
 from vibe_llms.plain import JsonObject, JsonValue
-
-_INEXPRESSIBLE: Final = frozenset(
-    {
-        "parallel_invocations",
-        "reasoning_budget_tokens",
-        "reasoning_summary",
-        "service_tier",
-        "verbosity",
-    }
-)
-"""Common controls for which this protocol has neither an option nor a field."""
 
 _NEAR_LEVELS: Final = {"minimal": "low", "xhigh": "max"}
 
@@ -41,7 +30,7 @@ def nativize_controls(
     for name, value in check_controls(controls, attributes.controls).items():
         if name == "reasoning_effort":
             native["think"] = _nativize_effort(str(value), ledger)
-        elif name in _INEXPRESSIBLE:
+        elif name in WITHOUT_PLACE:
             ledger.drop(f"controls.{name}", "this protocol cannot say it")
         else:
             options[OPTIONS_BY_CONTROL.get(name, name)] = value

@@ -144,10 +144,10 @@ def _compose_block(content: ours.AnyContent) -> ContentBlock:
             return ImageContent(data=_encode(data), mime_type=content.mime_type)
         case ours.AudioContent(data=bytes(data)):
             return AudioContent(data=_encode(data), mime_type=content.mime_type)
-        case ours.VideoContent() | ours.FileContent() if content.data is not None:
+        case _ if isinstance(content, ours.MEDIA_CLASSES):
+            if content.data is None:
+                return _link(content)
             return EmbeddedResource(resource=_compose_data(content, content.data, content.url))
-        case ours.ImageContent() | ours.AudioContent() | ours.VideoContent() | ours.FileContent():
-            return _link(content)
         case _:
             text = getattr(content, "text", "")
             return TextContent(text=text or f"[content of the type {content.type!r}]")
