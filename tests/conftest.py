@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+from importlib.util import find_spec
 
 import pytest
 
@@ -31,10 +32,24 @@ What is marked ``node`` needs more: see ``node_programs.py``.
 """
 
 
+EQUIPPED = [*PROGRAMS, "node", "objects", "parquet", "postgresql"]
+"""Marks of tests that want more than Python and what ``development`` installs."""
+
+USUAL = "not slow and not soak"
+"""What ``pyproject.toml`` leaves to run where nobody says otherwise."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Draws the seed before anybody asks for it."""
+    """Draws the seed before anybody asks for it, and lets a run of everything be the same anywhere.
+
+    Without paths and marks on the command line, what wants more than Python is left to runs of its
+    own mark: see decision 0126. Whoever names a file or a folder runs all that is in it.
+    """
     draw_seed(config)
+    is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if is_all and config.option.markexpr == USUAL:
+        config.option.markexpr = f"{USUAL} and not ({' or '.join(EQUIPPED)})"
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -54,6 +69,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, name in PROGRAMS.items()
         if shutil.which(name) is None
     }
+    if find_spec("pyarrow") is None:
+        reasons["parquet"] = "pyarrow is not installed"
     if lack := find_lack():
         reasons["node"] = lack
     if lack := find_postgresql_lack():

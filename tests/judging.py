@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
@@ -261,7 +262,11 @@ async def open_judge(kind: str, address: str, key: str = "sk-client") -> AsyncIt
         async with anthropic.AsyncAnthropic(base_url=address, api_key=key, max_retries=0) as other:
             yield MessagesJudge(other)
     else:
-        options = types.HttpOptions(base_url=address)
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to read all authorities takes long
+        arguments = {"verify": trust, "ssl": trust}
+        options = types.HttpOptions(
+            base_url=address, client_args=arguments, async_client_args=arguments
+        )
         gemini = genai.Client(api_key=key, http_options=options)
         try:
             yield GeminiJudge(gemini)

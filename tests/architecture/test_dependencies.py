@@ -47,7 +47,7 @@ def _choose(homes: list[str]) -> str:
 def survey_declared() -> set[str]:
     """Returns the distributions that are declared, also those which only extras want."""
     extras = PROJECT["optional-dependencies"]
-    ours = {"development", "checks", "mutation"}
+    ours = {"development", "checks", "equipment", "mutation"}
     optional = [each for name in extras.keys() - ours for each in extras[name]]
     return {normalize(each) for each in (*PROJECT["dependencies"], *optional)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,6 +15,17 @@ from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local import produce_provider
 from vibe_llms.providers.local.client import LocalModel
+
+
+@pytest.fixture(scope="session", autouse=True)
+def share_trust() -> Iterator[None]:
+    """Lets official clients share whom they trust: each would read all authorities by itself."""
+    import httpcore2
+
+    with pytest.MonkeyPatch.context() as patching:
+        once = functools.cache(httpcore2.default_ssl_context)
+        patching.setattr(httpcore2, "default_ssl_context", once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ def weather(city: Literal["Rome", "Oslo", "Paris"]) -> str:
     return f"It rains in {city}."
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_a_real_model_invokes_reads_and_answers(
     local_model: ConverserModel, stream: bool
 ) -> None:

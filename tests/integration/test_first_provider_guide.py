@@ -67,6 +67,7 @@ def machine(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+@pytest.mark.slow
 def test_a_reader_who_types_what_the_guide_shows_gets_what_it_shows(
     machine: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:

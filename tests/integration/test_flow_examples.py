@@ -171,8 +171,8 @@ def application(
 @pytest.mark.parametrize(
     "name",
     [
-        # The tools that the model is told of take it most of the time of all others together.
-        pytest.param(each.name, marks=[pytest.mark.slow] if each.name == "use_tool" else [])
+        # All of them are run with scripts above; one shows that the embedded model is asked alike.
+        pytest.param(each.name, marks=[] if each.name == "simple_qa_task" else [pytest.mark.slow])
         for each in survey_examples()
     ],
 )

@@ -19,6 +19,7 @@ from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent, VisitEvent
 from vibe_llms.exceptions import RequestError, StoreError
 from vibe_llms.flows import AdapterConfig, AdapterResult, UniversalAdapter, execute_task, run_task
 from vibe_llms.flows.records import read_record, replay_flow
+from vibe_llms.invocables import validator_process
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.runs import answer, survey_waiting
 
@@ -430,12 +431,15 @@ def test_a_model_that_chooses_is_asked_once_however_often_the_run_is_resumed(
     assert event.requests == 1
 
 
-def test_a_choice_that_fails_takes_the_edge_on_error() -> None:
+def test_a_choice_that_fails_takes_the_edge_on_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a visit does that fails in any other way."""
+    monkeypatch.setattr(validator_process, "VALIDATOR_SECONDS", 0.2)
+    validator_process.dismiss()
     diagram = "START --> P0 --> C{ok?}\n C -->|good| END\n C -->|error| P1 --> END\n C --> END"
     rules = {"good": {"pattern": "(a+)+$"}}
     said = "a" * 5_000 + "b"
     result = run(diagram, "{{said}}", "sorry", categories=rules, variables={"said": said})
+    validator_process.dismiss()
     assert (result.errors, result.final_response) == ((), "sorry")
 
 

@@ -11,6 +11,7 @@ import pytest
 from gateways import produce_application, serve_gateway
 from judging import open_judge
 from llama_servers import serve_weights
+from properties import sample
 from vibe_llms.daemons.records import CallRecord
 
 KEY = "canary"
@@ -48,7 +49,8 @@ TRIED = [
 ]
 
 
-@pytest.mark.parametrize(("client", "provider", "stream"), TRIED)
+@pytest.mark.samples  # each fourth has every client, every provider, and what is carried, too
+@pytest.mark.parametrize(("client", "provider", "stream"), sample(TRIED))
 async def test_a_real_model_answers(
     upstream: str, tmp_path: Path, client: str, provider: str, stream: bool
 ) -> None:

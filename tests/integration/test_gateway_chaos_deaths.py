@@ -20,7 +20,13 @@ from key_holders import Clocks, give_key, open_authorizer, total
 from vibe_llms.testing.simulator import Say, Simulator
 
 
-@pytest.mark.parametrize("bounds", [{}, {"requests_per_minute": 10**6}], ids=["free", "bounded"])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param({}, id="free", marks=pytest.mark.slow),
+        pytest.param({"requests_per_minute": 10**6}, id="bounded"),
+    ],
+)
 async def test_kills_under_load_lose_nothing_and_hide_nothing(
     tmp_path: Path, bounds: dict[str, int]
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import openapi_spec_validator
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.gateways import produce_application, serve
@@ -166,6 +167,7 @@ async def _compact(request: web.Request) -> web.Response:
     return web.json_response({"id": "resp_1", "object": "response.compaction", "output": []})
 
 
+@pytest.mark.slow
 async def test_what_is_answered_is_as_described(tmp_path: Path) -> None:
     vendor = web.Application()
     vendor.router.add_post("/v1/responses/compact", _compact)

@@ -16,6 +16,7 @@ import attrs
 import pytest
 
 from gateways import become, produce_application, serve_gateway
+from properties import STEP
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner
@@ -44,12 +45,13 @@ PROTOCOLS = {
 }
 """From a file of recordings to the protocol in it."""
 
-SAMPLED = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "many" else 5
-"""Of what takes long each fifth, unless all is asked for."""
+SAMPLED = 1 if STEP == 1 else 12
+"""Of what takes long each twelfth, unless all is asked for."""
 
-pytestmark = pytest.mark.skipif(
-    not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder of recordings"
-)
+pytestmark = [
+    pytest.mark.samples,
+    pytest.mark.skipif(not RECORDINGS, reason="VIBE_LLMS_RECORDINGS names no folder of recordings"),
+]
 
 
 def survey(name: str) -> Iterator[dict[str, Any]]:

@@ -14,14 +14,16 @@ import pytest
 from acting import invoke, say
 from flow_tasks import compose_task
 from hosted import Premises
+from properties import STEP
 from vibe_llms.agents.orders import Order
 from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
 
 VICTIM = Path(__file__).with_name("host_victims.py")
-NOTES, RUNS, DEATHS = 6, 3, 4
+NOTES, RUNS, DEATHS = 6, 3, max(2, 4 // STEP)
 
 
+@pytest.mark.samples
 async def test_every_run_goes_on_from_its_last_step(tmp_path: Path) -> None:
     premises, dice = Premises(tmp_path), random.Random(1)
     premises.runs.host = None  # only the other process performs
@@ -64,8 +66,15 @@ async def _host_until(premises: Premises, ids: list[str], events: int | None) ->
         await process.wait()
 
 
-@pytest.mark.parametrize("kind", ["conversation", "flow"])
-@pytest.mark.parametrize("is_wanted", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "is_wanted"),
+    [
+        ("conversation", True),
+        ("flow", False),
+        pytest.param("conversation", False, marks=pytest.mark.slow),
+        pytest.param("flow", True, marks=pytest.mark.slow),
+    ],
+)
 async def test_what_may_have_happened_is_asked_about_and_not_repeated(
     tmp_path: Path, kind: str, is_wanted: bool
 ) -> None:

@@ -96,6 +96,7 @@ def test_processes_share_a_budget_to_the_last_cent(tmp_path: Path) -> None:
     assert Decimal(40) - 3 < whole.cents <= 40
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize("bounds", [{}, {"cents_per_day": 1000}], ids=["free", "bounded"])
 def test_a_process_killed_at_each_of_its_steps_forgets_nothing(
     tmp_path: Path, bounds: dict[str, int]
@@ -113,5 +114,6 @@ def test_a_process_killed_at_each_of_its_steps_forgets_nothing(
         return said
 
     (steps,) = [int(line.split()[1]) for line in live(0) if line.startswith("steps")]
-    seen = sum((live(at) for at in range(1, steps + 1)), Counter())
-    assert seen["sent"] > seen["settled"] > steps / 2
+    seen = sum((live(at) for at in range(1, steps + 1, STEP)), Counter())
+    assert seen["sent"] >= seen["settled"] + (STEP == 1)  # few of its steps are on the way
+    assert seen["settled"] > steps / 2 / STEP

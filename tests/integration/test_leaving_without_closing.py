@@ -119,7 +119,7 @@ def test_what_is_left_open_over_a_network_is_closed_in_silence(
 
 @pytest.mark.weights
 @pytest.mark.samples
-@pytest.mark.parametrize("name", sample(PROGRAMS))
+@pytest.mark.parametrize("name", sample(PROGRAMS, turn=3))
 def test_a_model_that_is_left_loaded_is_freed_in_silence(tmp_path: Path, name: str) -> None:
     """The embedded model leaves no traceback behind, and the process ends."""
     embedded.lend_weights(tmp_path / ".local/share/vibe-llms")

@@ -65,7 +65,7 @@ MAIL = InvocableDescription(
 def produce_request(*said: str | AnyCanister, **fields: object) -> Request:
     """Makes a request with a seed and a limit, so that each test is short and repeats itself."""
     canisters = [UserCanister(item) if isinstance(item, str) else item for item in said]
-    controls = {"seed": 7, "max_tokens": 40, **fields.pop("controls", {})}  # type: ignore[dict-item]
+    controls = {"seed": 7, "max_tokens": 12, **fields.pop("controls", {})}  # type: ignore[dict-item]
     return Request(canisters=canisters, controls=controls, **fields)  # type: ignore[arg-type]
 
 
@@ -194,7 +194,7 @@ async def test_several_conversations_run_at_once(local_model: LocalModel) -> Non
 
 async def test_tokens_are_counted_exactly(local_model: LocalModel) -> None:
     """The count of a request is the input that the model then reports."""
-    request = produce_request("Où est la mer? 🌊 <|im_end|>", invocables=[WEATHER, MAIL])
+    request = produce_request("Où est la mer? 🌊 <|im_end|>", invocables=[MAIL])
 
     count = await local_model.tokenizer.count_request(request, local_model.descriptor)
     response = await local_model.converse(request)
@@ -228,11 +228,11 @@ async def test_an_answer_is_held_to_a_schema(local_model: LocalModel) -> None:
 @pytest.mark.parametrize(
     ("choice", "stream"),
     [
-        ("required", True),
         ("mail", False),
         *(
             pytest.param(choice, stream, marks=pytest.mark.slow)
             for choice, stream in (
+                ("required", True),
                 ("required", False),
                 ("weather", True),
                 ("weather", False),
@@ -260,6 +260,7 @@ async def test_an_invocation_is_valid(local_model: LocalModel, choice: str, stre
     jsonschema.validate(json.loads(invocation.arguments), described.schema)
 
 
+@pytest.mark.slow
 async def test_an_answer_follows_the_result_of_an_invocation(local_model: LocalModel) -> None:
     """An invocation, its result and an answer make a conversation that goes on."""
     question = UserCanister("What is the weather in Paris?")
@@ -294,7 +295,8 @@ async def test_the_model_invokes_what_is_asked_for_without_being_made_to(
     local_model: LocalModel, question: str
 ) -> None:
     """Free to choose, the embedded model invokes where a tool has the answer, and then says it."""
-    asking = produce_request(question, invocables=[WEATHER], controls={"temperature": 0})
+    controls = {"temperature": 0, "max_tokens": 40}
+    asking = produce_request(question, invocables=[WEATHER], controls=controls)
 
     first = await local_model.converse(asking)
     (invocation,) = first.canisters
@@ -333,9 +335,8 @@ async def test_an_answer_in_words_ends_where_tools_are_offered(
     assert not response.text.startswith("{")
 
 
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(each, marks=pytest.mark.slow) for each in (2, 3))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_the_model_may_answer_in_place_of_an_invocation(
     local_model: LocalModel, seed: int
 ) -> None:
@@ -509,7 +510,10 @@ async def test_keywords_that_no_grammar_knows_are_told_and_the_rest_holds(
     schema = {**WEATHER.schema, "not": {"required": ["x"]}, "minProperties": 1}
     strange = attrs.evolve(WEATHER, schema=schema)
     request = produce_request(
-        "Weather in Rome?", invocables=(strange,), invocation_choice="required"
+        "Weather in Rome?",
+        invocables=(strange,),
+        invocation_choice="required",
+        controls={"max_tokens": 40},
     )
 
     response = await local_model.converse(request)

@@ -53,7 +53,7 @@ async def test_a_small_class_is_parsed_through_its_grammar(local_model: LocalMod
     assert {each.colour for each in partials if each.colour} == {fruit.colour}
 
 
-@pytest.mark.parametrize("mode", ["native", "tool"])
+@pytest.mark.parametrize("mode", ["tool", pytest.param("native", marks=pytest.mark.slow)])
 async def test_a_channel_gives_a_value_of_it(local_model: LocalModel, mode: Any) -> None:
     """By a schema, or as the arguments of a call that ends the run."""
     channel = AsyncChannel(local_model, parser=Parser(Fruit, mode=mode), controls=CONTROLS)

@@ -33,7 +33,7 @@ def application(tmp_path: Path) -> Application:
                 "directories.data": str(tmp_path / "data"),
                 "directories.cache": str(tmp_path / "cache"),
                 "controls.seed": 7,
-                "controls.max_tokens": 24,
+                "controls.max_tokens": 8,
             },
             environment={"HOME": str(tmp_path)},
             working_directory=tmp_path,
@@ -119,7 +119,7 @@ async def test_a_real_conversation_is_held_stopped_forked_found_and_reopened(
     again = await asyncio.to_thread(
         run_vibe,
         tmp_path,
-        *("chat", "--continue", fork.id, "-c", "max_tokens=24", "And now say goodbye."),
+        *("chat", "--continue", fork.id, "-c", "max_tokens=8", "And now say goodbye."),
     )
     assert again.strip()
     assert len(Conversation.restore(store, fork.id).canisters) == len(fork.canisters) + 2

@@ -19,6 +19,7 @@ from vibe_llms.agents.remote import connect
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.running import run
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister
 
@@ -67,23 +68,34 @@ Vibe = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def vibe(tmp_path: Path) -> Vibe:
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Of somebody who has neither a configuration nor runs."""
     home = tmp_path / "home"
     home.mkdir()
-    environment = produce_environment(home, VIBE_LLMS_CONFIG=str(home / "none.toml"))
     (home / "none.toml").touch()
+    return produce_environment(home, VIBE_LLMS_CONFIG=str(home / "none.toml"))
+
+
+@pytest.fixture
+def vibe(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Vibe:
+    """Performs a command in this process: to start one for each takes most of the time."""
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment["HOME"])
 
     def perform(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "vibe_llms", "runs", *words]
-        return subprocess.run(
-            command, env=environment, cwd=home, capture_output=True, text=True, timeout=60
-        )
+        code = run(["runs", *words])
+        return subprocess.CompletedProcess(words, code, *capsys.readouterr())
 
     return perform
 
 
 def test_a_run_is_seen_and_spoken_to_elsewhere(
-    premises: Premises, address: str, vibe: Vibe
+    premises: Premises, address: str, environment: dict[str, str], vibe: Vibe
 ) -> None:
     there = ("--address", address)
     order = premises.order([invoke("pay")], [say("Done.")], [say("More.")])
@@ -93,7 +105,8 @@ def test_a_run_is_seen_and_spoken_to_elsewhere(
             return (await runs.start(order, [UserCanister("Do it.")])).id
 
     run_id = asyncio.run(begin())
-    watched = vibe("watch", run_id, *there)
+    command = [sys.executable, "-m", "vibe_llms", "runs", "watch", run_id, *there]
+    watched = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert "waits for 1 approval" in watched.stdout
     assert f"runs approve {run_id} --address {address}" in watched.stderr
     assert run_id in vibe("list", *there, "--state", "waiting").stdout

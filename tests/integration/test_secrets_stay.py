@@ -397,7 +397,8 @@ COMMANDED = [
 ]
 
 
-@pytest.mark.parametrize("name", COMMANDED)
+@pytest.mark.samples
+@pytest.mark.parametrize("name", sample(COMMANDED))
 def test_the_command_shows_no_secret(name: str, tmp_path: Path, vibe: Any) -> None:
     """Asking with a key that is right or wrong, and what it tells of a model and stores."""
     provider = SHIPPED[name]
