@@ -1,4 +1,4 @@
-"""Asking before a call: what is asked, what is answered, and who answers. All of it values.
+"""Asking before a call: what is asked, what is answered, who answers, and how a policy is asked.
 
 An answer names, by a digest, the call that it is about: it cannot be used for another, whoever
 brings it, and whenever.
@@ -7,6 +7,7 @@ brings it, and whenever.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Protocol
 
 from vibe_llms.exceptions import RequestError, Stage
@@ -199,3 +200,24 @@ class DeferringApprover(Protocol):
         What it raises, or returns instead of an answer to this very request, is a refusal.
         """
         ...
+
+
+async def consult(
+    policy: DeferringApprover, request: ApprovalRequest, tell: Callable[[BaseException], object]
+) -> Approval | None:
+    """Asks a policy, whose failure never is a consent; ``None`` where it leaves it to the person.
+
+    Args:
+        tell: Takes what it failed with.
+    """
+    try:
+        given: object = await policy.approve(request)
+        if given is None:
+            return None
+        if not isinstance(given, Approval):
+            raise TypeError(f"it answered {type(given).__name__}, which is no approval")
+        settle(request, given)  # what is about another call
+        return given
+    except (Exception, SystemExit) as error:  # ending the process is no consent either
+        tell(error)
+        return deny(request, "The approver failed, so this was not allowed.")

@@ -18,6 +18,7 @@ from vibe_llms.invocables.approvals import (
     Decision,
     Scope,
     allow,
+    consult,
     deny,
     edit,
     produce_approval_request,
@@ -99,6 +100,41 @@ def test_an_answer_cannot_be_used_for_another_call() -> None:
     for other in (ask(path="/"), ask("wipe", path="/tmp/x")):
         with pytest.raises(RequestError, match="another call"):
             settle(other, approval)
+
+
+@attrs.frozen
+class Policy:
+    """Answers with a value, or fails with an error."""
+
+    answer: Any
+
+    async def approve(self, request: ApprovalRequest) -> Any:
+        """Does so."""
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    "answer", [ValueError("no"), SystemExit(0), "yes", True, allow(ask(identity="other", path="/"))]
+)
+async def test_a_policy_that_fails_refuses(answer: Any) -> None:
+    """So does one that answers something else, or about another call; and why is told once."""
+    told: list[BaseException] = []
+    given = await consult(Policy(answer), ask(), told.append)
+
+    assert given is not None
+    assert given.decision is Decision.DENY
+    assert len(told) == 1
+
+
+async def test_a_policy_may_answer_or_leave_it_to_a_person() -> None:
+    """Neither is a failure."""
+    told: list[BaseException] = []
+
+    assert await consult(Policy(None), ask(), told.append) is None
+    assert await consult(Policy(allow(ask())), ask(), told.append) == allow(ask())
+    assert told == []
 
 
 def test_answers_travel_as_plain_data() -> None:

@@ -18,9 +18,9 @@ from vibe_llms.invocables.approvals import (
     DeferringApprover,
     Scope,
     allow,
+    consult,
     deny,
     edit,
-    settle,
 )
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import define
@@ -54,8 +54,13 @@ class TerminalApprover:
         """Asks, and returns what was answered."""
         if not request.in_doubt and ({"all", request.name} & set(self.allowed)):
             return allow(request)
-        if self.policy is not None and (approval := await self._consult(self.policy, request)):
-            return approval
+
+        def tell(error: BaseException) -> None:
+            words = shorten(f"{type(error).__name__}: {error}", 300)
+            note(f"{request.name} was not executed: the approver failed: {words}")
+
+        if self.policy is not None and (given := await consult(self.policy, request, tell)):
+            return given
         if not self.is_there():
             if not request.in_doubt and request.name not in self._told:
                 self._told.add(request.name)
@@ -63,23 +68,6 @@ class TerminalApprover:
             return deny(request, "Nobody can be asked for an approval here.")
         async with take_turn(self.screen):
             return await ask(request, is_cut=_show(request))
-
-    async def _consult(
-        self, policy: DeferringApprover, request: ApprovalRequest
-    ) -> Approval | None:
-        """Asks the policy, whose failure never is a consent."""
-        try:
-            given: object = await policy.approve(request)
-            if given is None:
-                return None
-            if not isinstance(given, Approval):
-                raise TypeError(f"it answered {type(given).__name__}, which is no approval")
-            settle(request, given)  # what is about another call
-            return given
-        except (Exception, SystemExit) as error:  # ending the process is no consent either
-            words = shorten(f"{type(error).__name__}: {error}", 300)
-            note(f"{request.name} was not executed: the approver failed: {words}")
-            return deny(request, "The approver failed, so this was not allowed.")
 
 
 def advise_to_allow(name: str) -> str:

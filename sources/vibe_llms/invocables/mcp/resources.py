@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mcp.client.client import Client
 
 _logger = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 PAGES_LIMIT: Final = 1_000
 """How many pages one list of a server may have."""

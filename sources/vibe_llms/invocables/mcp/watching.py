@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.exceptions import Stage
 from vibe_llms.invocables.mcp.kit import produce_failure
@@ -15,7 +15,6 @@ from vibe_llms.invocables.mcp.settings import McpServer
 if TYPE_CHECKING:
     from mcp.client.client import Client
 
-_T = TypeVar("_T")
 _FAREWELL_SECONDS: Final = 2.0
 
 

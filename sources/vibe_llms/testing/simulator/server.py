@@ -39,7 +39,6 @@ class ReceivedRequest:
         headers: With names in lower case.
         data: The body as it came.
         body: The body as plain data; None where it is no JSON.
-        received_at: The monotonic clock when it had arrived.
         disconnected_at: The monotonic clock when the client went away before the answer was
             complete; None where it did not.
         answered: Whether the answer was sent to its end.
@@ -51,7 +50,6 @@ class ReceivedRequest:
     headers: Mapping[str, str]
     data: bytes = attrs.field(repr=False)
     body: Any = attrs.field(default=None, repr=False)
-    received_at: float = attrs.field(factory=time.monotonic)
     disconnected_at: float | None = None
     answered: bool = False
 

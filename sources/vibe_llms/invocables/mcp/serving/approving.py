@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from mcp.server.context import ServerRequestContext
@@ -27,8 +28,8 @@ from vibe_llms.invocables.approvals import (
     ApprovalRequest,
     DeferringApprover,
     allow,
+    consult,
     deny,
-    settle,
 )
 from vibe_llms.invocables.asking import compose_form
 from vibe_llms.invocables.mcp.serving.capabilities import find_lack
@@ -74,8 +75,9 @@ class Doorkeeper:
         """Returns what was answered, or what the client is to ask its user first."""
         if {ALL, request.name} & set(self.allowed):
             return allow(request)
-        if self.policy is not None and (approval := await self._consult(self.policy, request)):
-            return approval
+        tell = partial(_LOGGER.error, "The approver failed at %s: %s", request.name)
+        if self.policy is not None and (given := await consult(self.policy, request, tell)):
+            return given
         if not _can_be_asked(context):
             return deny(
                 request,
@@ -90,22 +92,6 @@ class Doorkeeper:
             return _compose_question(request)
         answer = answers[QUESTION]
         return _read(request, answer if isinstance(answer, ElicitResult) else None)
-
-    async def _consult(
-        self, policy: DeferringApprover, request: ApprovalRequest
-    ) -> Approval | None:
-        """Asks the policy, whose failure never is a consent."""
-        try:
-            given: object = await policy.approve(request)
-            if given is None:
-                return None
-            if not isinstance(given, Approval):
-                raise TypeError(f"it answered {type(given).__name__}, which is no approval")
-            settle(request, given)  # what is about another call
-            return given
-        except (Exception, SystemExit) as error:  # ending the process is no consent either
-            _LOGGER.error("The approver failed at %s: %s", request.name, error)
-            return deny(request, "The approver failed, so this was not allowed.")
 
 
 def _can_be_asked(context: Context) -> bool:
