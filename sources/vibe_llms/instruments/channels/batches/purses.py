@@ -172,7 +172,5 @@ def _measure(canisters: Sequence[object]) -> int:
 
 
 def _refuse(what: str, remedy: str) -> ConfigurationError:
-    message = (
-        f"A batch cannot be held to a cap where nobody knows {what}. {remedy}, or give no cap."
-    )
+    message = f"A cap cannot be kept where nobody knows {what}. {remedy}, or give no cap."
     return ConfigurationError(findings=(Finding(place="cap", message=message),))

@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vibe_llms.interfaces.cli.commands.runs.replaying import perform_replay, read_text
 from vibe_llms.interfaces.cli.errors import ExitCode
-from vibe_llms.interfaces.cli.options import RUN, command, json_option
+from vibe_llms.interfaces.cli.options import (
+    DOLLARS,
+    ENSEMBLES,
+    RUN,
+    command,
+    control_option,
+    json_option,
+    yes_option,
+)
 from vibe_llms.interfaces.cli.output import note, write, write_json
 from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
 
@@ -20,15 +28,63 @@ if TYPE_CHECKING:
     from vibe_llms.runs.replaying import Replay
 
 
+_OPTIONS = {"controls": "control"}
+"""What options are called whose values have other names."""
+
+
 @command("diff")
 @click.argument("first", metavar="RUN", type=RUN)
-@click.argument("second", metavar="RUN", type=RUN)
+@click.argument("second", metavar="[RUN]", type=RUN, required=False)
+@click.option("--live", is_flag=True, help="Ask a model anew at each step of the one RUN.")
+@click.option("--model", metavar="MODEL", help="With --live: another than the one of the run.")
+@click.option("--prompt", metavar="TEXT", help="With --live: other instructions; @FILE reads.")
+@click.option(
+    "--tools",
+    "-t",
+    multiple=True,
+    type=ENSEMBLES,
+    metavar="NAME,...",
+    help="With --live: what the model is told that it may invoke; by default the run's own.",
+)
+@control_option
+@click.option("--words", is_flag=True, help="With --live: other words are a difference, too.")
+@click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="With --live: what it may cost.")
 @json_option
-def diff(first: str, second: str, as_json: bool) -> int:
+@yes_option
+def diff(
+    first: str, second: str | None, live: bool, as_json: bool, yes: bool, **options: Any
+) -> int:
     """Name the first step in which two runs differ: what was sent, to whom, or what came of it.
 
+    With --live there is one RUN: at each of its steps a model is given what was recorded before it,
+    and what it calls is held against what was called. Nothing is executed, and nothing is stored.
+    It is said before how often it is asked, and what that costs at most; --cap is not passed. A
+    bound on each answer makes the most a lot less: -c max_tokens=500.
+
     The exit code is 1 where they differ, as that of diff is.
+
+    \b
+        vibe runs diff abcd efgh
+        vibe runs diff abcd --live --model anthropic:claude-haiku-4-5 --cap 0.50
     """
+    if live:
+        from vibe_llms.interfaces.cli.interrupts import run
+        from vibe_llms.interfaces.cli.runs.living import compare_live
+
+        if second is not None:
+            raise click.UsageError("With --live name one run.")
+        if options["cap"] is None:
+            raise click.UsageError("--live asks a model: say with --cap what it may cost.")
+        return run(compare_live(first, options, as_json=as_json, yes=yes))
+    for name, value in options.items():
+        if value:
+            raise click.UsageError(f"--{_OPTIONS.get(name, name)} goes with --live.")
+    if second is None:
+        raise click.UsageError("Name a second run, or say --live to ask a model anew.")
+    return _compare_stored(first, second, as_json)
+
+
+def _compare_stored(first: str, second: str, as_json: bool) -> int:
     import attrs
 
     from vibe_llms.runs.comparing import compare_runs

@@ -1,0 +1,333 @@
+"""A stored run, asked anew: what a model does now is held against what was done.
+
+At each step the model is given what was *recorded* before it, so that one step that differs says
+nothing of the next. Nothing is executed, and nothing is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Self
+
+import attrs
+
+from vibe_llms.application import Application, access_application
+from vibe_llms.asynchrony import Closing
+from vibe_llms.conversations.contents import hydrate, needs_content_store
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.patterns import digest_pattern
+from vibe_llms.events.engine import GenerationFinishedEvent, GenerationStartedEvent
+from vibe_llms.exceptions import LimitError, RequestError, Stage, StoreError
+from vibe_llms.instruments.channels.batches.orders import write_input
+from vibe_llms.instruments.channels.batches.purses import Estimator
+from vibe_llms.instruments.channels.batches.tables import read_money
+from vibe_llms.instruments.engines import Tool
+from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.options import EngineOptions
+from vibe_llms.invocables.calls import canonicalize, read_arguments
+from vibe_llms.invocables.ensembles import gather_ensembles
+from vibe_llms.invocables.registry import Registry
+from vibe_llms.invocables.validation import Fault
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, SupervisorCanister
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.views import text_of
+from vibe_llms.plain import JsonValue
+from vibe_llms.runs.places import produce_log
+from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
+from vibe_llms.values import define, frozen
+
+
+@frozen(kw_only=True)
+class Deed:
+    """What a model did in one step.
+
+    Attributes:
+        calls: What it called, with the arguments in one form.
+        text: What it said.
+    """
+
+    calls: tuple[str, ...] = ()
+    text: str = ""
+
+
+@frozen(kw_only=True)
+class LiveStep:
+    """One step, then and now.
+
+    Attributes:
+        sequence: The number of the event that tells of it.
+        length: How many canisters were sent.
+        then: What was done.
+        now: What the model did that was asked now.
+        cost: What that cost, in dollars; an estimate from above where it is not known.
+        difference: What is not as it was; empty where all is.
+    """
+
+    sequence: int
+    length: int
+    then: Deed
+    now: Deed
+    cost: Decimal
+    difference: str
+
+
+@frozen(kw_only=True)
+class Foresight:
+    """What a comparison is going to ask.
+
+    Attributes:
+        models: Who is asked.
+        steps: How often, at most.
+        cost: What that costs at most, in dollars.
+        remarks: What is not as it was besides what was meant to be.
+    """
+
+    models: tuple[str, ...]
+    steps: int
+    cost: Decimal
+    remarks: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class _Recorded:
+    sequence: int
+    model: str
+    sent: tuple[AnyCanister, ...]
+    then: Deed
+
+
+@define(eq=False)
+class LiveComparison(Closing):
+    """The steps of a stored run, each to be asked anew.
+
+    It is entered as an asynchronous context manager, which connects the tools.
+
+    Args:
+        store: Where the run is.
+        identity: Its id, that of a conversation.
+        tools: What the model is told that it may invoke; nothing of it is executed.
+        application: Where models are found; by default what this process has configured.
+        address: Of the model that is asked; empty for the one of each step.
+        instructions: What it is told to be; ``None`` for what it was told.
+        words: Whether other words are a difference, too, and not only other calls.
+        controls: Values on top of the configured ones; ``max_tokens`` bounds what a step may cost.
+
+    Raises:
+        StoreError: There is no such run, or nothing was answered in it.
+    """
+
+    _store: ConversationStore
+    _identity: str
+    _tools: Iterable[Tool] = ()
+    _application: Application = attrs.field(factory=access_application, kw_only=True)
+    _address: str = attrs.field(default="", kw_only=True)
+    _instructions: str | None = attrs.field(default=None, kw_only=True)
+    _words: bool = attrs.field(default=False, kw_only=True)
+    _controls: Mapping[str, JsonValue] = attrs.field(factory=dict, kw_only=True)
+    _registry: Registry = attrs.field(init=False)
+    _models: dict[str, Model] = attrs.field(init=False, factory=dict)
+    _recorded: tuple[_Recorded, ...] = attrs.field(init=False)
+    _pattern: dict[str, str] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._registry = Registry(gather_ensembles(self._tools))
+        self._pattern = {}
+        self._recorded = tuple(self._read())
+        if not self._recorded:
+            detail = f"Nothing was answered in {self._identity}: there is nothing to be asked anew."
+            raise StoreError(detail=detail)
+
+    def _read(self) -> list[_Recorded]:
+        canisters = self._store.read(self._identity).canisters
+        places = {each.id: place + 1 for place, each in enumerate(canisters)}
+        asked: GenerationStartedEvent | None = None
+        found: list[_Recorded] = []
+        for logged in produce_log(self._store, self._identity).read():
+            match logged.event:
+                case GenerationStartedEvent() as event:
+                    asked = event
+                    self._pattern |= {name: str(each) for name, each in event.pattern.items()}
+                case GenerationFinishedEvent() as event if event.key in places and event.canisters:
+                    length = places[event.key]
+                    said = canisters[length : length + event.canisters]
+                    model = event.model if asked is None else asked.model
+                    sent = canisters[:length]
+                    recorded = _Recorded(
+                        sequence=logged.sequence, model=model, sent=sent, then=_find_deed(said)
+                    )
+                    found.append(recorded)
+        return found
+
+    async def foresee(self) -> Foresight:
+        """Says what is going to be asked; asks nobody.
+
+        Raises:
+            RequestError: The run could invoke something, and now the model could not.
+            ConfigurationError: Nobody knows what the model costs.
+        """
+        remarks = self._compare_pattern()
+        total, models = Decimal(0), dict[str, None]()
+        for step in self._recorded:
+            model, request = await self._compose(step)
+            models[request.model] = None
+            total += await self._estimate(model, request)
+        return Foresight(
+            models=tuple(models), steps=len(self._recorded), cost=total, remarks=remarks
+        )
+
+    async def perform(self, cap: Decimal) -> AsyncGenerator[LiveStep]:
+        """Asks step by step; yields each, up to the first that differs.
+
+        Args:
+            cap: What all of it may cost, in dollars.
+
+        Raises:
+            LimitError: The next step might cost more than the cap leaves.
+            ConverseError: The model cannot be asked.
+        """
+        spent = Decimal(0)
+        for number, step in enumerate(self._recorded):
+            model, request = await self._compose(step)
+            most = await self._estimate(model, request)
+            if spent + most > cap:
+                raise LimitError(
+                    limit="cap",
+                    value=float(cap),
+                    detail=f"{number:,} of {len(self._recorded):,} steps were asked anew for "
+                    f"${spent:,.4f}; the next may cost ${most:,.4f}, and the cap is ${cap:,.4f}.",
+                    remedy="Give a higher cap.",
+                    stage=Stage.EXECUTE,
+                )
+            converser = await model.access()
+            response = await converser.converse(request)
+            cost = self._price(response, most)
+            spent += cost
+            now = _find_deed(response.canisters)
+            difference = self._compare(step.then, now)
+            yield LiveStep(
+                sequence=step.sequence,
+                length=len(step.sent),
+                then=step.then,
+                now=now,
+                cost=cost,
+                difference=difference,
+            )
+            if difference:
+                return
+
+    async def __aenter__(self) -> Self:
+        await self._registry.connect()
+        return self
+
+    async def close(self) -> None:
+        """Disconnects the tools, and frees the models. May be called again."""
+        models, self._models = self._models, {}
+        try:
+            await self._registry.disconnect()
+        finally:
+            for each in models.values():
+                await each.close()
+
+    # --- what is asked ---------------------------------------------------------------------
+
+    async def _compose(self, step: _Recorded) -> tuple[Model, Request]:
+        address = self._address or step.model
+        model = self._models.get(address)
+        if model is None:
+            model = self._models[address] = Model(address, application=self._application)
+        sent = _instruct(step.sent, self._instructions)
+        if needs_content_store(sent):
+            sent = hydrate(sent, self._store.contents)
+        request = Request(
+            canisters=sent,
+            invocables=self._registry.describe(),
+            continuation=sent[-1].role == "assistant",
+            **model.compose_fields(self._options),
+        )
+        return model, request
+
+    @property
+    def _options(self) -> EngineOptions:
+        return {"controls": self._controls}
+
+    def _compare_pattern(self) -> tuple[str, ...]:
+        """Says what else would not be sent as it was."""
+        tools = self._registry.describe()
+        had_tools = any(
+            each.role == "invocation" for step in self._recorded for each in step.sent
+        ) or any(step.then.calls for step in self._recorded)
+        if had_tools and not tools:
+            raise RequestError(
+                path="tools",
+                detail=f"The run {self._identity} invoked tools, and now none would be offered.",
+                remedy="Name its ensembles; they are described to the model, and not executed.",
+            )
+        remarks = []
+        model = Model(self._address or self._recorded[0].model, application=self._application)
+        digests = digest_pattern(model.compose_fields(self._options), tools)
+        for name, digest in digests.items():
+            if self._pattern.get(name, digest) != digest:
+                remarks.append(f"The {name} are others than those of the run.")
+        return tuple(remarks)
+
+    # --- what it costs, and what came of it ------------------------------------------------
+
+    async def _estimate(self, model: Model, request: Request) -> Decimal:
+        """Returns what a request costs at most: each try of it may be billed."""
+        descriptor = (await model.access()).descriptor
+        if descriptor.priced[0] in OWN_MACHINES:
+            return Decimal(0)
+        said = write_input((request.canisters[-1],))
+        once = Estimator(descriptor, request).estimate(said)
+        return read_money(once) * self._attempts
+
+    def _price(self, response: Response, most: Decimal) -> Decimal:
+        """Returns what an answer has cost; what was put down for it where nobody knows."""
+        metadata, total = response.metadata, Decimal(0)
+        for origin in (metadata.origin, *metadata.summaries):
+            price = price_usage(origin.usage, provider=origin.provider, model=origin.model)
+            if not isinstance(price, Price) or not price.is_complete:
+                return most
+            total += price.amount
+        # A try before it may have been billed.
+        return total + most / self._attempts * (metadata.attempts - 1)
+
+    @property
+    def _attempts(self) -> int:
+        return self._application.configuration.limits.attempts
+
+    def _compare(self, then: Deed, now: Deed) -> str:
+        if then.calls != now.calls:
+            return f"it calls {_show(now.calls)}, not {_show(then.calls)}"
+        return "it says something else" if self._words and then.text != now.text else ""
+
+
+def _show(calls: Sequence[str]) -> str:
+    return ", ".join(calls) or "nothing"
+
+
+def _find_deed(said: Sequence[AnyCanister]) -> Deed:
+    calls = [_write_call(each) for each in said if isinstance(each, InvocationCanister)]
+    texts = [text_of(each) for each in said if each.role == "assistant"]
+    return Deed(calls=tuple(calls), text="".join(texts))
+
+
+def _write_call(canister: InvocationCanister) -> str:
+    arguments = read_arguments(canister)
+    if isinstance(arguments, Fault):  # shown as it was written
+        return f"{canister.name}({canister.arguments!r})"
+    return f"{canister.name}({canonicalize(arguments)})"
+
+
+def _instruct(
+    canisters: tuple[AnyCanister, ...], instructions: str | None
+) -> tuple[AnyCanister, ...]:
+    """Puts other instructions into the place of the last ones that there are, or before all."""
+    if instructions is None:
+        return canisters
+    places = [at for at, each in enumerate(canisters) if isinstance(each, SupervisorCanister)]
+    told = (SupervisorCanister(instructions),) if instructions else ()
+    if not places:
+        return (*told, *canisters)
+    return (*canisters[: places[-1]], *told, *canisters[places[-1] + 1 :])

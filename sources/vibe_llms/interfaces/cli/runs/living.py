@@ -1,0 +1,98 @@
+"""``vibe runs diff --live``: a model is asked anew at each step of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from vibe_llms.interfaces.cli.access import load_application
+from vibe_llms.interfaces.cli.commands.runs.replaying import read_text
+from vibe_llms.interfaces.cli.errors import ExitCode
+from vibe_llms.interfaces.cli.options import parse_controls
+from vibe_llms.interfaces.cli.output import note, write, write_json
+from vibe_llms.interfaces.cli.runs.naming import open_run
+from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.living import Deed, Foresight, LiveComparison, LiveStep
+
+
+async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, yes: bool) -> int:
+    """Compares step by step, and shows each."""
+    from vibe_llms.instruments.living import LiveComparison
+
+    store, summary = open_run(word)
+    if summary.kind == "flow":
+        raise click.UsageError(f"{summary.id} is a flow: name one of its visits.")
+    application = load_application(yes=yes)
+    own = summary.order.get("ensembles")
+    names = split_names(options["tools"] or (own if isinstance(own, list | tuple) else ()))
+    try:
+        async with LiveComparison(
+            store,
+            summary.id,
+            await produce_ensembles(application, names, names),
+            application=application,
+            address=options["model"] or "",
+            instructions=read_text(options["prompt"]),
+            words=options["words"],
+            controls=parse_controls(options["controls"]),
+        ) as comparison:
+            foresight = await comparison.foresee()
+            _confirm(foresight, options, is_agreed=yes or application.configuration.yes)
+            steps = await _perform(comparison, options, as_json=as_json)
+    finally:
+        await application.close()
+    return _tell(foresight, steps, as_json=as_json)
+
+
+def _confirm(foresight: Foresight, options: Mapping[str, Any], *, is_agreed: bool) -> None:
+    from vibe_llms.interfaces.cli.consent import require_consent
+
+    for remark in foresight.remarks:
+        note(remark)
+    models, times = ", ".join(foresight.models), _count(foresight.steps, "time")
+    note(f"Asks {models} up to {times}, for ${foresight.cost:,.4f} at most; the cap is ")
+    note(f"${options['cap']:,.4f}. It ends with the first step that differs.")
+    if foresight.cost and not is_agreed:
+        require_consent(f"Ask {models}?", remedy="Give --yes to agree beforehand.")
+
+
+async def _perform(
+    comparison: LiveComparison, options: Mapping[str, Any], *, as_json: bool
+) -> list[LiveStep]:
+    steps: list[LiveStep] = []
+    async with aclosing(comparison.perform(options["cap"])) as found:
+        async for step in found:
+            steps.append(step)
+            if not as_json:
+                write(f"event {step.sequence}: {step.difference or 'as it was'}")
+    return steps
+
+
+def _tell(foresight: Foresight, steps: list[LiveStep], *, as_json: bool) -> int:
+    cost = sum(float(each.cost) for each in steps)
+    different = next((each for each in steps if each.difference), None)
+    if as_json:
+        told = [{**attrs.asdict(each), "cost": float(each.cost)} for each in steps]
+        write_json({"steps": told, "of": foresight.steps, "cost": cost})
+    elif different is None:
+        note(f"All {_count(foresight.steps, 'step')} are as they were; ${cost:,.4f}.")
+    else:
+        for sign, deed in (("-", different.then), ("+", different.now)):
+            write(f"{sign} {_describe(deed)}")
+        of = f"step {len(steps)} of {foresight.steps}"
+        note(f"Event {different.sequence} ({of}) is the first that differs; ${cost:,.4f}.")
+    return ExitCode.SUCCESS if different is None else ExitCode.INCOMPLETE
+
+
+def _describe(deed: Deed) -> str:
+    return " ".join(filter(None, (" ".join(deed.text.split()), *deed.calls))) or "(nothing)"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'s' if number != 1 else ''}"
