@@ -58,6 +58,11 @@ class GatewaySettings:
             )
 
 
+@frozen(kw_only=True)
+class _Models:
+    models: Annotated[Mapping[str, ModelSettings], _MODELS] = attrs.field(factory=dict)
+
+
 def read_settings(path: Path, resolve: Callable[[str], object] | None = None) -> GatewaySettings:
     """Reads the file of a gateway.
 
@@ -71,8 +76,12 @@ def read_settings(path: Path, resolve: Callable[[str], object] | None = None) ->
     document = read_document(path)
     reader = document.produce_reader(path.parent)
     settings = reader.read(GatewaySettings, document.tree)
-    if settings is not None:
-        for place, message in _find_mistakes(settings.models, resolve):
+    # What is wrong elsewhere does not hide what is wrong with the models.
+    models = document.produce_reader(path.parent).read(
+        _Models, {"models": document.tree.get("models", {})}
+    )
+    if models is not None:
+        for place, message in _find_mistakes(models.models, resolve):
             reader.report(place, message)
     reader.finish()
     assert settings is not None

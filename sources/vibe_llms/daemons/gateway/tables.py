@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.routing.router import TableRouter
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
+
+
+def find_provider(application: Application, address: str) -> str:
+    """Returns the provider of a model. Raises UnknownNameError."""
+    provider = application.resolve_address(address).provider
+    known = tuple(application.configuration.providers)
+    if provider not in known:
+        raise UnknownNameError(kind="provider", name=provider, known=known)
+    return provider
 
 
 class Tables:
@@ -36,8 +46,8 @@ class Tables:
 
     def __init__(self, path: Path, application: Application, gateway: Gateway) -> None:
         self._path = path
-        self._application = application
         self._gateway = gateway
+        self._find_provider = partial(find_provider, application)
         self._router: TableRouter | None = None
         self._service: Service | None = None
         self._routes: tuple[Route, ...] = ()
@@ -67,15 +77,7 @@ class Tables:
         self._apply()
 
     def _read(self) -> GatewaySettings:
-        return read_settings(self._path, self.find_provider)
-
-    def find_provider(self, address: str) -> str:
-        """Returns the provider of a model. Raises UnknownNameError."""
-        provider = self._application.resolve_address(address).provider
-        known = tuple(self._application.configuration.providers)
-        if provider not in known:
-            raise UnknownNameError(kind="provider", name=provider, known=known)
-        return provider
+        return read_settings(self._path, self._find_provider)
 
     def _apply(self) -> None:
         models, gateway = self.settings.models, self._gateway
@@ -87,7 +89,7 @@ class Tables:
         if self._router is None:
             from vibe_llms.daemons.gateway.routing.router import TableRouter
 
-            self._router = TableRouter(models, self.find_provider)
+            self._router = TableRouter(models, self._find_provider)
         else:
             self._router.adopt(models)
         gateway.router, gateway.upstreams.models = self._router, self._router.survey_addresses()

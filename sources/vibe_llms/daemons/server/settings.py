@@ -17,6 +17,7 @@ AGENTS_PORT: Final = 8_010
 TOOLS_PORT: Final = 8_020
 """Where each daemon listens by default, so that all three can run on one machine."""
 
+WORKERS = bound("a whole number from 1 to 1024", 1, 1_024)
 HEADER_BYTES = bound("a whole number from 1024 to 1048576", 1_024, 1_048_576)
 
 
@@ -56,7 +57,7 @@ class ServerSettings:
     certificate: Path | None = None
     key: Path | None = None
     client_authorities: Path | None = None
-    workers: Count = 1
+    workers: Annotated[int, WORKERS] = 1
     connections: Count = 4_096
     backlog: Count = 1_024
     header_bytes: Annotated[int, HEADER_BYTES] = 65_536

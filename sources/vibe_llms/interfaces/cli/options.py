@@ -103,6 +103,21 @@ DAYS = _Number(min=0, max=36_500)
 GRACE = _Number(min=0, max=86_400)
 """In seconds: a day, after which nobody waits for whoever leaves."""
 
+
+def refuse_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuses a text that is empty, as of a variable that is not set.
+
+    Where it says who may ask, or what is offered, nothing said would be everybody and everything.
+
+    Raises:
+        BadParameter: It is, or one of several is.
+    """
+    for text in value if isinstance(value, tuple) else (value,):
+        if text is not None and not text.strip():
+            raise click.BadParameter("It is empty.", context, parameter)
+    return value
+
+
 runner_option = click.option(
     "--runner",
     required=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -77,6 +78,55 @@ def test_pipes_have_no_port(vibe: Vibe, words: tuple[str, ...]) -> None:
     outcome = vibe("serve", "tools", "--stdio", *words)
     assert outcome.code == 2
     assert f"{words[0]} is for HTTP, and --stdio serves over pipes" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gateway", "--authorizer"),
+        ("gateway", "--model"),
+        ("agents", "--authorizer"),
+        ("agents", "--gateway"),
+        ("agents", "--runner"),
+        ("tools", "--authorizer"),
+        ("tools", "--tools"),
+        ("tools", "--mcp"),
+        ("tools", "--allow"),
+        ("tools", "--approver"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("value", ["", " "])
+def test_a_text_that_is_empty_is_no_wish(vibe: Vibe, words: tuple[str, ...], value: str) -> None:
+    """A variable that is not set opens no door. (``--insecure`` ends it where this does not.)"""
+    outcome = vibe("serve", *words, value, "--host", "0.0.0.0")
+    assert outcome.code == 2
+    assert f"Invalid value for '{words[1]}'" in outcome.err.replace("'-m' / ", "").replace(
+        " / '-t'", ""
+    )
+    assert "It is empty" in outcome.err
+
+
+def test_a_model_that_leads_nowhere_is_a_mistake_before_anybody_asks(vibe: Vibe) -> None:
+    outcome = vibe("serve", "gateway", "--model", "nope", "--host", "0.0.0.0")
+    assert outcome.code not in (0, 3)
+    assert "'nope'" in outcome.err
+
+
+def test_all_that_is_wrong_with_a_file_is_told_at_once(vibe: Vibe, tmp_path: Path) -> None:
+    """Also what its models are, of which the configuration knows nothing."""
+    file = tmp_path / "gateway.toml"
+    file.write_text('[server]\nport = "x"\n[models.a]\ntargets = ["nope:x"]\n')
+    outcome = vibe("serve", "gateway", "--config", str(file))
+    assert outcome.code == 3
+    assert "server.port" in outcome.err
+    assert "models.a.targets" in outcome.err
+
+
+def test_no_more_workers_than_any_machine_has(vibe: Vibe) -> None:
+    outcome = vibe("serve", "gateway", "--workers", "100000")
+    assert outcome.code == 3
+    assert "server.workers: It must be a whole number from 1 to 1024" in outcome.err
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])

@@ -13,7 +13,7 @@ import click
 
 from vibe_llms.interfaces.cli.access import load_application, open_index, tell_untrusted
 from vibe_llms.interfaces.cli.commands.serve.gateway import adding_up, server_options
-from vibe_llms.interfaces.cli.options import Command, yes_option
+from vibe_llms.interfaces.cli.options import Command, refuse_empty, yes_option
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
@@ -29,11 +29,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--gateway",
     metavar="URL",
+    callback=refuse_empty,
     help="The gateway that is asked for all models.",
 )
 @click.option(
     "--runner",
     metavar="URL",
+    callback=refuse_empty,
     help="The database in which runs wait for workers, of which this daemon is one: "
     "sqlite:///FILE, or postgresql://…  [default: it performs its own]",
 )
@@ -43,6 +45,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--authorizer",
     metavar="NAME",
+    callback=refuse_empty,
     help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
 )
 @click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")

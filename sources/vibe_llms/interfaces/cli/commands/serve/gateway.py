@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
-from vibe_llms.interfaces.cli.options import MODEL, Command, yes_option
+from vibe_llms.interfaces.cli.options import MODEL, Command, refuse_empty, yes_option
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
+    from vibe_llms.application import Application
     from vibe_llms.daemons.service import Service
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -55,7 +56,13 @@ def server_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 @click.command("gateway", cls=Command)
-@click.option("-m", "--model", type=MODEL, help="The model for requests that name none.")
+@click.option(
+    "-m",
+    "--model",
+    type=MODEL,
+    callback=refuse_empty,
+    help="The model for requests that name none.",
+)
 @click.option(
     "--config",
     "file",
@@ -65,6 +72,7 @@ def server_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., An
 @click.option(
     "--authorizer",
     metavar="NAME",
+    callback=refuse_empty,
     help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
 )
 @click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
@@ -95,16 +103,20 @@ def gateway(
     again.
     """
     from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
+    from vibe_llms.daemons.gateway.tables import find_provider
     from vibe_llms.daemons.server import override, run
 
-    read = GatewaySettings() if file is None else read_settings(file)
+    # Before anything listens, so that mistakes come first, all at once.
+    resolve = functools.partial(find_provider, _load(model, yes=yes))
+    read = GatewaySettings() if file is None else read_settings(file, resolve)
+    if model is not None and model not in read.models:
+        resolve(model)
     settings = override(read.server, given)
     contents = contents or read.log_contents
     produce = functools.partial(
         _produce, model, file, authorizer or read.authorizer, log or contents, contents, yes
     )
-    # Before anything listens, so that mistakes come first; what an authorizer opens is a worker's.
-    _produce(model, file, None, False, False, yes)
+    _produce(model, file, None, False, False, yes)  # what an authorizer opens is a worker's
     tell_untrusted(load_configuration())
     is_guarded = bool(authorizer or read.authorizer)
     with adding_up(settings.workers):
@@ -135,8 +147,7 @@ def _produce(
     from vibe_llms.daemons.gateway.making import produce_service
     from vibe_llms.daemons.logs import AccessLog
 
-    # What no table of the gateway retries is not retried.
-    application = load_application(yes=yes, model=model, limits={"attempts": 1})
+    application = _load(model, yes=yes)
     asked = application.plugins.load_authorizer(authorizer) if authorizer else None
     listeners = []
     if log:
@@ -145,6 +156,11 @@ def _produce(
     return produce_service(
         application, authorizer=asked, listeners=listeners, file=file, keeps_contents=contents
     )
+
+
+def _load(model: str | None, *, yes: bool) -> Application:
+    # What no table of the gateway retries is not retried.
+    return load_application(yes=yes, model=model, limits={"attempts": 1})
 
 
 def _reload(service: Any) -> None:

@@ -20,6 +20,7 @@ from vibe_llms.interfaces.cli.options import (
     INVOCABLES,
     SERVER,
     Command,
+    refuse_empty,
     yes_option,
 )
 from vibe_llms.interfaces.cli.output import note
@@ -39,6 +40,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "ensembles",
     multiple=True,
     type=ENSEMBLES,
+    callback=refuse_empty,
     metavar="NAME,...",
     help="Ensembles to be offered, such as io,shell; see `vibe tools`. [default: all]",
 )
@@ -47,6 +49,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "mcp",
     multiple=True,
     type=SERVER,
+    callback=refuse_empty,
     metavar="FILE|NAME",
     help="MCP servers to be offered: a file that names some, or one configured. [default: all]",
 )
@@ -55,12 +58,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "allowed",
     multiple=True,
     type=INVOCABLES,
+    callback=refuse_empty,
     metavar="NAME,...",
     help="Invocables that are executed without asking; `all` for every one.",
 )
 @click.option(
     "--approver",
     type=APPROVER,
+    callback=refuse_empty,
     metavar="NAME",
     help="Who is asked about the others before the client's user: what a plugin has.",
 )
@@ -71,6 +76,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--authorizer",
     metavar="NAME",
+    callback=refuse_empty,
     help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
 )
 @click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
