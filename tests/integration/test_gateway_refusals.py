@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
+from google import genai
 
 from gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Simulator
@@ -152,9 +153,18 @@ async def test_an_earlier_response_that_is_gone_has_the_code_that_clients_look_f
     assert caught.value.param == "previous_response_id"
 
 
-async def test_a_client_of_gemini_is_told_of_one_model(session: aiohttp.ClientSession) -> None:
-    async with session.get("/v1beta/models") as told:
-        models = (await told.json())["models"]
-    for model in models[:2]:
-        async with session.get(f"/v1beta/{model['name']}") as told:
-            assert await told.json() == model
+@pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+async def test_a_client_of_gemini_is_told_of_its_models(session: aiohttp.ClientSession) -> None:
+    """Its official library asks the path that OpenAI's asks as well."""
+    client = genai.Client(
+        api_key="any", http_options=genai.types.HttpOptions(base_url=str(session._base_url))
+    )
+    listed = [model async for model in await client.aio.models.list()]
+    assert len(listed) > 2
+    for model in listed[:2]:
+        assert model.name is not None
+        assert (await client.aio.models.get(model=model.name)).name == model.name
+        async with session.get(f"/v1beta/{model.name}") as told:
+            assert (await told.json())["name"] == model.name
+    async with session.get("/v1/models") as told:
+        assert "data" in await told.json()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -296,6 +298,31 @@ async def test_a_socket_says_what_is_wrong_and_goes_on(
         await connection.response.create(model=model, input="Well?", stream_id="one")
         answered = await read_response(connection, "one")
         assert answered.response.output[0].content[0].text == "Yes."
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_a_socket_leaves_nothing_of_its_turns(
+    simulator: Simulator, client: openai.AsyncOpenAI, store: bool
+) -> None:
+    """However many there were: what is of one turn is gone when the next has ended."""
+    counts = []
+    async with client.responses.connect() as connection:
+        for turn in range(1, 41):
+            simulator.enqueue(Say("Yes."))
+            await connection.response.create(model=TRANSLATED, input="Well?", store=store)
+            await read_response(connection)
+            simulator.requests.clear()
+            if turn in (20, 40):
+                counts.append(_count_ours())
+    grown = counts[1] - counts[0]
+    assert not grown, grown
+
+
+def _count_ours() -> Counter[str]:
+    """Counts the objects of the gateway and of what it is made of, by class."""
+    gc.collect()
+    kinds = (type(each) for each in gc.get_objects())
+    return Counter(kind.__qualname__ for kind in kinds if kind.__module__.startswith("vibe_llms.d"))
 
 
 @BOTH

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
 
 import attrs
@@ -72,8 +72,8 @@ class Ledger:
         Args:
             path: Of what it is native to.
         """
-        if native is not None and (fields := read_native(native, path)):
-            self.withhold(f"{path}.native", f"{', '.join(sorted(fields))}: no place for it here")
+        if native is not None and (names := _list_said(read_native(native, path))):
+            self.withhold(f"{path}.native", f"{names}: no place for it here")
 
     def admits(
         self, native: Native | None, canister: AnyCanister | None = None
@@ -172,11 +172,15 @@ class Ledger:
         fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
-        told = [name for name, value in fields.items() if value is not None and not is_mark(name)]
-        names = ", ".join(sorted(map(unescape, told)))
-        if names:
+        if names := _list_said(fields):
             self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
         return {}
+
+
+def _list_said(fields: Mapping[str, Any]) -> str:
+    """Returns the names of the fields that say something: neither nulls, nor notes of our own."""
+    told = [name for name, value in fields.items() if value is not None and not is_mark(name)]
+    return ", ".join(sorted(map(unescape, told)))
 
 
 @contextlib.contextmanager

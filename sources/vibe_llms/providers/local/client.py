@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import UnknownNameError
@@ -250,7 +251,9 @@ class LocalModel(ModelBase[JsonObject]):
         }
         if "messages" in parts.invocations:
             native["messages"] = _lead(parts.invocations["messages"], parts.messages["messages"])
-        return Translation(native, parts.losses)
+        ledger = Ledger(protocol=self.protocol)
+        ledger.omit_native(request.native, "request")  # llama.cpp would not say that it ignores it
+        return Translation(native, (*parts.losses, *ledger.losses))
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> _Source:
         """Hands the request to llama.cpp, which is loaded first if need be."""

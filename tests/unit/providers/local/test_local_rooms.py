@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vibe_llms.dialects import chat_completions
 from vibe_llms.exceptions import (
     CapabilityError,
     ConfigurationError,
@@ -126,6 +127,33 @@ def test_text_is_held_back_only_while_it_may_be_an_invocation() -> None:
 
     assert [event.type for event in held] == ["response.started"]
     assert [event.type for event in shown] == ["content.started", "content.delta"]
+
+
+async def test_what_a_client_says_beyond_all_common_words_is_told_to_be_left_out(
+    tmp_path: Path,
+) -> None:
+    """llama.cpp would pass over it without a word."""
+    weights = tmp_path / "mine.gguf"
+    weights.write_bytes(b"GGUF")
+    context = produce_context(tmp_path, path=str(weights))
+    model = await produce_provider(context).produce_client().access_model()
+    asked = chat_completions.normalize_request(
+        {
+            "messages": [{"role": "user", "content": "Well?"}],
+            "n": 2,
+            "logprobs": True,
+            "logit_bias": {"1": 5},
+            "stream_options": {"include_usage": True},
+            "user": None,
+        }
+    ).value
+
+    translation = model.nativize(asked, streaming=False)
+
+    assert [str(loss) for loss in translation.losses] == [
+        "withheld request.native: logit_bias, logprobs, n: no place for it here"
+    ]
+    assert not translation.value.keys() & {"n", "logprobs", "logit_bias"}
 
 
 def test_invocations_and_results_are_told_as_text() -> None:

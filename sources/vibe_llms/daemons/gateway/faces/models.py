@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.faces import chat_completions, generate_content
@@ -11,6 +11,9 @@ from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route, encode
 from vibe_llms.exceptions import UnknownNameError
+
+_GEMINIS: Final = frozenset({"x-goog-api-client", "x-goog-api-key"})
+"""Headers of Gemini's clients, which ask the same path as OpenAI's and read other fields."""
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
@@ -27,6 +30,9 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
 
 
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
+    if _GEMINIS & call.headers.keys():
+        await _list_for_gemini(gateway, call, record)
+        return
     names = await gateway.list_names(call, record)
     body = {
         "object": "list",
@@ -39,6 +45,9 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
 
 
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
+    if _GEMINIS & call.headers.keys():
+        await _show_to_gemini(gateway, call, record)
+        return
     name = await _find(gateway, call, record)
     await call.answer(200, encode(_describe(name)), {})
 

@@ -1,0 +1,314 @@
+"""What keys have spent, by key, model and day, over all processes: sums in SQLite.
+
+The journals of the processes are folded into it, each byte once, because how far a journal is
+folded stands in the same transaction. A key with bounds is let in within one such transaction, so
+that no two processes can give away the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vibe_llms.daemons.keys.bounds import DAY_SECONDS, Slot, find_refusal, select_window
+from vibe_llms.daemons.keys.charges import (
+    NOTHING,
+    UNKNOWN,
+    Charge,
+    Spending,
+    add_cents,
+    add_spending,
+    settle,
+)
+from vibe_llms.daemons.keys.database import open_database, telling, transaction
+from vibe_llms.daemons.keys.journal import (
+    FOLDER,
+    Begun,
+    DeadJournal,
+    Ended,
+    read_entries,
+    survey_journals,
+)
+from vibe_llms.daemons.keys.register import Key
+from vibe_llms.exceptions import AccessError
+
+_FILE: Final = "spending.sqlite"
+_COLUMNS: Final = ", ".join(Spending._fields)
+_PLACES: Final = ", ".join("?" * (3 + len(Spending._fields)))
+
+
+class Bin(NamedTuple):
+    """Where spending is summed up."""
+
+    key: str
+    day: str
+    model: str
+
+
+class Stake(NamedTuple):
+    """A request of a key with bounds that wants to be let in."""
+
+    key: Key
+    charge: Charge
+    journal: str
+    number: int
+
+
+class Account(NamedTuple):
+    """What keys have spent, and what is under way.
+
+    Attributes:
+        spent: By key, day and model.
+        under_way: Requests of processes that live, and what is set aside for them.
+    """
+
+    spent: Mapping[Bin, Spending]
+    under_way: Mapping[Bin, Spending]
+
+
+class Ledger:
+    """The sums, and what is under way. For several threads, of which one at a time uses it.
+
+    Args:
+        directory: Of the authorizer, shared by all processes.
+        read_clock: Seconds that never go back, the same in all processes of a machine.
+        tell_time: Seconds since 1970.
+
+    Raises:
+        StoreError: The database cannot be opened, or is none of ours; so do all methods.
+    """
+
+    def __init__(
+        self, directory: Path, *, read_clock: Callable[[], float], tell_time: Callable[[], float]
+    ) -> None:
+        self._path = directory / _FILE
+        self._journals = directory / FOLDER
+        self._read_clock, self._tell_time = read_clock, tell_time
+        self._door = threading.Lock()
+        self._database = open_database(self._path)
+
+    def close(self) -> None:
+        """Closes the database."""
+        with self._door:
+            self._database.close()
+
+    def fold(self) -> None:
+        """Takes in what is in the journals; those of dead processes to their end."""
+        with self._door, telling(self._path):
+            dead = [each for path in survey_journals(self._journals) if (each := _seize(path))]
+            try:
+                with transaction(self._database):
+                    self._fold_all()
+                    for path, _ in dead:
+                        self._write_off(path.name)
+                    self._forget_gone()
+                # Only what is certainly in the sums may go.
+                for _, journal in dead:
+                    journal.remove()
+            finally:
+                for _, journal in dead:
+                    journal.release()
+
+    def survey(self) -> Account:
+        """Returns what was spent, up to this moment."""
+        self.fold()
+        spent: dict[Bin, Spending] = {}
+        under_way: dict[Bin, Spending] = {}
+        with self._door, telling(self._path):
+            query = f"SELECT key, day, model, {_COLUMNS} FROM spending ORDER BY key, day, model"
+            for key, day, model, *sums in self._database.execute(query):
+                spent[Bin(key, day, model)] = _read_spending(sums)
+            rows = self._database.execute(
+                "SELECT key, day, model, input_tokens, output_tokens, cents FROM reservations"
+            )
+            for row in rows:
+                charge = _read_charge(row)
+                place = Bin(charge.key, charge.day, charge.model)
+                held = settle(charge, UNKNOWN)
+                under_way[place] = add_spending(under_way.get(place, Spending()), held)
+        return Account(spent, under_way)
+
+    # --- letting in ------------------------------------------------------------------------
+
+    def admit(self, stakes: Sequence[Stake]) -> list[AccessError | None]:
+        """Lets requests in, or says why not, in their order; those that are in are set aside."""
+        with self._door, telling(self._path), transaction(self._database):
+            # What is over has left something, or has taken more than was thought.
+            self._fold_all()
+            return [self._try(stake) for stake in stakes]
+
+    def _try(self, stake: Stake) -> AccessError | None:
+        key, charge = stake.key, stake.charge
+        now, second = self._read_clock(), None
+        window: list[Slot] = []
+        if key.requests_per_minute is not None or key.tokens_per_minute is not None:
+            second, window = int(now), self._read_window(charge.key, now)
+        spent = self._sum_day(charge) if key.cents_per_day is not None else NOTHING
+        day_left = DAY_SECONDS - self._tell_time() % DAY_SECONDS
+        refusal = find_refusal(key, charge, window, now, spent, day_left)
+        if refusal is None:
+            self._set_aside(stake.journal, stake.number, charge, second)
+            if second is not None:
+                self._count(charge.key, second, 1, charge.input_tokens + charge.output_tokens)
+        return refusal
+
+    def _read_window(self, key: str, now: float) -> list[Slot]:
+        rows = self._database.execute(
+            "SELECT second, requests, tokens FROM minutes WHERE key = ? ORDER BY second", (key,)
+        )
+        slots = [Slot(*row) for row in rows]
+        window = select_window(slots, now)
+        if window != slots:  # some are over, or are of another clock
+            self._database.execute("DELETE FROM minutes WHERE key = ?", (key,))
+            for slot in window:
+                self._count(key, *slot)
+        return window
+
+    def _count(self, key: str, second: int, requests: int, tokens: int) -> None:
+        self._database.execute(
+            "INSERT INTO minutes VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            " requests = requests + excluded.requests, tokens = tokens + excluded.tokens",
+            (key, second, requests, tokens),
+        )
+
+    def _sum_day(self, charge: Charge) -> Decimal:
+        """Sums up what counts of a day of a key: what it spent, perhaps spent, and set aside."""
+        rows = self._database.execute(
+            "SELECT cents, perhaps_cents FROM spending WHERE key = :key AND day = :day"
+            " UNION ALL SELECT cents, '0' FROM reservations"
+            " WHERE key = :key AND day = :day AND cents IS NOT NULL",
+            {"key": charge.key, "day": charge.day},
+        )
+        total = NOTHING
+        for cents, perhaps in rows:
+            total = add_cents(total, add_cents(Decimal(cents), Decimal(perhaps)))
+        return total
+
+    def _set_aside(self, journal: str, number: int, charge: Charge, second: int | None) -> None:
+        *rest, cents = charge
+        text = None if cents is None else str(cents)
+        self._database.execute(
+            "INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (journal, number, *rest, text, second),
+        )
+
+    # --- folding ---------------------------------------------------------------------------
+
+    def _fold_all(self) -> None:
+        for path in survey_journals(self._journals):
+            self._fold(path)
+
+    def _fold(self, path: Path) -> None:
+        name = path.name
+        query = "SELECT folded FROM journals WHERE name = ?"
+        start = (self._database.execute(query, (name,)).fetchone() or (0,))[0]
+        try:
+            if path.stat().st_size == start:
+                return
+            entries, end = read_entries(path, start)
+        except FileNotFoundError:  # others have written it off, and its name never comes again
+            return
+        begun: dict[int, Charge] = {}
+        sums: dict[Bin, Spending] = {}
+        for entry in entries:
+            if isinstance(entry, Begun):
+                begun[entry.number] = entry.charge
+            else:
+                charge = begun.pop(entry.number, None) or self._take(name, entry)
+                if charge is not None and entry.used is not None:
+                    _add(sums, charge, settle(charge, entry.used))
+        for number, charge in begun.items():
+            self._set_aside(name, number, charge, None)
+        self._add_sums(sums)
+        self._database.execute(
+            "INSERT INTO journals VALUES (?, ?) ON CONFLICT DO UPDATE SET folded = excluded.folded",
+            (name, end),
+        )
+
+    def _take(self, journal: str, ended: Ended) -> Charge | None:
+        """Takes back what was set aside earlier, and puts the minute right that it counts in."""
+        row = self._database.execute(
+            "DELETE FROM reservations WHERE journal = ? AND number = ? RETURNING"
+            " key, day, model, input_tokens, output_tokens, cents, second",
+            (journal, ended.number),
+        ).fetchone()
+        if row is None:
+            return None
+        charge, second = _read_charge(row), row[6]
+        if second is not None:
+            requests, tokens = _find_difference(charge, ended)
+            self._database.execute(
+                "UPDATE minutes SET requests = max(0, requests + ?), tokens = max(0, tokens + ?)"
+                " WHERE key = ? AND second = ?",
+                (requests, tokens, charge.key, second),
+            )
+        return charge
+
+    def _write_off(self, journal: str) -> None:
+        """Counts what a dead process had under way as perhaps sent."""
+        rows = self._database.execute(
+            "DELETE FROM reservations WHERE journal = ? RETURNING"
+            " key, day, model, input_tokens, output_tokens, cents",
+            (journal,),
+        ).fetchall()
+        sums: dict[Bin, Spending] = {}
+        for row in rows:
+            charge = _read_charge(row)
+            _add(sums, charge, settle(charge, UNKNOWN))
+        self._add_sums(sums)
+
+    def _forget_gone(self) -> None:
+        """Forgets journals whose files are gone: no other will ever have their names."""
+        names = self._database.execute("SELECT name FROM journals").fetchall()
+        gone = [each for each in names if not (self._journals / each[0]).exists()]
+        self._database.executemany("DELETE FROM journals WHERE name = ?", gone)
+
+    def _add_sums(self, sums: Mapping[Bin, Spending]) -> None:
+        for place, more in sums.items():
+            query = f"SELECT {_COLUMNS} FROM spending WHERE key = ? AND day = ? AND model = ?"
+            row = self._database.execute(query, place).fetchone()
+            total = add_spending(_read_spending(row), more) if row else more
+            values = [f"{each:f}" if isinstance(each, Decimal) else each for each in total]
+            self._database.execute(
+                f"INSERT OR REPLACE INTO spending (key, day, model, {_COLUMNS}) VALUES ({_PLACES})",
+                (*place, *values),
+            )
+
+
+def _seize(path: Path) -> tuple[Path, DeadJournal] | None:
+    journal = DeadJournal.seize(path)
+    return None if journal is None else (path, journal)
+
+
+def _add(sums: dict[Bin, Spending], charge: Charge, more: Spending) -> None:
+    place = Bin(charge.key, charge.day, charge.model)
+    sums[place] = add_spending(sums[place], more) if place in sums else more
+
+
+def _find_difference(charge: Charge, ended: Ended) -> tuple[int, int]:
+    """Returns by how many requests and tokens a minute changes when a request is over."""
+    reserved = charge.input_tokens + charge.output_tokens
+    if ended.used is None:
+        return -1, -reserved
+    fixed = settle(charge, ended.used)
+    known = fixed.input_tokens + fixed.output_tokens
+    return 0, known + fixed.perhaps_input_tokens + fixed.perhaps_output_tokens - reserved
+
+
+def _read_charge(row: tuple[str, str, str, int, int, str | None]) -> Charge:
+    key, day, model, input_tokens, output_tokens, cents = row[:6]
+    return Charge(
+        key, day, model, input_tokens, output_tokens, None if cents is None else Decimal(cents)
+    )
+
+
+def _read_spending(row: Iterable[object]) -> Spending:
+    kinds = (type(each) for each in Spending())
+    values = [
+        Decimal(str(value)) if kind is Decimal else value
+        for kind, value in zip(kinds, row, strict=True)
+    ]
+    return Spending(*values)  # type: ignore[arg-type]  # the schema says of what kind each is
