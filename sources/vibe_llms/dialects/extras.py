@@ -13,7 +13,9 @@ import msgspec
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import Native
-from vibe_llms.messages.trusting import trust
+from vibe_llms.messages.trusting import trusted
+
+_make_native: Final = trusted(Native)
 
 MARK: Final = "$"
 """What the names begin with under which extras note what no field of the vendor's says."""
@@ -84,4 +86,4 @@ def keep_native(protocol: str, fields: Mapping[str, Any]) -> Native | None:
 
 def make_native(protocol: str, fields: Mapping[str, Any]) -> Native:
     """Returns fields, perhaps none, as a native: it also says whose a signature is."""
-    return trust(Native, protocol=protocol, data=write_json(fields))
+    return _make_native(protocol=protocol, data=write_json(fields))

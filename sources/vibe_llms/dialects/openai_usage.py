@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.dialects.buckets import find_beside, read_counts, split_count
 from vibe_llms.dialects.extras import write_json
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.messages.trusting import trust
+from vibe_llms.messages.trusting import trusted
+
+_make_usage: Final = trusted(Usage)
 
 
 def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: str) -> Usage:
@@ -39,8 +41,7 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
         said, given = split_count(completion, given, beside)
     if thought is None:
         given["thought"] = alone
-    return trust(
-        Usage,
+    return _make_usage(
         input_tokens=rest,
         cache_read_tokens=taken["read"],
         cache_write_tokens=taken["written"],

@@ -170,7 +170,7 @@ class ReactorsDispatcher:
     def __init__(self, reactors: ConversationReactors, *, limits: Limits | None = None) -> None:
         self._listeners = reactors._listeners
         self._queue_limit = (limits or Limits()).reactor_queue_events
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Waiting] | None = None  # until one waits: most are heard in place
         self._room: asyncio.Event | None = None  # until somebody waits for some
         self._worker: asyncio.Task[None] | None = None
 
@@ -203,7 +203,7 @@ class ReactorsDispatcher:
     @property
     def is_full(self) -> bool:
         """Whether so many events wait that :meth:`wait_for_room` is due."""
-        return len(self._waiting) >= self._queue_limit
+        return self._waiting is not None and len(self._waiting) >= self._queue_limit
 
     async def wait_for_room(self) -> None:
         """Waits until the queue of the asynchronous reactors is no longer full."""
@@ -253,6 +253,8 @@ class ReactorsDispatcher:
         return False
 
     def _enqueue(self, waiting: _Waiting) -> None:
+        if self._waiting is None:
+            self._waiting = deque()
         self._waiting.append(waiting)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.get_running_loop().create_task(self._work())
@@ -266,7 +268,7 @@ class ReactorsDispatcher:
                 for listener in waiting.listeners:
                     await _call(listener, event, waiting.begun)
         except BaseException:
-            self._waiting.clear()  # nobody will come for them, and nobody may wait for that
+            self._waiting = None  # nobody will come for them, and nobody may wait for that
             raise
         finally:
             self._tell_room()
@@ -284,7 +286,7 @@ class ReactorsDispatcher:
             return
         worker.cancel()
         await asyncio.wait({worker}, timeout=seconds)  # it may even refuse to be cancelled
-        self._waiting.clear()
+        self._waiting = None
         # The last events get a worker of their own.
         self._worker = None
         logging.getLogger("vibe_llms.events").warning(

@@ -9,7 +9,7 @@ from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import CANISTER_CLASSES, AnyCanister, UserCanister
 from vibe_llms.messages.contents import AnyContent, Native, TextualContent
 from vibe_llms.messages.identities import access_now, produce_identity
-from vibe_llms.messages.trusting import trust
+from vibe_llms.messages.trusting import trusted
 from vibe_llms.plain import JsonObject, is_whole
 
 
@@ -40,6 +40,9 @@ PLACEHOLDER: Final = "?"
 
 _CANISTERS = tuple(CANISTER_CLASSES.values())
 
+_make_text: Final = trusted(TextualContent)
+_make_user_canister: Final = trusted(UserCanister)
+
 
 def gather_canisters(prompt: Input) -> tuple[AnyCanister, ...]:
     """Returns the canisters that an input amounts to, oldest first."""
@@ -61,10 +64,9 @@ def say(text: str) -> UserCanister:
     """Makes what a user says of a text; that is most of what is said, and quickly checked."""
     if not is_whole(text):
         return UserCanister(text)  # which says where it is broken
-    return trust(
-        UserCanister,
+    return _make_user_canister(
         timestamp=access_now(),
-        content=(trust(TextualContent, text=text),),
+        content=(_make_text(text=text),),
         id=produce_identity(),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Generic, TypeVar, cast
 
@@ -21,7 +21,8 @@ from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import ConversationTokenizer, ModelDescriptor, Translation
 from vibe_llms.providers.streams import EventSource, ResponseStream
-from vibe_llms.providers.wholes import receive_whole
+from vibe_llms.providers.telling import Teller
+from vibe_llms.providers.wholes import receive_heard, receive_whole
 
 _Native = TypeVar("_Native")
 
@@ -57,6 +58,11 @@ class ModelBase(abc.ABC, Generic[_Native]):
     def tokenizer(self) -> ConversationTokenizer:
         """What counts its tokens."""
         return self._tokenizer
+
+    @property
+    def limits(self) -> Limits:
+        """What bounds its answers."""
+        return self._limits
 
     @abc.abstractmethod
     def nativize(self, request: Request, *, streaming: bool) -> Translation[_Native]:
@@ -104,9 +110,11 @@ class ModelBase(abc.ABC, Generic[_Native]):
     ) -> Response:
         """Answers a request; see :class:`vibe_llms.providers.interfaces.ConverserModel`."""
         streaming = stream and self._can_stream
-        if reactors is not None:
-            return await self._answer(request, reactors, streaming=streaming).receive_whole()
-        return await receive_whole(self, request, streaming=streaming)
+        if reactors is None:
+            return await receive_whole(self, request, streaming=streaming)
+        if request.window == "stop":
+            return await receive_heard(self, request, reactors, streaming=streaming)
+        return await self._answer(request, reactors, streaming=streaming).receive_whole()
 
     @property
     def _can_stream(self) -> bool:
@@ -189,6 +197,29 @@ class ModelBase(abc.ABC, Generic[_Native]):
             reactors=reactors,
             limits=self._limits,
             streaming=streaming,
+        )
+
+    def resume(
+        self,
+        request: Request,
+        teller: Teller,
+        open_source: Callable[[], Awaitable[Translation[EventSource]]],
+        *,
+        started: float,
+    ) -> ResponseStream:
+        """Makes a stream of an answer of whose beginning reactors have been told.
+
+        Args:
+            open_source: Returns what has come of sending the request, or raises it.
+            started: When that was, by ``time.perf_counter``.
+        """
+        return ResponseStream(
+            request=request,
+            assembler=self.produce_assembler(),
+            open_source=open_source,
+            limits=self._limits,
+            teller=teller,
+            started=started,
         )
 
 

@@ -11,24 +11,13 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Protocol
 
 from vibe_llms.asynchrony import Closing, finish
-from vibe_llms.events.conversation import (
-    ConversationCompletedEvent,
-    ConversationEndedEvent,
-    ConversationEvent,
-    ConversationFailedEvent,
-    ConversationProgressEvent,
-    ConversationStartedEvent,
-    ConversationUpdatedEvent,
-    Ending,
-)
-from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher
+from vibe_llms.events.conversation import ConversationEvent, Ending
+from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
-    ContentKind,
     LossEvent,
     ResponseFailedEvent,
     ResponseFinishedEvent,
@@ -40,9 +29,9 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
-from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
+from vibe_llms.providers.telling import Teller
 from vibe_llms.providers.usual import UsualAnswer
 
 
@@ -73,6 +62,8 @@ class ResponseStream(Closing):
         reactors: Hear of everything on the way.
         limits: ``reactor_queue_events`` holds here.
         streaming: Whether the vendor was asked for it piece by piece; for the reactors.
+        teller: In place of reactors: has told them of the beginning already.
+        started: When that was, by ``time.perf_counter``; by default when it is first used.
     """
 
     def __init__(
@@ -84,6 +75,8 @@ class ResponseStream(Closing):
         reactors: ConversationReactors | None = None,
         limits: Limits | None = None,
         streaming: bool = True,
+        teller: Teller | None = None,
+        started: float | None = None,
     ) -> None:
         self._request = request
         self._assembler = assembler
@@ -92,14 +85,9 @@ class ResponseStream(Closing):
         self._limits = limits
         self._streaming = streaming
         self._source: EventSource | None = None
-        self._dispatcher: ReactorsDispatcher | None = None
-        self._dispatch: Callable[[ConversationEvent], None]  # with the dispatcher
-        self._conversation_id = request.conversation_id
-        self._wants_progress = self._wants_updates = False
-        self._progress: dict[tuple[int, str], dict[str, JsonValue]] = {}
+        self._teller = teller
         self._events: AsyncIterator[StreamEvent] | None = None
-        self._started = 0.0
-        self._arrived_at = _NEVER  # for reactors: what one read brought arrived at one moment
+        self._started = started or 0.0
         self._first_seconds: float | None = None
         self._response: Response | None = None
         self._error: ConverseError | None = None
@@ -187,8 +175,8 @@ class ResponseStream(Closing):
                 # Closed while it was waited for: what came then is not told any more.
                 batch = None if self._cleaning is not None else self._process(received)
             # Slow reactors hold the stream up, in place of a queue that grows without end.
-            if self._dispatcher is not None and self._dispatcher.is_full:
-                await self._dispatcher.wait_for_room()
+            if self._teller is not None and self._teller.is_full:
+                await self._teller.wait_for_room()
             if self._response is not None:
                 # Before the last events are handed out, for whoever has them may never ask again.
                 await self._end("completed")
@@ -214,23 +202,13 @@ class ResponseStream(Closing):
         return self._reader.uncancel() <= self._stopped_at
 
     async def _open(self) -> list[StreamEvent] | None:
-        self._started = time.perf_counter()
+        self._started = self._started or time.perf_counter()
         if self._reactors is not None:
-            dispatcher = self._dispatcher = ReactorsDispatcher(self._reactors, limits=self._limits)
-            self._dispatch = dispatcher.dispatch
-            self._wants_progress = dispatcher.wants(ConversationProgressEvent)
-            self._wants_updates = dispatcher.wants(ConversationUpdatedEvent)
-            self._arrived_at = access_now()
-            dispatcher.dispatch(
-                ConversationStartedEvent(
-                    conversation_id=self._conversation_id,
-                    timestamp=self._arrived_at,
-                    metadata={
-                        "provider": self._assembler.provider,
-                        "model": self._assembler.model,
-                        "streaming": self._streaming,
-                    },
-                )
+            self._teller = Teller(self._reactors, self._request.conversation_id, self._limits)
+            self._teller.tell_start(
+                provider=self._assembler.provider,
+                model=self._assembler.model,
+                streaming=self._streaming,
             )
         opened = await self._open_source()
         if self._cleaning is not None:  # closed meanwhile, when there was nothing yet to close
@@ -244,24 +222,20 @@ class ResponseStream(Closing):
     def _take_whole(self, answer: UsualAnswer, losses: Sequence[Loss]) -> list[StreamEvent]:
         """Takes an answer that came at once: nothing of it is left to be put together."""
         seconds = time.perf_counter() - self._started
-        if self._dispatcher is not None:
-            self._arrived_at = access_now()
         self._response = answer.produce_response(self._request, losses, seconds)
-        events = [*map(_tell_loss, losses), *answer.list_events(self._response)]
-        for event in events:
-            if not isinstance(event, ContentDeltaEvent):
-                self._tell_update(event)
-            elif self._wants_progress:
-                self._tell_progress(event, "text")
+        events = answer.list_events(self._response, losses)
+        if self._teller is not None:
+            self._teller.tell_text(events)
         return events
 
     def _process(self, received: Sequence[StreamEvent] | None) -> list[StreamEvent]:
         if received is None:
             raise produce_truncation()
         feed_delta = self._assembler.feed_delta
-        tells = self._wants_progress
-        if self._dispatcher is not None:
-            self._arrived_at = access_now()
+        teller = self._teller
+        if teller is not None:
+            teller.moment = access_now()
+        hearer = teller if teller is not None and teller.wants_progress else None
         taken: list[StreamEvent] = []
         for event in received:
             # Every piece of text passes here, so this is quicker than `isinstance` and `_take`.
@@ -269,8 +243,8 @@ class ResponseStream(Closing):
                 feed_delta(event)
                 if self._first_seconds is None:
                     self._first_seconds = time.perf_counter() - self._started
-                if tells and event.channel != "signature":
-                    self._tell_progress(event)
+                if hearer is not None and event.channel != "signature":
+                    hearer.tell_progress(event, self._assembler.access_kind)
                 taken.append(event)
             else:
                 taken.append(self._take(event))
@@ -281,16 +255,9 @@ class ResponseStream(Closing):
         event = self._assembler.feed(event)
         if isinstance(event, ResponseFinishedEvent):
             event = self._complete(event)
-        self._tell_update(event)
+        if self._teller is not None:
+            self._teller.tell_update(event)
         return event
-
-    def _tell_update(self, event: StreamEvent) -> None:
-        if self._wants_updates:
-            self._dispatch(
-                ConversationUpdatedEvent(
-                    conversation_id=self._conversation_id, timestamp=self._arrived_at, event=event
-                )
-            )
 
     def _complete(self, event: ResponseFinishedEvent) -> ResponseFinishedEvent:
         self._response = self._assembler.produce_response(
@@ -324,24 +291,24 @@ class ResponseStream(Closing):
             if self._cleaning is None:
                 # A task, so that cancelling those who wait for it does not end it.
                 self._cleaning = asyncio.ensure_future(self._clean(outcome))
-        if self._dispatcher is not None and self._dispatcher.runs_in(asyncio.current_task()):
+        if self._teller is not None and self._teller.runs_in(asyncio.current_task()):
             return  # a reactor closes its own stream: the clean-up waits for the reactor
         # Whoever was cancelled waits for the clean-up, which has limits of its own.
         await finish(self._cleaning)
 
     def _has_ended_at_once(self, outcome: Ending) -> bool:
         """Ends without a task of its own where there is nothing to wait for, as after a call."""
-        dispatcher = self._dispatcher
+        teller = self._teller
         if not getattr(self._source, "is_spent", False):
             return False
-        if dispatcher is not None and not dispatcher.is_idle:
+        if teller is not None and not teller.is_idle:
             return False
         self._cleaning = asyncio.get_running_loop().create_future()
         self._cleaning.set_result(None)
-        if dispatcher is not None:
-            rest = dispatcher.dispatch_all(self._produce_last_events(outcome))
-            if rest or not dispatcher.is_idle:
-                self._cleaning = asyncio.ensure_future(dispatcher.finish(*rest))
+        if teller is not None:
+            rest = teller.dispatch_all(self._produce_last_events(outcome))
+            if rest or not teller.is_idle:
+                self._cleaning = asyncio.ensure_future(teller.finish(*rest))
                 return False
         return True
 
@@ -350,60 +317,14 @@ class ResponseStream(Closing):
             if self._source is not None:
                 await close_quietly(self._source, self._assembler.origin.provider)
         finally:
-            if self._dispatcher is not None:
-                await self._dispatcher.finish(*self._produce_last_events(outcome))
+            if self._teller is not None:
+                await self._teller.finish(*self._produce_last_events(outcome))
 
     def _produce_last_events(self, outcome: Ending) -> list[ConversationEvent]:
-        conversation_id, timestamp = self._conversation_id, access_now()
-        events: list[ConversationEvent] = []
-        canisters = self.canisters
-        if self._response is not None:
-            events.append(
-                ConversationCompletedEvent(
-                    conversation_id=conversation_id, timestamp=timestamp, response=self._response
-                )
-            )
-        elif self._error is not None:
-            events.append(
-                ConversationFailedEvent(
-                    conversation_id=conversation_id,
-                    timestamp=timestamp,
-                    error=self._error,
-                    canisters=canisters,
-                )
-            )
-        events.append(
-            ConversationEndedEvent(
-                conversation_id=conversation_id,
-                timestamp=timestamp,
-                outcome=outcome,
-                canisters=canisters,
-            )
+        assert self._teller is not None
+        return self._teller.list_last(
+            outcome, self.canisters, response=self._response, error=self._error
         )
-        return events
-
-    def _tell_progress(self, event: ContentDeltaEvent, kind: ContentKind | None = None) -> None:
-        metadata = self._progress.get((event.index, event.channel))
-        if metadata is None:
-            # The same dictionary for all pieces of a text: that is how the dispatcher knows them.
-            kind = kind or self._assembler.access_kind(event.index)
-            metadata = {"index": event.index, "kind": kind, "channel": event.channel}
-            self._progress[event.index, event.channel] = metadata
-        self._dispatch(
-            ConversationProgressEvent(
-                conversation_id=self._conversation_id,
-                timestamp=self._arrived_at,
-                chunk=event.text,
-                metadata=metadata,
-            )
-        )
-
-
-_NEVER: Final = datetime.min.replace(tzinfo=UTC)
-
-
-def _tell_loss(loss: Loss) -> StreamEvent:
-    return LossEvent(loss=loss)
 
 
 async def close_quietly(source: EventSource, provider: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from vibe_llms.dialects.usual import Usual
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
     ContentStartedEvent,
+    LossEvent,
     ResponseFinishedEvent,
     ResponseStartedEvent,
     StreamEvent,
@@ -19,7 +21,21 @@ from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
-from vibe_llms.messages.trusting import trust
+from vibe_llms.messages.trusting import trusted
+
+# The typed decoder has checked what it read, and all else in them is ours.
+_make_text: Final = trusted(TextualContent)
+_make_origin: Final = trusted(Origin)
+_make_canister: Final = trusted(AssistantCanister)
+_make_metadata: Final = trusted(ResponseMetadata)
+_make_response: Final = trusted(Response)
+_make_start: Final = trusted(ResponseStartedEvent)
+_make_content_end: Final = trusted(ContentFinishedEvent)
+_make_account: Final = trusted(UsageEvent)
+_make_end: Final = trusted(ResponseFinishedEvent)
+
+_TEXT_STARTED: Final = ContentStartedEvent(index=0, kind="text")
+"""All of them begin alike."""
 
 
 class UsualAnswer:
@@ -53,10 +69,8 @@ class UsualAnswer:
             seconds: How long it took.
         """
         said = self._said
-        # The typed decoder has checked what it read; all else here is ours.
-        text = trust(TextualContent, text=said.text)
-        origin = trust(
-            Origin,
+        text = _make_text(text=said.text)
+        origin = _make_origin(
             provider=self._provider,
             model=said.model,
             protocol=self._protocol,
@@ -65,8 +79,7 @@ class UsualAnswer:
             native_stop_reason=said.native_stop_reason,
             usage=said.usage,
         )
-        canister = trust(
-            AssistantCanister,
+        canister = _make_canister(
             timestamp=access_now(),
             content=(text,),
             id=produce_identity(),
@@ -74,39 +87,43 @@ class UsualAnswer:
             turn_id=produce_identity(),
             native=said.group_native,
         )
-        metadata = trust(
-            ResponseMetadata,
+        metadata = _make_metadata(
             origin=origin,
             duration_seconds=seconds,
             first_seconds=seconds,
             request_id=self._request_id,
             native=said.native,
         )
-        return trust(
-            Response,
+        return _make_response(
             request=request,
             canisters=(canister,),
             metadata=metadata,
             losses=tuple(losses),
         )
 
-    def list_events(self, response: Response | None = None) -> list[StreamEvent]:
+    def list_events(
+        self, response: Response | None = None, losses: Iterable[Loss] = ()
+    ) -> list[StreamEvent]:
         """Returns what happened, as a stream of this answer would tell it.
 
         Args:
             response: Made of it, where it has been made.
+            losses: Of writing the request.
         """
         said = self._said
         text = None if response is None else response.canisters[0].content[0]
         return [
-            ResponseStartedEvent(
-                response_id=said.response_id, model=said.model, request_id=self._request_id
+            *[LossEvent(loss=loss) for loss in losses],
+            _make_start(
+                response_id=said.response_id,
+                model=said.model,
+                request_id=self._request_id,
             ),
-            ContentStartedEvent(index=0, kind="text"),
+            _TEXT_STARTED,
             *[ContentDeltaEvent(0, piece) for piece in said.pieces or (said.text,)],
-            ContentFinishedEvent(index=0, item=text, group_native=said.group_native),
-            UsageEvent(usage=said.usage),
-            ResponseFinishedEvent(
+            _make_content_end(index=0, item=text, group_native=said.group_native),
+            _make_account(usage=said.usage),
+            _make_end(
                 stop_reason=said.stop_reason,
                 native_stop_reason=said.native_stop_reason,
                 native=said.native,

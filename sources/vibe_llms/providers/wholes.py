@@ -1,7 +1,8 @@
 """A response that nobody follows: received as one, without what only a stream needs.
 
-A small call spends as much on a stream's machinery (a generator, a dispatcher, a clean-up that
+A small call spends as much on a stream's machinery (a generator, an assembler, a clean-up that
 others may wait for) as on its answer, and one that is as most are needs not even its events.
+Where reactors hear of it, they are told of such an answer in one go.
 Errors, what had arrived, and the closing of the source are those of
 :class:`vibe_llms.providers.streams.ResponseStream`.
 """
@@ -9,20 +10,25 @@ Errors, what had arrived, and the closing of the source are those of
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from vibe_llms.asynchrony import finish
+from vibe_llms.events.conversation import ConversationEvent
+from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import ContentDeltaEvent, LossEvent
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.streams import (
     EventSource,
     close_quietly,
     ensure_ours,
     produce_truncation,
 )
+from vibe_llms.providers.telling import Teller
 from vibe_llms.providers.usual import UsualAnswer
 
 if TYPE_CHECKING:
@@ -66,6 +72,60 @@ async def receive_whole(
         if source is not None and not getattr(source, "is_spent", False):
             # To the end, even for somebody who is cancelled meanwhile.
             await finish(close_quietly(source, model.descriptor.provider))
+
+
+async def receive_heard(
+    model: ModelBase[_Native],
+    request: Request,
+    reactors: ConversationReactors,
+    *,
+    streaming: bool,
+) -> Response:
+    """Does the same for an answer that reactors hear of, which must fit as it is.
+
+    Raises:
+        ConverseError: The response failed; its ``arrived`` are the canisters that had come.
+    """
+    teller = Teller(reactors, request.conversation_id, model.limits)
+    descriptor = model.descriptor
+    started = time.perf_counter()
+    teller.tell_start(provider=descriptor.provider, model=descriptor.name, streaming=streaming)
+    try:
+        translation = model.translate(request, streaming=streaming)
+        losses = translation.losses
+        source = await model.send(translation.value, request, streaming=streaming)
+        if isinstance(source, UsualAnswer):
+            response = source.produce_response(request, losses, time.perf_counter() - started)
+    except BaseException as error:
+        # What goes wrong, and what must be put together, is a stream's to tell and to end.
+        stream = model.resume(request, teller, partial(_fail, error), started=started)
+        return await stream.receive_whole()
+    if not isinstance(source, UsualAnswer):
+        opened = partial(_give, Translation(source, losses))
+        return await model.resume(request, teller, opened, started=started).receive_whole()
+    teller.tell_text(source.list_events(response, losses))
+    last = teller.list_last("completed", response.canisters, response=response)
+    rest = teller.dispatch_all(last)
+    if rest or not teller.is_idle:
+        await _tell_late(teller, rest)
+    return response
+
+
+async def _tell_late(teller: Teller, events: Sequence[ConversationEvent]) -> None:
+    """Tells of the end where asynchronous reactors are still at work."""
+    try:
+        if teller.is_full:
+            await teller.wait_for_room()
+    finally:
+        await finish(teller.finish(*events))
+
+
+async def _give(opened: Translation[EventSource]) -> Translation[EventSource]:
+    return opened
+
+
+async def _fail(error: BaseException) -> Translation[EventSource]:
+    raise error
 
 
 async def read_whole(

@@ -81,6 +81,14 @@ async def access_model(
     return await provider.produce_client().access_model("m"), counterpart
 
 
+def hear_all(heard: list[Any]) -> ConversationReactors:
+    """Makes reactors that keep whatever they hear."""
+    hear: Any = heard.append
+    return ConversationReactors(
+        **{field.name: hear for field in attrs.fields(ConversationReactors)}
+    )
+
+
 def describe(response: Response) -> object:
     """Returns what a response says that does not differ each time."""
     canisters = [
@@ -279,6 +287,80 @@ async def test_reactors_hear_the_same_both_ways(tmp_path: Path, shortcuts: Short
     ]
     assert progress[0] == progress[1] == progress[2] != []
     assert describe(responses[0]) == describe(responses[1])
+
+
+async def test_reactors_hear_of_values_as_anybody_makes_them(
+    tmp_path: Path, shortcuts: Shortcuts
+) -> None:
+    """What is made without being checked has all its fields, and what they are by default."""
+    heard: list[Any] = []
+    model, _ = await access_model(tmp_path, USUAL, CUT)
+    await model.converse(REQUEST, hear_all(heard), stream=False)
+    await model.converse(REQUEST, hear_all(heard), stream=False)
+
+    assert shortcuts.taken == 1
+    for value in [*heard, *(each.event for each in heard if hasattr(each, "event"))]:
+        fields = [field for field in attrs.fields(type(value)) if field.init]
+        given = {field.name: getattr(value, field.name) for field in fields}
+        assert list(vars(value)) == [field.name for field in attrs.fields(type(value))]
+        assert type(value)(**given) == value
+        assert getattr(value, "metadata", {}) is not None
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_reactors_hear_how_a_call_fails(tmp_path: Path, stream: bool) -> None:
+    """They hear of its beginning once, of the error, and of the end, which is the last."""
+    heard: list[Any] = []
+    model, _ = await access_model(tmp_path, MemoryAnswer(status=401, chunks=[b"{}"]))
+
+    with pytest.raises(ConverseError) as caught:
+        await model.converse(REQUEST, hear_all(heard), stream=stream)
+
+    assert [event.type.removeprefix("conversation.") for event in heard] == [
+        "started",
+        "failed",
+        "ended",
+    ]
+    assert heard[1].error is caught.value
+    assert heard[2].outcome == "failed"
+
+
+async def test_reactors_hear_that_a_call_was_cancelled(tmp_path: Path) -> None:
+    """While it waits for the answer: nothing more comes, and they are told so."""
+    heard: list[Any] = []
+    begun = asyncio.Event()
+
+    async def stall() -> AsyncIterator[bytes]:
+        begun.set()
+        await asyncio.Event().wait()
+        yield b""
+
+    model, _ = await access_model(tmp_path, MemoryAnswer(headers=HEADERS, chunks=stall()))
+    task = asyncio.ensure_future(model.converse(REQUEST, hear_all(heard), stream=False))
+    await begun.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [event.type for event in heard] == ["conversation.started", "conversation.ended"]
+    assert heard[-1].outcome == "interrupted"
+
+
+async def test_a_reactor_that_turns_out_asynchronous_is_waited_for(tmp_path: Path) -> None:
+    """Only the call shows it, in the middle of an answer that is told of in one go."""
+    heard: list[str] = []
+
+    async def hear(event: Any) -> None:
+        await asyncio.sleep(0)
+        heard.append(event.type)
+
+    reactors = ConversationReactors(
+        progress=lambda event: hear(event), deallocator=lambda event: hear(event)
+    )
+    model, _ = await access_model(tmp_path, USUAL)
+    await model.converse(REQUEST, reactors, stream=False)
+
+    assert heard == ["conversation.progress", "conversation.ended"]
 
 
 async def test_a_stream_of_a_model_that_cannot_stream_has_the_events(tmp_path: Path) -> None:

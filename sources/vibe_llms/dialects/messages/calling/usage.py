@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.dialects.buckets import read_counts, split_count
 from vibe_llms.dialects.extras import write_json
 from vibe_llms.messages.canisters import Usage
-from vibe_llms.messages.trusting import trust
+from vibe_llms.messages.trusting import trusted
+
+_make_usage: Final = trusted(Usage)
 
 
 def normalize_usage(native: Mapping[str, Any]) -> Usage:
@@ -25,8 +27,7 @@ def normalize_usage(native: Mapping[str, Any]) -> Usage:
     )
     (thought,) = read_counts(native.get("output_tokens_details"), "thinking_tokens")
     output, within = split_count(answered, {"thought": thought})
-    return trust(
-        Usage,
+    return _make_usage(
         input_tokens=asked,
         cache_read_tokens=read,
         cache_write_tokens=_count_short(written, short, long),

@@ -21,12 +21,14 @@ from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request, Response, replace_canisters
-from vibe_llms.messages.trusting import trust
+from vibe_llms.messages.trusting import trusted
 from vibe_llms.messages.views import add_usages, text_of
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.values import frozen
 
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
+
+_make_item = trusted(BatchItem)
 
 T = TypeVar("T")
 
@@ -267,8 +269,7 @@ def produce_outcome(answered: Answer) -> BatchItem[Any]:
     used = answered.usage
     if origin is not None and origin.usage is not used:  # of a run, or with summaries
         origin = attrs.evolve(origin, usage=used)
-    return trust(
-        BatchItem,
+    return _make_item(
         value=text,
         text=text,
         origin=origin,

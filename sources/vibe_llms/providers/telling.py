@@ -1,0 +1,165 @@
+"""What reactors are told of one answer, whether it comes piece by piece or at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from vibe_llms.events.conversation import (
+    ConversationCompletedEvent,
+    ConversationEndedEvent,
+    ConversationEvent,
+    ConversationFailedEvent,
+    ConversationProgressEvent,
+    ConversationStartedEvent,
+    ConversationUpdatedEvent,
+    Ending,
+)
+from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher
+from vibe_llms.events.stream import ContentDeltaEvent, ContentKind, StreamEvent
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.identities import access_now
+from vibe_llms.messages.requests import Response
+from vibe_llms.messages.trusting import trusted
+from vibe_llms.plain import JsonValue
+
+_make_start: Final = trusted(ConversationStartedEvent)
+_make_update: Final = trusted(ConversationUpdatedEvent)
+_make_progress: Final = trusted(ConversationProgressEvent)
+_make_success: Final = trusted(ConversationCompletedEvent)
+_make_failure: Final = trusted(ConversationFailedEvent)
+_make_end: Final = trusted(ConversationEndedEvent)
+
+
+class Teller(ReactorsDispatcher):
+    """Makes of what happens to an answer the events that reactors hear of.
+
+    Only those are made that somebody listens to. They are trusted: all that is in them is ours.
+
+    Args:
+        reactors: Hear of the answer.
+        conversation_id: Of the conversation that is answered.
+        limits: ``reactor_queue_events`` holds here.
+
+    Attributes:
+        moment: When what is told next arrived: all that one read brings arrives at one moment.
+        wants_progress: Whether anybody listens to pieces of text.
+        wants_updates: Whether anybody listens to what else arrives.
+    """
+
+    def __init__(
+        self, reactors: ConversationReactors, conversation_id: str, limits: Limits | None = None
+    ) -> None:
+        super().__init__(reactors, limits=limits)
+        self._conversation_id = conversation_id
+        self.moment = access_now()
+        self.wants_progress = self.wants(ConversationProgressEvent)
+        self.wants_updates = self.wants(ConversationUpdatedEvent)
+        self._places: dict[tuple[int, str], dict[str, JsonValue]] = {}
+
+    def tell_start(self, *, provider: str, model: str, streaming: bool) -> None:
+        """Tells that a request is about to be sent.
+
+        Args:
+            streaming: Whether the vendor is asked for the answer piece by piece.
+        """
+        self.dispatch(
+            _make_start(
+                conversation_id=self._conversation_id,
+                timestamp=self.moment,
+                metadata={"provider": provider, "model": model, "streaming": streaming},
+            )
+        )
+
+    def tell_update(self, event: StreamEvent) -> None:
+        """Tells of anything but a piece of text."""
+        if self.wants_updates:
+            self.dispatch(
+                _make_update(
+                    conversation_id=self._conversation_id,
+                    timestamp=self.moment,
+                    event=event,
+                    metadata={},
+                )
+            )
+
+    def tell_progress(
+        self, event: ContentDeltaEvent, find_kind: Callable[[int], ContentKind]
+    ) -> None:
+        """Tells of a piece of text; see :attr:`wants_progress`.
+
+        Args:
+            find_kind: Returns what a content is, by its index.
+        """
+        place = self._places.get((event.index, event.channel))
+        if place is None:
+            # The same dictionary for all pieces of a text: that is how the dispatcher knows them.
+            kind = find_kind(event.index)
+            place = {"index": event.index, "kind": kind, "channel": event.channel}
+            self._places[event.index, event.channel] = place
+        self.dispatch(
+            _make_progress(
+                conversation_id=self._conversation_id,
+                timestamp=self.moment,
+                chunk=event.text,
+                metadata=place,
+            )
+        )
+
+    def tell_text(self, events: Sequence[StreamEvent]) -> None:
+        """Tells of an answer that came at once and is one text."""
+        self.moment = moment = access_now()
+        name, dispatch, wants_updates = self._conversation_id, self.dispatch, self.wants_updates
+        for event in events:
+            if isinstance(event, ContentDeltaEvent):
+                if self.wants_progress:
+                    self.tell_progress(event, _always_text)
+            elif wants_updates:
+                dispatch(
+                    _make_update(conversation_id=name, timestamp=moment, event=event, metadata={})
+                )
+
+    def list_last(
+        self,
+        outcome: Ending,
+        canisters: tuple[AnyCanister, ...],
+        *,
+        response: Response | None = None,
+        error: ConverseError | None = None,
+    ) -> list[ConversationEvent]:
+        """Returns the events with which it ends.
+
+        Args:
+            canisters: What had arrived.
+            response: All of the answer, where it is complete.
+            error: Why it is not.
+        """
+        name, moment = self._conversation_id, access_now()
+        end: ConversationEvent = _make_end(
+            conversation_id=name,
+            timestamp=moment,
+            outcome=outcome,
+            canisters=canisters,
+            metadata={},
+        )
+        if response is not None:
+            done: ConversationEvent = _make_success(
+                conversation_id=name, timestamp=moment, response=response, metadata={}
+            )
+        elif error is not None:
+            done = _make_failure(
+                conversation_id=name,
+                timestamp=moment,
+                error=error,
+                canisters=canisters,
+                metadata={},
+            )
+        else:
+            return [end]
+        return [done, end]
+
+
+def _always_text(index: int) -> ContentKind:
+    return "text"
