@@ -11,7 +11,7 @@ import msgspec
 from vibe_llms.exceptions import CodecError, RequestError, StoreError
 from vibe_llms.instruments.channels.batches.items import BUCKETS, BatchItem, read_counts
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
-from vibe_llms.messages.trusting import trust
+from vibe_llms.messages.trusting import trusted
 
 DIGEST_CHARACTERS = 16
 
@@ -102,6 +102,9 @@ _read_given = attrgetter(*BUCKETS)
 _encode = msgspec.json.Encoder(enc_hook=_plainify).encode
 _decode_line = msgspec.json.Decoder(_WrittenLine).decode
 _decode_head = msgspec.json.Decoder(Head).decode
+_make_item = trusted(BatchItem)
+_make_origin = trusted(Origin)
+_make_usage = trusted(Usage)
 
 
 _TEXT = hashlib.sha256(b'"')
@@ -183,8 +186,7 @@ def decode_item(data: bytes) -> BatchItem[Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise StoreError(detail=f"The line is none of a batch: {error}.") from error
     value = line.text if line.value is msgspec.UNSET else line.value
-    return trust(
-        BatchItem,
+    return _make_item(
         index=line.index,
         id=line.id,
         value=value,
@@ -213,9 +215,8 @@ def _read_origin(line: _WrittenLine) -> Origin | None:
         return None
     usage = None
     if used is not None:
-        usage = trust(Usage, **dict(zip(BUCKETS, _read_given(used), strict=True)))
-    return trust(
-        Origin,
+        usage = _make_usage(**dict(zip(BUCKETS, _read_given(used), strict=True)))
+    return _make_origin(
         provider=given.provider or "",
         model=given.model or "",
         response_id=given.response_id,
