@@ -21,6 +21,29 @@ TUTORIAL = Path(__file__).parents[2] / "documentation" / "tutorials" / "first-ru
 WANTED = "ended answered ['What is a queue?', 'A line that is served in order.']\n"
 
 
+def write_program(folder: Path) -> None:
+    found = re.search(r":caption: question.py\n\n((?:   .*\n|\n)+)", TUTORIAL.read_text("utf-8"))
+    assert found is not None
+    assert f"print the same::\n\n   {WANTED}" in TUTORIAL.read_text("utf-8")
+    (folder / "question.py").write_text(textwrap.dedent(found[1]))
+
+
+async def ask(folder: Path, url: str) -> str:
+    """Runs the program; returns what it prints."""
+    homes = {name: str(folder) for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        folder / "question.py",
+        url,
+        cwd=folder,
+        env={**os.environ, **homes, "VIBE_LLMS_CONFIG": str(folder / "config.toml")},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(15):
+        said, _ = await process.communicate()
+    return said.decode()
+
+
 @pytest.mark.parametrize(
     "base",
     [
@@ -30,25 +53,19 @@ WANTED = "ended answered ['What is a queue?', 'A line that is served in order.']
     ],
 )
 async def test_the_script_of_the_tutorial_says_the_same(tmp_path: Path, base: str) -> None:
-    found = re.search(r":caption: question.py\n\n((?:   .*\n|\n)+)", TUTORIAL.read_text("utf-8"))
-    assert found is not None
-    assert f"print the same::\n\n   {WANTED}" in TUTORIAL.read_text("utf-8")
-    (tmp_path / "question.py").write_text(textwrap.dedent(found[1]))
+    write_program(tmp_path)
     path = write_script(tmp_path, {"contents": [say("A line that is served in order.")]})
     (tmp_path / "config.toml").write_text(f'model = "scripted:{path}"\n')
     url = {"local": lambda: "local:", "sqlite": lambda: f"sqlite:///{tmp_path}/runs.db"}
     named = produce_url(tmp_path) if base == "postgresql" else url[base]()
-    homes = {name: str(tmp_path) for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
-    environment = {**os.environ, **homes, "VIBE_LLMS_CONFIG": str(tmp_path / "config.toml")}
     for _ in range(2):  # asked again under its key, it is the same run
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            tmp_path / "question.py",
-            named,
-            cwd=tmp_path,
-            env=environment,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        async with asyncio.timeout(15):
-            said, _ = await process.communicate()
-        assert said.decode() == WANTED
+        assert await ask(tmp_path, named) == WANTED
+
+
+async def test_the_script_says_why_where_nothing_came_of_it(tmp_path: Path) -> None:
+    """As where the model is not there: it is the first thing that somebody meets."""
+    write_program(tmp_path)
+    (tmp_path / "config.toml").write_text(f'model = "scripted:{tmp_path}/nowhere.json"\n')
+    said = await ask(tmp_path, "local:")
+    assert said.startswith("ended failed ")
+    assert "nowhere.json" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -15,7 +16,8 @@ import pytest
 from acting import invoke, say
 from hosted import FAST, Premises
 from postgresql_server import Server, produce_url
-from vibe_llms.agents.hosting import write_event
+from vibe_llms.agents.hosting import RunHost, write_event
+from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -217,6 +219,29 @@ async def test_a_poison_run_is_set_aside_and_says_why(build: Build) -> None:
         assert (await premises.wait(other, "ended")).reason == "answered"
     assert ended.reason == "failed"
     assert "begun 5 times" in ended.detail
+
+
+async def test_logs_are_tidied_beside_all_else(
+    build_queue: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody asks for who has died since is found, however long that takes."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def tidy(self: RunHost) -> None:
+        begun.set()
+        go_on.wait()
+
+    monkeypatch.setattr(RunHost, "tidy", tidy)
+    premises = build_queue()
+    try:
+        async with opened(premises):
+            await asyncio.to_thread(begun.wait)
+            alone = LocalRuns(premises.store, premises.runs.application)  # which wakes nobody
+            asked = await alone.start(premises.order(DONE), [UserCanister("Do it.")])
+            assert (await premises.wait(asked.id, "ended")).reason == "answered"
+            go_on.set()
+    finally:
+        go_on.set()
 
 
 async def test_what_waits_in_a_queue_is_stopped_there(build_queue: Build) -> None:

@@ -286,6 +286,7 @@ async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:
         with pytest.raises(ConfigurationError, match="what the model costs"):
             await channel.collect(["x"])
         assert not vendor.asked
+        assert not await place.runner.survey()
 
 
 async def test_a_batch_that_nobody_can_perform_says_so(tmp_path: Path, vendor: Vendor) -> None:

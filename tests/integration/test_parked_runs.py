@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from vendor_batching import MODELS, advance_all, produce_application
+from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.hosting import RunHost
 from vibe_llms.agents.lanes import GATHER_SECONDS, Lane
 from vibe_llms.agents.local import LocalRuns
@@ -21,7 +22,7 @@ from vibe_llms.agents.runners import open_runner
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.generating import Generator
-from vibe_llms.exceptions import ConfigurationError, ConverseError, TransportError
+from vibe_llms.exceptions import ConfigurationError, ConverseError, RequestError, TransportError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.batching import ModelBatches
@@ -627,3 +628,45 @@ async def test_results_that_are_gone_or_cut_end_their_runs(
     assert first.reason == "failed"
     assert reason in first.detail
     assert second.reason == ("failed" if "no more" in reason else "answered")
+
+
+async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
+    simulator: SynchronousSimulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would submit the request, and have it billed, once more."""
+    async with open_runs(simulator, "batch_polls=1000000") as runs:
+        run_id = await start(runs)
+        await runs.wait(run_id, states=WAITING)
+        await await_condition(lambda: count_batches(simulator) == 1)
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "other"))
+        other = produce_application("anthropic", simulator.access_url("batch_polls=1"), Gate())
+        async with open_runner("local:", application=other, store=runs.store) as others:
+            for somebody in (others, LocalRuns(runs.store, other, is_owner=True)):
+                with pytest.raises(RequestError, match="billed, once more"):
+                    await somebody.resume(run_id)
+            assert isinstance(others.host, RunHost)
+            log = [*produce_log(runs.store, run_id).read()]
+            with pytest.raises(RequestError, match="billed, once more"):
+                await others.host.performer.perform(run_id, log)
+        await runs.resume(run_id)  # its own machine has the request already
+        await runs.wait(run_id, states=WAITING)
+        await other.close()
+    assert count_batches(simulator) == 1
+
+
+async def test_workers_refuse_what_they_leave_to_others(
+    simulator: SynchronousSimulator, tmp_path: Path
+) -> None:
+    """When they are asked, and not when somebody performs it; a fork as well."""
+    async with open_runs(simulator) as runs:
+        run_id = await start(runs)
+        await runs.wait(run_id)
+        assert isinstance(runs.host, RunHost)
+        runner = DurableRunner(f"sqlite:///{tmp_path}/runner.db", runs.host.performer)
+        shared = LocalRuns(runs.store, runs.application, host=runner, is_owner=True)
+        known = set(runs.store.survey())
+        with pytest.raises(ConfigurationError, match="Only runs that a local: runner"):
+            await start(shared)
+        with pytest.raises(ConfigurationError, match="Only runs that a local: runner"):
+            await shared.fork(run_id)
+        assert set(runs.store.survey()) == known

@@ -103,6 +103,11 @@ class RunHost:
         """Where the runs are."""
         return self.performer.store
 
+    @property
+    def desk_name(self) -> str:
+        """By which logs say that requests are at a vendor by this process's hand."""
+        return self.performer.desk.name
+
     async def start(self) -> None:
         """Takes up what was broken off, and goes on looking for more."""
         self._is_closing = False
@@ -159,12 +164,15 @@ class RunHost:
             try:
                 for run_id in await finish(asyncio.to_thread(self.survey_open)):
                     self.wake(run_id)
-                # Beside it: a store may have more logs than anybody shall wait for.
-                if self._tidying is None or self._tidying.done():
-                    self._tidying = asyncio.create_task(self._tidy())
+                self.begin_tidying()
             except StoreError as error:
                 _LOGGER.warning("the store cannot be looked through: %s", error)
             await asyncio.sleep(self.settings.look_seconds)
+
+    def begin_tidying(self) -> None:
+        """Lets logs be compacted beside all else: there may be more than anybody shall wait for."""
+        if self._tidying is None or self._tidying.done():
+            self._tidying = asyncio.create_task(self._tidy())
 
     async def _tidy(self) -> None:
         try:

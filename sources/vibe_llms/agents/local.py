@@ -10,6 +10,7 @@ from typing import Final
 from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.agents.orders import Order, OrderRules, derive_identity
+from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange, refuse_workers
 from vibe_llms.agents.runners import Runner
 from vibe_llms.agents.watching import ensure_reached, watch_log
 from vibe_llms.application import Application
@@ -95,6 +96,7 @@ class LocalRuns:
     ) -> RunSummary:
         """Asks for a run; once under a key."""
         await asyncio.to_thread(self.rules.check, order, self.application)
+        self._check_channel(order.channel)
         if bool(canisters) == (order.task is not None):
             raise _refuse("canisters", "A task says itself what it begins with; all else is told.")
         identity = derive_identity(subject, key) if key else produce_identity()
@@ -224,7 +226,9 @@ class LocalRuns:
 
     async def resume(self, run_id: str, *, subject: str = "") -> None:
         """Lets a run go on."""
-        await self.find(run_id, subject=subject)
+        found = await self.find(run_id, subject=subject)
+        if found.order.get("channel"):
+            await asyncio.to_thread(self._refuse_strange, run_id)
         await self._put(run_id, RunResumedEvent(letter=produce_identity(), subject=subject))
 
     async def fork(
@@ -240,6 +244,7 @@ class LocalRuns:
         summary = await self.find(run_id, subject=subject)
         if not node and summary.kind == "flow":
             raise _refuse("node", "A flow is forked at a node: say which.")
+        self._check_channel(summary.order.get("channel"))
         if summary.kind != "flow" and (node or variables):
             raise _refuse("node", "Only a flow has nodes and variables.")
         wanted = RunRequestedEvent(order=summary.order, subject=subject)
@@ -262,6 +267,11 @@ class LocalRuns:
     def _is_free(self, subject: str) -> bool:
         """Tells whether somebody may see the runs of all."""
         return self.is_owner and not subject
+
+    def _check_channel(self, channel: JsonValue) -> None:
+        """Refuses for workers what they leave to others. Raises ConfigurationError."""
+        if channel == VENDOR and self.host is not None and not self.host.desk_name:
+            raise refuse_workers()
 
     # --- in a thread -----------------------------------------------------------------------------
 
@@ -286,6 +296,12 @@ class LocalRuns:
         ):  # the same as for what is not there
             raise UnknownConversationError(identity=run_id)
         return summary
+
+    def _refuse_strange(self, run_id: str) -> None:
+        host = self.host
+        # Without a host somebody on this machine goes on with it.
+        desk = ParkingDesk(self.store, self.application).name if host is None else host.desk_name
+        refuse_strange(produce_log(self.store, run_id).read(), desk)
 
     def _find_ending(self, identity: str) -> tuple[RunEndedEvent, ...]:
         """Returns the end of a run where nothing is left to be done, so that nobody takes it up."""

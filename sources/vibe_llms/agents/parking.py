@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import platform
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
     RequestError,
+    Stage,
     StoreError,
     UnknownConversationError,
 )
@@ -34,6 +35,7 @@ from vibe_llms.instruments.channels.batches.vendor_runs import find_batches
 from vibe_llms.logs import locks
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState
 
@@ -119,9 +121,7 @@ class ParkingDesk:
             CapabilityError: The model's vendor has no batches.
         """
         if self._wake is None:
-            raise ConfigurationError.at(
-                "order.channel", "Only runs that a local: runner performs go to a vendor's batches."
-            )
+            raise refuse_workers()
         address = str(self._application.resolve_address(address))
         async with self._door:
             return self._lanes.get(address) or await self._open_lane(address)
@@ -218,14 +218,51 @@ class ParkingDesk:
 
         What may be in a file that does not read is waited for, too: nobody asks for it twice.
         """
-        parked: GenerationParkedEvent | None = None
-        for logged in produce_log(self.store, run_id).read():
-            match logged.event:
-                case GenerationParkedEvent() as event:
-                    parked = event if event.desk == self.name else None
-                case GenerationAnsweredEvent() as event if parked and event.key == parked.key:
-                    parked = None
-        if parked is None:
+        parked = find_parked(produce_log(self.store, run_id).read())
+        if parked is None or parked.desk != self.name:
             return ""
         address = str(self._application.resolve_address(parked.model)) if self._unread else ""
         return "" if address in self._unread else parked.key
+
+
+def refuse_workers() -> ConfigurationError:
+    """Says that workers leave no requests to vendors' batches."""
+    return ConfigurationError.at(
+        "order.channel", "Only runs that a local: runner performs go to a vendor's batches."
+    )
+
+
+def find_parked(log: Iterable[LoggedEvent]) -> GenerationParkedEvent | None:
+    """Returns which request of a run is at a vendor, by its log; ``None`` where none is."""
+    parked: GenerationParkedEvent | None = None
+    for logged in log:
+        match logged.event:
+            case GenerationParkedEvent() as event:
+                parked = event
+            case GenerationAnsweredEvent() as event if parked and event.key == parked.key:
+                parked = None
+    return parked
+
+
+def refuse_strange(log: Iterable[LoggedEvent], desk: str) -> None:
+    """Refuses to go on with a run whose request is at a vendor by another's hand.
+
+    It would be submitted once more, and billed twice.
+
+    Args:
+        desk: The name of who would go on; empty for workers, who submit none.
+
+    Raises:
+        RequestError: There is such a request.
+    """
+    parked = find_parked(log)
+    if parked is not None and parked.desk != desk:
+        raise RequestError(
+            path="run",
+            detail="Its request is in a batch of its vendor that another machine, or another data "
+            f"directory, has submitted ({parked.desk}): here it would be submitted, and billed, "
+            "once more.",
+            remedy="Let that machine go on with it, by `vibe agents` or a local: runner there; or "
+            "stop the run, and fork it.",
+            stage=Stage.EXECUTE,
+        )

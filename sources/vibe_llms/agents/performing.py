@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import attrs
 
 from vibe_llms.agents.orders import Order, read_order
-from vibe_llms.agents.parking import VENDOR, ParkingDesk
+from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange
 from vibe_llms.agents.spending import measure_spent
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
@@ -137,7 +137,10 @@ class Performer:
         if order.task is not None:
             await self._perform_flow(order, conversation, tools, log)
             return
-        parking = await self.desk.access(order.model) if order.channel == VENDOR else None
+        parking = None
+        if order.channel == VENDOR:
+            refuse_strange(log, self.desk.name)
+            parking = await self.desk.access(order.model)
         engine = Engine(
             order.model,
             tools,

@@ -32,6 +32,10 @@ class Runner(Protocol):
         """Knows where they stand."""
 
     @property
+    def desk_name(self) -> str:
+        """By which logs say who has requests of runs at vendors' batches; empty where nobody."""
+
+    @property
     def working(self) -> Sequence[str]:
         """The ids of the runs that this process sees to now."""
 

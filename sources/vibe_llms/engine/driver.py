@@ -114,8 +114,16 @@ class Driver:
         self._passing = passing
         self._parking = asking.parking
         self._generator = Generator(
-            asking, journal, registry, context, self._readings, self._record
+            asking,
+            journal,
+            registry,
+            context,
+            self._readings,
+            self._record,
+            is_patient=bool(passing),
         )
+        self._price = asking.price
+        self._counts = spent is not None
         self._executor = Executor(journal, registry, context, self._record, self._readings)
         self._gate = ApprovalGate(context, self._record, approver, answers)
         self._command: Generate | None = None
@@ -273,8 +281,12 @@ class Driver:
         behind = () if position is None else canisters[position + 1 :]
         # The model may have been asked there before: what that brought is no answer to this.
         stored = [each for each in behind if each.id not in self._record.broken]
-        finished = describe_stored(begun, stored[: find_end(stored)])
+        finished = describe_stored(begun, stored[: find_end(stored)], self._price)
+        if self._counts:  # with all that the log says was spent: it has not said so of this yet
+            self._readings.steps += 1
         if finished is not None:
+            if self._counts:
+                self._readings.count(finished.usage, finished.cents)
             await self._context.emit(finished)
             return
         self._doubted = 1

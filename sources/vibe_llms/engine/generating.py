@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import attrs
 
@@ -20,7 +24,7 @@ from vibe_llms.events.engine import (
     GenerationStartedEvent,
 )
 from vibe_llms.events.reactors import ConversationReactors
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import ConverseError, StoreError
 from vibe_llms.invocables.deduplicators import trim_stale
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AnyCanister, Origin
@@ -29,6 +33,10 @@ from vibe_llms.messages.requests import Request, RequestFields, Response
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.values import frozen
+
+_LOGGER = logging.getLogger(__name__)
+
+_PAUSE_SECONDS: Final = 0.5
 
 
 @frozen(kw_only=True, eq=False)
@@ -67,6 +75,8 @@ class Generator:
 
     Args:
         readings: What answers use and cost is counted there.
+        is_patient: Whether a disk that has no room for an answer is waited for, as long as the
+            run has time: it was paid for.
     """
 
     def __init__(
@@ -77,7 +87,10 @@ class Generator:
         context: RunContext,
         readings: Readings,
         record: Record,
+        *,
+        is_patient: bool = False,
     ) -> None:
+        self._is_patient = is_patient
         self.losses: dict[Loss, None] = {}
         self.summaries: tuple[Origin, ...] = ()
         self._asking = asking
@@ -133,7 +146,7 @@ class Generator:
         except BaseException as error:
             await self._fail(event, error, started)
             raise
-        await self._journal.append(response.canisters)
+        await self._keep(lambda: self._journal.append(response.canisters))
         await self._finish(event, response, started)
         return len(response.canisters)
 
@@ -149,7 +162,7 @@ class Generator:
         except Exception as error:  # one that is broken off has its answer still
             await self._fail(event, error, started)
             raise
-        await self._journal.append(response.canisters)
+        await self._keep(lambda: self._journal.append(response.canisters))
         await self._finish(event, response, started, tier=parking.tier)
         return len(response.canisters)
 
@@ -165,6 +178,17 @@ class Generator:
                 return await stream.response()
             finally:  # also of an answer that breaks off, which was paid for as well
                 self._arrived = stream.canisters
+
+    async def _keep(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Writes down what was paid for; a disk that is full may have room again in a moment."""
+        while True:
+            try:
+                return await write()
+            except StoreError as error:
+                if not (self._is_patient and _is_full(error)):
+                    raise
+                _LOGGER.warning("an answer waits to be written: %s", error)
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     def _compose(self, command: Generate) -> Request:
         """Makes the request: the one before, with what was said since, where that holds."""
@@ -267,17 +291,20 @@ class Generator:
             tier=tier,
             seconds=await self._context.now() - started,
         )
-        await self._context.emit(finished)
+        await self._keep(lambda: self._context.emit(finished))
 
 
 def describe_stored(
-    event: GenerationStartedEvent, turn: Sequence[AnyCanister]
+    event: GenerationStartedEvent,
+    turn: Sequence[AnyCanister],
+    price: Callable[[Origin], float | None] | None = None,
 ) -> GenerationFinishedEvent | None:
     """Makes the event that a crash prevented after an answer had been stored.
 
     Args:
         event: What the log says of its beginning.
         turn: What is stored of it; nothing can be said where that names no origin.
+        price: Says what it has cost, in US cents.
     """
     origin = next((found for each in turn if (found := getattr(each, "origin", None))), None)
     if origin is None:
@@ -290,4 +317,11 @@ def describe_stored(
         canisters=len(turn),
         stop_reason=origin.stop_reason,
         usage=origin.usage,
+        cents=None if price is None else price(origin),
     )
+
+
+def _is_full(error: StoreError) -> bool:
+    """Tells whether a disk has no room, or nobody's share of it has."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Sequence
+
 import pytest
 
 from acting import Stage, invoke, say, script
+from vibe_llms.engine import generating
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.states import Reason
-from vibe_llms.exceptions import TransportError
+from vibe_llms.exceptions import StoreError, TransportError
 from vibe_llms.limits import Limits
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.runs.local import ConversationJournal
 
 
 def look() -> str:
@@ -49,3 +55,52 @@ async def test_an_error_that_passes_does_not_end_the_run() -> None:
     is_down = False
     acted = await stage.act(passing=(TransportError,))
     assert acted.words == ["Hello", "Done."]
+
+
+class _DiedError(BaseException):
+    """The end of the process."""
+
+
+async def test_an_answer_that_came_just_before_the_end_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was billed, though the log could not say so: it counts towards the limits."""
+
+    async def die(*arguments: object, **more: object) -> None:
+        raise _DiedError
+
+    used = {"usage": {"input_tokens": 7, "output_tokens": 2}}
+    stage = Stage(script([invoke("look")], [say("Done.")], **used), [look])
+    with monkeypatch.context() as patched:
+        patched.setattr(generating.Generator, "_finish", die)
+        with pytest.raises(_DiedError):
+            await stage.act(spent=Readings())
+    acted = await stage.act(limits=Limits(run_steps=1), spent=Readings())
+    assert (acted.ending.limit, acted.ending.readings.steps) == ("run_steps", 1)
+    assert "generation.finished" in acted.kinds
+    assert acted.ending.readings.tokens == 9
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+async def test_an_answer_waits_for_a_disk_that_is_full(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Where a run can be gone on with it is not thrown away, as it was paid for."""
+    plain, faults = ConversationJournal.append, 2
+
+    async def append(self: ConversationJournal, canisters: Sequence[AnyCanister]) -> None:
+        nonlocal faults
+        if faults:
+            faults -= 1
+            raise StoreError(detail="no room") from OSError(code, "")
+        await plain(self, canisters)
+
+    monkeypatch.setattr(generating, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(ConversationJournal, "append", append)
+    stage = Stage(script([say("Done.")]))
+    acted = await stage.act(passing=(TransportError,))
+    if code == errno.EIO:
+        assert acted.ending.reason is Reason.FAILED
+        return
+    assert (acted.words, acted.ending.reason) == (["Hello", "Done."], Reason.ANSWERED)
+    assert (acted.kinds.count("generation.started"), faults) == (1, 0)

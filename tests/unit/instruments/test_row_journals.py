@@ -20,6 +20,7 @@ from vibe_llms.agents.batches.batches import Batches
 from vibe_llms.agents.batches.following import Follower
 from vibe_llms.agents.batches.submitting import Submission
 from vibe_llms.exceptions import RequestError, StoreError
+from vibe_llms.instruments.channels.batches import row_journals
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
 from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.items import BatchItem
@@ -242,6 +243,85 @@ async def test_what_settles_while_a_cap_refuses_is_looked_at(database: BatchData
     assert await purse.acquire(60)
 
 
+async def test_who_leaves_before_an_amount_is_granted_takes_none(
+    database: BatchDatabase,
+) -> None:
+    """Nothing is sent for it: others may have it."""
+    await submit(database, BATCH, "one")
+    await Batches(database).resume(BATCH, cap=read_money(100))
+    purse, begun, go_on = Purse(database, BATCH), threading.Event(), threading.Event()
+    grant = purse._grant
+
+    def wait(amounts: Sequence[int]) -> list[bool]:
+        begun.set()
+        go_on.wait()
+        return grant(amounts)
+
+    purse._gatherer = Gatherer(wait)
+    leaving = asyncio.create_task(purse.acquire(60))
+    await asyncio.to_thread(begun.wait)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    go_on.set()
+    await purse._gatherer.close()
+    assert await purse.acquire(60)
+
+
+async def test_a_list_goes_on_behind_an_order_of_a_later_version(database: BatchDatabase) -> None:
+    await submit(database, BATCH, "one")
+    await submit(database, "c" * 32, "one")
+    with database.transact() as transaction:
+        transaction.change("UPDATE vibe_batches SET about = '{\"v\": 2}' WHERE id = ?", BATCH)
+    found = {each.id: each.model for each in await Batches(database).survey()}
+    assert found == {BATCH: "", "c" * 32: order().model}
+
+
+async def test_counts_beyond_all_measure_are_bounded(database: BatchDatabase) -> None:
+    """A column that they do not fit into would refuse the result again and again."""
+    await submit(database, BATCH, "one", "two")
+    journal = produce_journal(database)
+    for index in range(2):
+        await keep_paid(journal, index, input_tokens=1 << 63, output_tokens=1 << 63)
+    found = await Batches(database).find(BATCH)
+    assert (found.done, found.input_tokens) == (2, 2 << 36)
+
+
+def test_a_price_is_looked_up_again_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker lives for long, and prices change by the day."""
+    now, asked = [0.0], 0
+
+    def price(*arguments: Any, **more: Any) -> None:
+        nonlocal asked
+        asked += 1
+
+    monkeypatch.setattr(row_journals.time, "time", lambda: now[0])
+    monkeypatch.setattr(row_journals, "price_usage", price)
+    origin = Origin(provider="openai_conversations", model="m", usage=Usage(input_tokens=1))
+    for hour in (0, 0, 1, 1):
+        now[0] = 3600.0 * hour + 7e9
+        row_journals._price(BatchItem(index=0, origin=origin))
+    assert asked == 2
+
+
+async def test_who_is_interrupted_while_handing_over_leaves_nothing_half_there(
+    database: BatchDatabase,
+) -> None:
+    async def stall() -> AsyncIterator[Asked]:
+        async for each in ask("one", "two"):
+            yield each
+        waiting.set()
+        await asyncio.Event().wait()
+
+    waiting = asyncio.Event()
+    submission = Submission(database, BATCH, order(), 1)
+    work = asyncio.create_task(submission.perform(stall(), lambda: None))
+    await waiting.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert not await Batches(database).survey()
+
+
 async def test_a_cap_that_comes_later_holds_for_what_was_spent_before(
     database: BatchDatabase,
 ) -> None:
@@ -387,6 +467,17 @@ async def test_what_could_not_be_handed_over_whole_keeps_what_was_paid_for(
         await Submission(database, BATCH, order(), 2).perform(break_off(), lambda: None)
     found = await Batches(database).survey()
     assert [(each.state, each.done) for each in found] == ([("stopped", 1)] if is_taken else [])
+
+
+def test_a_file_in_no_folder_makes_none(tmp_path: Path) -> None:
+    """A name that was mistyped is said to be one."""
+    database = open_database(f"sqlite:///{tmp_path}/nowhere/x.db")
+    with (
+        pytest.raises(StoreError, match="there is no folder"),
+        database.transact(),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_money_is_exact_and_never_less_than_it_is() -> None:

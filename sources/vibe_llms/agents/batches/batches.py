@@ -23,7 +23,7 @@ from vibe_llms.instruments.channels.batches.orders import (
     BatchSummary,
     Outcome,
     Submitted,
-    decode_order,
+    read_model,
 )
 from vibe_llms.instruments.channels.batches.tables import count_money, read_money
 
@@ -214,7 +214,7 @@ def _summarize(row: tuple[Any, ...]) -> BatchSummary:
         id=batch,
         state=state,
         detail=detail,
-        model=decode_order(about).model,
+        model=read_model(about),
         total=total,
         known=int(known),
         done=int(done),

@@ -80,6 +80,7 @@ class Submission:
         self._next = 0
         self._chunk = 0
         self._there = 0
+        self._is_new = False
         self._told = -_TELLING_SECONDS
         self.before: dict[int, int] = {}
 
@@ -93,13 +94,13 @@ class Submission:
             RequestError: The batch has other inputs.
             StoreError: The database is out of reach; who asks again goes on.
         """
-        is_new = await finish(asyncio.to_thread(self._begin))
         try:
+            await finish(asyncio.to_thread(self._begin))
             await self._write(asked, tell)
         except StoreError:
             raise
-        except Exception:
-            if is_new:  # what cannot be handed over as a whole is not asked for
+        except BaseException:  # also who is interrupted
+            if self._is_new:  # what cannot be handed over as a whole is not asked for
                 await finish(asyncio.to_thread(self._withdraw))
             raise
 
@@ -120,7 +121,7 @@ class Submission:
         left = self._there - self._next
         return min(left, self._size) if left > 0 else self._size
 
-    def _begin(self) -> bool:
+    def _begin(self) -> None:
         order = self._order
         with self._database.transact() as transaction:
             count = transaction.change(
@@ -136,8 +137,8 @@ class Submission:
             if not count:
                 self._refuse_others(transaction)
             self._look(transaction)
+        self._is_new = count > 0
         self.before = read_placed(self._database, self._batch)
-        return count > 0
 
     def _refuse_others(self, transaction: Transaction) -> None:
         """Refuses an order that would not be heeded: that which the batch has holds."""

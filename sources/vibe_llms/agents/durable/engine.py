@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 from vibe_llms.configuration.definitions import is_postgresql_url
 from vibe_llms.exceptions import StoreError
 from vibe_llms.installing import needing
+from vibe_llms.instruments.channels.batches.databases import check_folder
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def reaching(place: str) -> Iterator[None]:
 
     try:
         yield
+    except StoreError:  # is an OSError, too
+        raise
     except (SQLAlchemyError, DBOSException, OSError) as error:
         said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         raise StoreError(
@@ -148,7 +151,7 @@ def _open_file(url: str) -> sqlalchemy.Engine:
     import sqlalchemy
 
     path = Path(url.removeprefix("sqlite:///"))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_folder(path)
     engine = sqlalchemy.create_engine(url)
 
     def prepare(connection: Any, _: object) -> None:

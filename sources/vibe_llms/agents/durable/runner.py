@@ -97,6 +97,11 @@ class DurableRunner:
         return self._host.index
 
     @property
+    def desk_name(self) -> str:
+        """None: workers leave no requests to vendors' batches."""
+        return ""
+
+    @property
     def working(self) -> Sequence[str]:
         """The ids of the runs that this process sees to now."""
         return self._host.working
@@ -178,7 +183,7 @@ class DurableRunner:
                 if self._is_working:
                     await asyncio.to_thread(self._scheduler.enqueue_all, found)
                     await asyncio.to_thread(self.wake_batch)
-                    await finish(asyncio.to_thread(self._host.tidy))
+                    self._host.begin_tidying()
             except StoreError as error:
                 _LOGGER.warning("the store cannot be looked through: %s", error)
             await asyncio.sleep(self._host.settings.look_seconds)

@@ -50,7 +50,8 @@ def test_a_batch_is_left_to_workers_and_followed(vibe: Vibe, home: Path, prompts
     assert "was stopped: 0 of 3 are done" in followed.err
     assert "Goes on" in vibe("batches", "resume", name, *runner).err
 
-    done = vibe("batch", prompts, *runner, "--output", "answers.jsonl", "--json")
+    same = [*runner, "--priority", "3"]
+    done = vibe("batch", prompts, *same, "--output", "answers.jsonl", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["batch"] == found["batch"]
     rows = [json.loads(line) for line in (home / "answers.jsonl").read_text("utf-8").splitlines()]
@@ -109,6 +110,24 @@ def test_what_does_not_go_together_is_said(
     assert outcome.code in (2, 3)
     assert told in outcome.err
     assert sorted(path.name for path in home.iterdir() if path.suffix != ".toml") == [prompts]
+
+
+@NEEDS_DBOS
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--cap", "2"], "nobody knows"),
+        (["--model", "nobody:x"], "nobody"),
+    ],
+)
+def test_what_every_input_would_be_refused_for_leaves_nothing_behind(
+    vibe: Vibe, home: Path, prompts: str, words: list[str], told: str
+) -> None:
+    """Neither a database nor a batch."""
+    outcome = vibe("batch", prompts, "--runner", f"sqlite:///{home}/r.db", *words)
+    assert outcome.code != 0
+    assert told in outcome.err
+    assert not list(home.glob("r.db*"))
 
 
 def test_the_pace_tells_items_rate_tokens_money_and_time_left() -> None:

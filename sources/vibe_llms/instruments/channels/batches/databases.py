@@ -100,11 +100,25 @@ def open_database(url: str) -> BatchDatabase:
     return SqliteBatches(Path(url.removeprefix(_SQLITE)))
 
 
+def check_folder(path: Path) -> None:
+    """Refuses a file whose folder is not there: a name that was mistyped makes none.
+
+    Raises:
+        StoreError: It is not.
+    """
+    if not path.absolute().parent.is_dir():
+        raise StoreError(
+            path=str(path),
+            detail=f"{_SQLITE}{path}: there is no folder {path.parent}.",
+            remedy="Make it, or name a file in one that is there.",
+        )
+
+
 class SqliteBatches:
     """A file of SQLite, over one connection.
 
     Args:
-        path: The file. It is made, with its folder, unless it is there.
+        path: The file. It is made, in a folder that is there.
     """
 
     now = "(julianday('now') - 2440587.5) * 86400.0"
@@ -141,7 +155,7 @@ class SqliteBatches:
                 ) from error
 
     def _open(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        check_folder(self._path)
         connection = sqlite3.connect(
             self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )

@@ -84,6 +84,18 @@ def decode_order(text: str) -> BatchOrder:
         raise RequestError(path="order", detail=detail) from error
 
 
+class _Named(msgspec.Struct):
+    model: str = ""
+
+
+def read_model(text: str) -> str:
+    """Reads whom an order asks; empty where a later version has written what does not read."""
+    try:
+        return msgspec.json.decode(text, type=_Named).model
+    except msgspec.DecodeError:
+        return ""
+
+
 def write_pattern(request: Request) -> msgspec.Raw:
     """Writes the request that all others are like."""
     return msgspec.Raw(encode_request(request))

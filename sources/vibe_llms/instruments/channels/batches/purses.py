@@ -54,7 +54,13 @@ class Purse:
         """
         while True:
             settled = self._settled
-            if await self._gatherer.ask(amount):
+            granted = asyncio.ensure_future(self._gatherer.ask(amount))
+            try:
+                was_granted = await asyncio.shield(granted)
+            except asyncio.CancelledError:  # it is asked for all the same, and given back
+                granted.add_done_callback(lambda asked: self._give_back(asked, amount))
+                raise
+            if was_granted:
                 self._out += 1
                 return True
             if settled != self._settled:
@@ -65,9 +71,20 @@ class Purse:
             self._waiting.append(change)
             await change
 
+    def _give_back(self, asked: asyncio.Future[bool], amount: int) -> None:
+        """Takes back what was put down for who has gone meanwhile."""
+        if not asked.cancelled() and asked.exception() is None and asked.result():
+            given = self._gatherer.put(-amount)
+            given.add_done_callback(lambda done: done.exception())  # else it stays put down
+            self._look_again()
+
     def settle(self) -> None:
         """Notes that something under way has come to its end, and what it has cost is written."""
         self._out -= 1
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Lets those who wait look whether there is as much now."""
         self._settled += 1
         waiting, self._waiting = self._waiting, []
         for each in waiting:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -39,6 +40,12 @@ _WRITE: Final = (
 )
 _GATHERING_SECONDS: Final = 0.025
 """How long results are let come before they are written together, where nobody waits for them."""
+_MOST_TOKENS: Final = 1 << 36
+_MOST_COST: Final = 1 << 43
+"""What one answer counts as at most, whatever its vendor says: $8,796 are 2⁴³. A million such still
+fit into a column; a sum that does not would be refused again and again."""
+
+_HOUR_SECONDS: Final = 3600
 _PAUSE_SECONDS: Final = 0.5
 """How long is waited for a database that is away, with results in hand that were paid for."""
 
@@ -130,9 +137,9 @@ class RowJournal:
                 item.index,
                 line.decode().rstrip(),
                 item.error is not None,
-                (usage and usage.total_input_tokens) or 0,
-                (usage and usage.total_output_tokens) or 0,
-                cost,
+                min((usage and usage.total_input_tokens) or 0, _MOST_TOKENS),
+                min((usage and usage.total_output_tokens) or 0, _MOST_TOKENS),
+                min(cost, _MOST_COST),
                 unpriced,
                 self._reserved.pop(item.index, 0) if self._reserved else 0,
             )
@@ -320,11 +327,12 @@ def _price(item: BatchItem[Any]) -> tuple[int, int]:
         return 0, 0
     if origin.usage is None:
         return 0, 1
-    return _price_counts(origin.provider, origin.model, *read_buckets(origin.usage))
+    hour = int(time.time() // _HOUR_SECONDS)  # prices change by the day, and workers live for long
+    return _price_counts(hour, origin.provider, origin.model, *read_buckets(origin.usage))
 
 
 @lru_cache(4096)
-def _price_counts(provider: str, model: str, *counts: int | None) -> tuple[int, int]:
+def _price_counts(hour: int, provider: str, model: str, *counts: int | None) -> tuple[int, int]:
     counted: dict[str, Any] = dict(zip(BUCKETS, counts, strict=True))
     usage = Usage(**counted)
     price = price_usage(usage, provider=provider, model=model)

@@ -23,6 +23,7 @@ from vibe_llms.instruments.channels.batches.orders import (
     write_input,
     write_pattern,
 )
+from vibe_llms.instruments.channels.batches.purses import Estimator
 from vibe_llms.instruments.channels.batches.work import ModelWork
 from vibe_llms.instruments.parsers.parsers import ATTEMPTS
 from vibe_llms.messages.field_types import renew
@@ -87,6 +88,9 @@ class SubmittedRun(Generic[T]):
         given = self._submission
         await self._work.prepare()
         order = self._compose_order()
+        if given.cap is not None:  # what no cap can hold is not handed over
+            model = await self._work.access_model()
+            Estimator(model.descriptor, self._work.pattern, order.attempts)
         if given.journal is not None:
             refuse_strangers(given.journal, order.settings)
         self.batch, self._before = await given.runner.submit(order, self._ask(inputs), given.key)

@@ -23,6 +23,7 @@ from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from decimal import Decimal
 
     from vibe_llms.agents.batches.batches import Batches
     from vibe_llms.instruments.channels.batches.channel import Inputs
@@ -92,6 +93,7 @@ async def perform(
     if not key and prompts != STANDARD:
         key = await asyncio.to_thread(_digest_file, Path(prompts))
     queues = () if is_left else (BATCHES,)
+    await _check(model, options["cap"])  # before there is a database, or anything in it
     async with open_batches(url, application=model.application, queues=queues) as runner:
         assert runner is not None
         own = {"runner": runner, "key": key, **{name: options[name] for name in _OWN}}
@@ -205,6 +207,16 @@ def export_summary(found: BatchSummary) -> dict[str, Any]:
         "cost_usd": float(found.cost) if found.cost else None,
         "cap_usd": None if found.cap is None else float(found.cap),
     }
+
+
+async def _check(model: Model, cap: Decimal | None) -> None:
+    """Refuses what every input would be refused for. Raises ConverseError."""
+    from vibe_llms.instruments.channels.batches.purses import Estimator
+    from vibe_llms.instruments.inputs import PLACEHOLDER
+
+    accessed = await model.access()
+    if cap is not None:
+        Estimator(accessed.descriptor, model.request(PLACEHOLDER))
 
 
 def _total(found: BatchSummary) -> int:
