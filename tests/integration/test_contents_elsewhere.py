@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -248,3 +250,39 @@ def test_070_tables_of_the_format_before_become_those_of_now(tmp_path: Path, add
         added = new.contents.add(b"new", mime_type="image/png")
         assert produce_place(address).read(added) == b"new"
         assert not produce_place(address).has(ID, len(DATA))
+
+
+def test_080_a_crowd_adds_while_others_collect(tmp_path: Path) -> None:
+    """Nothing that a message names is taken, whoever brings the same and whoever clears away."""
+    (tmp_path / "shared").mkdir()
+    address = f"file://{tmp_path}/shared"
+    with opened(tmp_path, address) as one, opened(tmp_path, address) as two:
+        for number in range(4):
+            one.create(f"c{number}", ConversationMetadata())
+        is_over = threading.Event()
+
+        def bring(number: int) -> None:
+            store = (one, two)[number % 2]
+            for step in range(15):
+                data = b"picture %d" % (step * (number + 1) % 12)
+                picture = ImageContent(mime_type="image/png", data=data)
+                store.append(f"c{number}", [UserCanister([picture])])
+                store.contents.add(b"idle %d" % step, mime_type="text/plain")
+
+        def collect() -> None:
+            while not is_over.is_set():
+                with suppress(StoreError):  # others have added for long
+                    collect_content(one, plan_collection(one, grace_seconds=0), grace_seconds=0)
+
+        with ThreadPoolExecutor(5) as threads:
+            clearing = threads.submit(collect)
+            bringing = [threads.submit(bring, number) for number in range(4)]
+            for each in bringing:
+                each.result()
+            is_over.set()
+            clearing.result()
+
+        assert verify(two).findings == ()
+        collect_content(one, plan_collection(one, grace_seconds=0), grace_seconds=0)
+        files = {path.name for path in (tmp_path / "shared").glob("*/*")}
+        assert files == set(two.contents.survey()) == set(two.survey_references())

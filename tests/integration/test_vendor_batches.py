@@ -402,6 +402,36 @@ async def test_what_cannot_be_looked_for_is_told_of_as_perhaps_billed(
     check_whole(output, [*TEXTS, "Four."])
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_what_is_in_doubt_is_looked_for_once_more_at_the_end(
+    simulator: SynchronousSimulator,
+    output: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_there: bool,
+) -> None:
+    """What is found is read in the same run; what is not is told of, and submitted by the next."""
+    await break_off_unheard(simulator, output, monkeypatch)
+    if not is_there:
+        simulator._state.stored.clear()
+    find, refusals = ModelBatches.find, [1]
+
+    async def fail_once(self: ModelBatches, *given: Any, **more: Any) -> Sighting:
+        if refusals:
+            raise ProviderError(
+                fault=ProviderFault.PERMISSION, detail="not now", status=refusals.pop()
+            )
+        return await find(self, *given, **more)
+
+    monkeypatch.setattr(ModelBatches, "find", fail_once)
+    if not is_there:
+        with pytest.raises(ConverseError, match="3 requests had not come to the vendor"):
+            await perform("openai_responses", simulator, output)
+    await perform("openai_responses", simulator, output)
+
+    assert count_submissions(simulator) == 1 + (not is_there)
+    check_whole(output)
+
+
 async def break_off_unheard(
     simulator: SynchronousSimulator, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from vibe_llms.instruments.channels.batches.chunks import (
     Chunk,
     ChunkItem,
     ChunkLog,
+    End,
     name_item,
 )
 from vibe_llms.instruments.channels.batches.collecting import Collector
@@ -120,6 +121,7 @@ class VendorRun(Generic[T]):
         self._collector = Collector(run, work, batches, log, tell)
         self._dues = self._collector.dues
         self._held: dict[str | int, tuple[str, ChunkItem]] = {}
+        self._absent = 0
 
     async def perform(self, inputs: Inputs) -> AsyncGenerator[BatchItem[T], None]:
         """Does all that is to be done; yields each item once its line is written.
@@ -128,11 +130,22 @@ class VendorRun(Generic[T]):
             ConverseError: See :meth:`VendorBatchChannel.run`.
         """
         await self._take_up()
-        for items in (self._submit(inputs), self._collector.collect()):
+        for items in (self._submit(inputs), self._collector.collect(), self._collect_found()):
             async with aclosing(items):
                 async for item in items:
                     yield item
         self._tell_doubt()
+
+    async def _collect_found(self) -> AsyncGenerator[BatchItem[T], None]:
+        """Looks once more for what was in doubt: reading the rest has taken its time."""
+        doubtful = [self._log.chunks[name] for name in self._submitter.doubtful]
+        if not doubtful:
+            return
+        await self._submitter.take_up(doubtful)
+        self._absent = sum(len(each.items) for each in doubtful if each.end == End.ABSENT)
+        async with aclosing(self._collector.collect()) as items:
+            async for item in items:
+                yield item
 
     async def foresee(self, inputs: Inputs) -> Forecast:
         """Says what will be submitted; submits nothing. Raises ConverseError."""
@@ -244,6 +257,11 @@ class VendorRun(Generic[T]):
     def _tell_doubt(self) -> None:
         """Raises what is to be said of chunks of which nobody knows whether the vendor has them."""
         doubtful = self._submitter.doubtful
+        if self._absent:
+            raise ConverseError(
+                detail=f"{self._absent:,} requests had not come to the vendor, as is known now.",
+                remedy="Go on with the same command, and they are submitted.",
+            )
         if not doubtful:
             return
         requests = sum(len(self._log.chunks[name].items) for name in doubtful)
