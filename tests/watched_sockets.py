@@ -31,18 +31,16 @@ def watch_sockets(folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder), "WATCHED_SOCKETS": str(folder / "connected")}
 
 
-def read_ports(folder: Path, pid: int) -> set[int]:
-    """Returns the ports of this machine to which a process has made connections.
+def read_ports(folder: Path) -> dict[int, set[int]]:
+    """Returns the ports of this machine to which each process has made connections.
 
     Raises:
-        AssertionError: It has made one to somewhere else.
+        AssertionError: One has made one to somewhere else.
     """
-    ports = set()
+    ports: dict[int, set[int]] = {}
     for line in (folder / "connected").read_text(encoding="utf-8").splitlines():
         who, _, where = line.partition(" ")
-        if int(who) != pid:
-            continue
         found = re.match(r"\('(127\.0\.0\.1|::1)', (\d+)", where)
         assert found, f"{who} connected to {where}"
-        ports.add(int(found[2]))
+        ports.setdefault(int(who), set()).add(int(found[2]))
     return ports

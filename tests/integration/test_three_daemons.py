@@ -61,12 +61,12 @@ async def test_only_the_gateway_speaks_to_vendors(
             assert "'shell' is no ensemble that runs may use" in await refused.text()
         ports = {name: each.port for name, each in trio.daemons.items()}
         vendor = urlsplit(trio.simulator.url).port
-        seen = {
-            name: read_ports(tmp_path / "sockets", each.pid) for name, each in trio.daemons.items()
+        seen = read_ports(tmp_path / "sockets")
+        pids = {name: each.pid for name, each in trio.daemons.items()}
+        assert seen == {  # nor has anything that they have started
+            pids["gateway"]: {vendor},
+            pids["agents"]: {ports["gateway"], ports["tools"]},
         }
-        assert seen["gateway"] == {vendor}
-        assert seen["agents"] == {ports["gateway"], ports["tools"]}
-        assert seen["tools"] == set()
         for name in ("agents", "tools"):
             environment = Path(f"/proc/{trio.daemons[name].pid}/environ").read_bytes()
             assert SECRET.encode() not in environment

@@ -92,7 +92,7 @@ class LocalConversations:
 
         def read() -> tuple[Sequence[ConversationRow], bool]:
             rows = iter(self.index.survey(limit=None))
-            if after and not any(row.id == after for row in rows):
+            if after and not (any(row.id == after for row in rows) and self._is_of(after, subject)):
                 detail = "There is no such conversation (any longer); begin anew."
                 raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
             found: list[ConversationRow] = []
