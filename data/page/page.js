@@ -2,7 +2,7 @@
 import { complain, make, say, show } from './elements.js';
 import { adoptKey, ask, askForKey, wait } from './service.js';
 import { showConversation, showConversations } from './conversations.js';
-import { showApprovals, showRun, showRuns } from './runs.js';
+import { showApprovals, showRun, showRuns, tellShown } from './runs.js';
 import { count } from './words.js';
 
 const LOOK = 2000;
@@ -19,8 +19,16 @@ let leaving = new AbortController();
 // A key behind the # reaches no server and no log; it does not stay in the address either.
 function takeKey() {
   const given = /^#key=([^&]+)$/.exec(location.hash);
-  if (given) adoptKey(decodeURIComponent(given[1]));
+  if (given) adoptKey(decode(given[1]));
   if (given || !location.hash) history.replaceState(null, '', '#/runs');
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // no such key, or run, is there
+  }
 }
 
 async function go() {
@@ -37,11 +45,18 @@ async function go() {
   }
   show(main);
   try {
-    if (found) await found[1](main, signal, ...found[0].slice(1).map(decodeURIComponent));
-    else show(main, make('h1', {}, 'There is no such page'));
+    if (found) await found[1](main, signal, ...found[0].slice(1).map(decode));
+    else showNothing('There is no such page');
   } catch (error) {
-    if (!signal.aborted) complain(error);
+    if (signal.aborted) return;
+    complain(error);
+    if (!main.querySelector('h1')?.textContent) showNothing('There is nothing here');
   }
+}
+
+function showNothing(words) {
+  show(main, make('h1', {}, words), make('p', {}, make('a', { href: '#/runs' }, 'All runs')));
+  tellShown();
 }
 
 // The badge, on every page.

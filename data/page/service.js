@@ -88,10 +88,16 @@ export async function* follow(path, after, signal, { ends = false } = {}) {
   let pause = 250;
   let last = after;
   while (!signal.aborted) {
+    // A page that was left may be kept for whoever goes back: it must not keep its connection, of
+    // which a browser has six for all of its pages.
+    const held = new AbortController();
+    const release = () => held.abort();
+    addEventListener('pagehide', release);
+    signal.addEventListener('abort', release);
     try {
       const headers = last ? { 'last-event-id': String(last) } : {};
       const query = ends ? '?follow=false' : '';
-      const response = await fetchAt(path + query, { headers, signal });
+      const response = await fetchAt(path + query, { headers, signal: held.signal });
       for await (const event of readFrames(response.body)) {
         pause = 250;
         if (event.id) last = Number(event.id);
@@ -103,6 +109,10 @@ export async function* follow(path, after, signal, { ends = false } = {}) {
       if (signal.aborted || (error instanceof Refusal && error.status < 500 && error.status !== 429)) {
         throw error;
       }
+    } finally {
+      removeEventListener('pagehide', release);
+      signal.removeEventListener('abort', release);
+      release();
     }
     await wait(pause, signal);
     pause = Math.min(2 * pause, LONGEST_PAUSE);

@@ -317,6 +317,17 @@ async def test_what_kills_its_host_is_given_up(tmp_path: Path) -> None:
     assert "5 times" in summary.detail
 
 
+async def test_of_two_hosts_one_says_that_it_could_not_be_begun(tmp_path: Path) -> None:
+    """Both try; whoever comes second finds that it has ended, once it has the log."""
+    first, second = Premises(tmp_path), Premises(tmp_path)
+    run_id = await first.start(Order(model="scripted:nowhere"))
+    await first.host.close()
+    error = StoreError(detail="It cannot be begun.")
+    hosts: list[Any] = [first.host, second.host]
+    await asyncio.gather(*(each._end(run_id, error) for each in hosts))
+    assert first.read_kinds(run_id).count("run.ended") == 1
+
+
 async def test_what_comes_further_each_time_is_not_given_up(tmp_path: Path) -> None:
     """However often its host is killed: what it does is not what kills it."""
     from vibe_llms.events.engine import RunStartedEvent

@@ -251,3 +251,28 @@ async def test_a_picture_is_seen_and_a_file_can_be_kept(tab: Tab, tmp_path: Path
                 await asyncio.sleep(0.02)
         assert has("https://example.org/x.png")
         assert not [each for each in tab.requests if "example.org" in each]
+
+
+async def test_what_is_not_there_is_a_page_with_a_way_back(tab: Tab, tmp_path: Path) -> None:
+    """Whatever the address says; and on a phone no word of the menu is broken."""
+    async with serving(tmp_path) as daemon:
+        await tab.look(width=360, height=700)
+        for number, place in enumerate(("runs/nobody", "runs/%E0%A4%A", "conversations/no", "no")):
+            await tab.visit(f"{daemon.url}/page/?{number}#/{place}")
+            await tab.wait_for("document.querySelector('main h1')?.textContent")
+            assert str(await tab.evaluate("document.title")).startswith("There is no")
+            assert await tab.evaluate("document.querySelector('main button')") is None
+            assert await tab.evaluate("document.querySelector('main a').hash") == "#/runs"
+        await tab.visit(f"{daemon.url}/page/?key#key=%E0%A4%A")
+        await tab.wait_for("document.querySelector('main h1')?.textContent === 'Runs'")
+        heights = "Array.from(document.querySelectorAll('nav a'), (each) => each.offsetHeight)"
+        assert max(await tab.evaluate(heights)) < 50
+
+
+async def test_runs_that_were_left_keep_no_connection(tab: Tab, tmp_path: Path) -> None:
+    """A browser has six of them, and may keep what was left for whoever goes back."""
+    async with serving(tmp_path) as daemon:
+        run_id = await daemon.start(DONE)
+        for number in range(9):
+            await tab.visit(f"{daemon.url}/page/?{number}#/runs/{run_id}")
+            await tab.wait_for("document.querySelector('.log li')")

@@ -290,9 +290,6 @@ class RunHost:
 
     async def _end(self, run_id: str, error: ConverseError) -> None:
         """Ends a run that cannot be performed."""
-        last = await asyncio.to_thread(produce_log(self.store, run_id).read_last)
-        if last is not None and isinstance(last.event, RunEndedEvent):  # it has said so itself
-            return
         event = RunEndedEvent(run_id=run_id, reason="failed", detail=str(error), error=error)
         await self._write(run_id, event)
 
@@ -326,13 +323,17 @@ def is_free(store: ConversationStore, run_id: str) -> bool:
 def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
     """Adds an event to a log that nobody writes to, and waits for the disk.
 
+    The end of a run that has ended by then is not added: it has said so itself, or another host.
+
     Raises:
         StoreError: Somebody has it and keeps it, or it cannot be written.
     """
     log = produce_log(store, run_id)
     claim_soon(log)  # whoever says something to the run has it for a moment
     try:
-        log.append(run_id, event)
-        log.synchronize()
+        last = log.read_last() if isinstance(event, RunEndedEvent) else None
+        if last is None or not isinstance(last.event, RunEndedEvent):
+            log.append(run_id, event)
+            log.synchronize()
     finally:
         log.close()
