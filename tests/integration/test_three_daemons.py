@@ -142,6 +142,7 @@ async def test_whoever_has_no_room_goes_on_with_what_needs_none(
             assert "Traceback" not in "".join(daemon.printed)
 
 
+@pytest.mark.slow
 async def test_all_leave_when_they_are_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
