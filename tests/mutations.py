@@ -2,7 +2,9 @@
 
 ``python tests/mutations.py`` prepares a workspace and runs ``mutmut`` in it; what else is on the
 command line goes to ``mutmut``, so that ``run 'vibe_llms.engine.*'`` tries one package,
-``results`` lists what survived, and ``show NAME`` prints a change. Needs the extra ``mutation``.
+``results`` lists what survived, and ``show NAME`` prints a change. ``judge`` says which survivors
+are explained neither by ``mutations.toml`` beside this file nor by being another wording of what
+people read; it ends with 1 if there are any. Needs the extra ``mutation``.
 
 The workspace is a copy: ``mutmut`` knows sources in ``src/`` only, and the checkout can be worked
 on meanwhile. What was found out stays there, and only functions that have changed are tried again;
@@ -13,10 +15,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -93,12 +98,72 @@ def _mirror(source: Path, target: Path) -> None:
             copy.write_bytes(data)
 
 
+EXPLANATIONS = Path(__file__).with_name("mutations.toml")
+"""Changes that break no promise: in which function, its lines as ``show`` prints them, and why."""
+
+_PROSE = re.compile(r"""(["'])(?:(?!\1).)* (?:(?!\1).)*\1""")
+
+
+def read_change(shown: str) -> str:
+    """Returns the lines of a change that ``show`` prints, without those around them."""
+    return "\n".join(
+        f"{line[0]}{' '.join(line[1:].split())}"
+        for line in shown.splitlines()
+        if re.match(r"[-+](?![-+]{2} )", line)
+    )
+
+
+def is_wording(change: str) -> bool:
+    """Tells whether a change is one of words between which there are spaces: people read them."""
+    sides: dict[str, list[str]] = {"-": [], "+": []}
+    for line in change.splitlines():
+        sides[line[0]].append(_PROSE.sub("''", line[1:]))
+    return bool(change) and sides["-"] == sides["+"]
+
+
+def judge(program: Path) -> int:
+    """Compares what survived with what is explained; returns how the command ends."""
+    explained = {
+        (each["where"], "\n".join(each["change"].strip().splitlines()))
+        for each in tomllib.loads(EXPLANATIONS.read_text("utf-8"))["stays"]
+    }
+    listed = _ask(program, "results", "--all", "true")
+    statuses = dict(re.findall(r"^ *(\S+): (.+)$", listed, re.MULTILINE))
+    counts: Counter[tuple[str, str]] = Counter()
+    unexplained = 0
+    for name, status in statuses.items():
+        where = name.rpartition("__mutmut_")[0]
+        if status == "survived":
+            shown = _ask(program, "show", name)
+            change = read_change(shown)
+            if is_wording(change):
+                status = "wording"
+            elif (where, change) in explained:
+                status = "explained"
+            else:
+                unexplained += 1
+                print(f"{name}\n{change}\n")
+        counts[".".join(name.split(".")[:3]), status] += 1
+    for (module, status), count in sorted(counts.items()):
+        print(f"{module}: {count} {status}")
+    print(f"{unexplained or 'No'} unexplained survivor{'' if unexplained == 1 else 's'}.")
+    return int(unexplained > 0)
+
+
+def _ask(program: Path, *words: str) -> str:
+    return subprocess.run(
+        [program, *words], cwd=WORKSPACE, capture_output=True, text=True, check=True
+    ).stdout
+
+
 def main(arguments: list[str]) -> int:
     """Prepares the workspace where something is to be run, and lets ``mutmut`` do the rest."""
     command = arguments or ["run"]
     if command[0] == "run":
         prepare_workspace()
     program = Path(sys.executable).parent / "mutmut"
+    if command[0] == "judge":
+        return judge(program)
     # A property that fails is all we want to know: to look for its smallest example takes longer.
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "unshrunk"}
     ended = subprocess.run([program, *command], cwd=WORKSPACE, env=environment, check=False)

@@ -1,0 +1,49 @@
+"""What is said of a change that survived: another wording, explained, or neither."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+import mutations
+
+SHOWN = """# vibe_llms.engine.x.x_f__mutmut_3: survived
+--- src/vibe_llms/engine/x.py
++++ src/vibe_llms/engine/x.py
+@@ -1,4 +1,4 @@
+ def f(a):
+-    if   a > 1:
++    if a >= 1:
+         return -1
+     return 0
+"""
+
+
+def test_a_change_is_its_lines_without_their_spaces() -> None:
+    """So that it is found again though the code around it moved."""
+    assert mutations.read_change(SHOWN) == "-if a > 1:\n+if a >= 1:"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ('-raise E("It is late.")\n+raise E("XXIt is late.XX")', True),
+        ('-raise E("It is late.")\n+raise E("IT IS LATE.")', True),
+        ('-raise E("It is late.")\n+raise E(None)', False),
+        ('-state = "ended"\n+state = "XXendedXX"', False),
+        ('-f("a b", 1)\n+f("A B", 2)', False),
+        ("", False),
+    ],
+)
+def test_only_words_that_people_read_may_be_others(change: str, expected: bool) -> None:
+    """A word alone may be one that programs compare."""
+    assert mutations.is_wording(change) == expected
+
+
+def test_each_explanation_says_why() -> None:
+    """And is written as the command compares it."""
+    for each in tomllib.loads(mutations.EXPLANATIONS.read_text("utf-8"))["stays"]:
+        assert each["reason"].strip().endswith("."), each
+        lines = each["change"].strip().splitlines()
+        assert all(line[0] in "-+" and line[1:] == " ".join(line[1:].split()) for line in lines)
