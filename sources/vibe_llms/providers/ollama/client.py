@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from vibe_llms.dialects import ollama_chat
+from vibe_llms.dialects.ollama_chat.calling.decoder import Decoder
 from vibe_llms.dialects.ollama_chat.quirks import Quirks
+from vibe_llms.events.stream import LossEvent, UsageEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
     ProviderError,
     Stage,
 )
+from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.children import ChildSettings
 from vibe_llms.providers.hosting import HostedVendor, HostingClient, HostingProvider
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
-from vibe_llms.providers.ollama.decoder import OllamaDecoder
-from vibe_llms.providers.ollama.errors import is_missing
 from vibe_llms.providers.ollama.learning import learn, read_tags
-from vibe_llms.providers.ollama.pulling import pull
+from vibe_llms.providers.ollama.pulling import is_missing, pull
 from vibe_llms.providers.ollama.windows import choose_window, count_least
 from vibe_llms.providers.remote import RemoteClient, RemoteModel
 from vibe_llms.providers.settings import RemoteSettings
@@ -70,6 +71,31 @@ def _split_port(address: str, default: int) -> tuple[str, int]:
     if not port:
         return host, default
     return host, int(port) if port.isascii() and port.isdigit() else -1
+
+
+class OllamaDecoder(Decoder):
+    """Turns lines into events, and compares what the server read with what it was sent.
+
+    Args:
+        least_tokens: What the request is at least; below it, something was left out.
+    """
+
+    def __init__(self, *, provider: str, model: str, least_tokens: int) -> None:
+        super().__init__(provider=provider, model=model)
+        self._least_tokens = least_tokens
+
+    def _read_ending(self, data: Mapping[str, Any]) -> None:
+        super()._read_ending(data)
+        last = self._events[-1] if self._events else None
+        read = last.usage.input_tokens if isinstance(last, UsageEvent) else None
+        if read is None or read >= self._least_tokens:
+            return
+        reason = (
+            f"the server read {read} tokens of at least {self._least_tokens}: it left out the "
+            "beginning without saying so (or counted only what it had not read before)"
+        )
+        loss = Loss(kind=LossKind.DROPPED, path="canisters", reason=reason)
+        self._events.append(LossEvent(loss=loss))
 
 
 class OllamaVendor(HostedVendor):

@@ -10,17 +10,29 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vibe_llms.dialects.ollama_chat.calling.errors import produce_error
-from vibe_llms.exceptions import ConverseError, Stage, StreamTruncatedError
+from vibe_llms.exceptions import (
+    ConverseError,
+    ProviderError,
+    ProviderFault,
+    Stage,
+    StreamTruncatedError,
+    UnknownNameError,
+)
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.plugins.specification.users import Progress
-from vibe_llms.providers.ollama.errors import produce_missing_model
 from vibe_llms.values import define
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.ndjson import NdjsonFramer
 
 if TYPE_CHECKING:
     from vibe_llms.providers.remote import RemoteClient
+
+
+def is_missing(error: ConverseError) -> bool:
+    """Tells whether the server says that it has no such model."""
+    is_not_found = isinstance(error, ProviderError) and error.fault is ProviderFault.NOT_FOUND
+    return is_not_found and "model" in error.detail  # no other path says so of a model
 
 
 async def pull(client: RemoteClient, model: str) -> None:
@@ -33,7 +45,12 @@ async def pull(client: RemoteClient, model: str) -> None:
     context = client.vendor.context
     address = describe_address(client.vendor.settings.base_url)  # which may hold a password
     if not await asyncio.to_thread(_ask, context, model, address):
-        raise produce_missing_model(context.name, model, address)
+        raise UnknownNameError(
+            kind="model",
+            name=model,
+            detail=f"The server at {address} has no model {model!r}.",
+            remedy=f"Fetch it: vibe models pull {context.name}:{model}",
+        )
     display = _Display(context.progress)
     try:
         status = ""
