@@ -183,6 +183,7 @@ def damage(address: str, data: bytes) -> None:
         name: value.reveal() if isinstance(value, Secret) else value
         for name, value in signed.items()
     }
+    headers["content-type"] = "image/png"  # else it would be read as a form
     with urlopen(Request(url, data=data, headers=headers, method="PUT")):
         pass
 
@@ -204,8 +205,35 @@ def test_040_a_store_is_copied_there_and_back(
         assert all(report.is_whole for report in reports), reports
         assert describe(source) == describe(store) == describe(alone) == describe(back)
     assert verify(store).findings == ()
-    with pytest.raises(StoreError, match="into itself"), opened(tmp_path) as same:
+    with pytest.raises(StoreError, match="into itself"), opened(tmp_path, address) as same:
         copy_store(store, same)
+
+
+def test_041_content_of_one_database_is_moved_there_and_back(
+    store: PostgresqlStore, address: str, tmp_path: Path
+) -> None:
+    """It is read back from there before it leaves; what cannot be read stays, and is told."""
+    with opened(tmp_path) as alone:
+        change(alone, 3, 12)
+        say(alone)
+        before, count = describe(alone), count_rows(alone)
+        for source, target, where in ((alone, store, count), (store, alone, 0)):
+            report = copy_store(source, target)
+
+            assert report.is_whole, report
+            assert report.comparisons[-1].target.count == count
+            assert describe(alone) == before
+            with alone.database.transact() as connection:
+                counted = "SELECT count(*) FROM vibe_contents WHERE place = %s AND data IS NULL"
+                assert connection.execute(counted, (address,)).fetchone() == (where,)
+            assert produce_place(address).has(ID, len(DATA)) == (target is store)
+        copy_store(alone, store)
+        damage(address, b"x" * len(DATA))
+        report = copy_store(store, alone)
+        assert [each.place for each in report.refused] == [ID]
+        assert not report.is_whole
+        assert produce_place(address).has(ID, len(DATA))
+        assert alone.contents.contains(ID)
 
 
 def test_050_a_copy_of_what_is_damaged_says_so(
@@ -277,9 +305,11 @@ def test_080_a_crowd_adds_while_others_collect(tmp_path: Path) -> None:
         with ThreadPoolExecutor(5) as threads:
             clearing = threads.submit(collect)
             bringing = [threads.submit(bring, number) for number in range(4)]
-            for each in bringing:
-                each.result()
-            is_over.set()
+            try:
+                for each in bringing:
+                    each.result()
+            finally:
+                is_over.set()
             clearing.result()
 
         assert verify(two).findings == ()

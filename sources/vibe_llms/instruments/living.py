@@ -6,6 +6,7 @@ nothing of the next. Nothing is executed, and nothing is stored.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Self
@@ -238,7 +239,7 @@ class LiveComparison(Closing):
             model = self._models[address] = Model(address, application=self._application)
         sent = _instruct(step.sent, self._instructions)
         if needs_content_store(sent):
-            sent = hydrate(sent, self._store.contents)
+            sent = await asyncio.to_thread(hydrate, sent, self._store.contents)
         request = Request(
             canisters=sent,
             invocables=self._registry.describe(),

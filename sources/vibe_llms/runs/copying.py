@@ -8,7 +8,7 @@ other side has and this one has not is never written over.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, Protocol, TypeAlias
 
 import attrs
@@ -104,11 +104,13 @@ def copy_store(
             they name; by default everything.
         progress: Hears of each conversation.
 
+    Where both are one database whose content is to lie elsewhere, the content is moved there.
+
     Raises:
         StoreError: Both are the same store, or one cannot be read at all.
     """
     if source == target:
-        raise StoreError(detail="A store cannot be copied into itself.")
+        return _move_contents(source, target)
     target.survey()  # one that is out of reach is told once, rather than for each conversation
     # Surveyed before anything is read: of a fork that is known now, the parent is there and long
     # enough whenever it is read later.
@@ -126,6 +128,17 @@ def copy_store(
     finally:
         if progress is not None:
             progress.finish()
+    return copier.report()
+
+
+def _move_contents(source: ConversationStore, target: ConversationStore) -> CopyReport:
+    """Moves the content of a database to where the target's URL says that it goes."""
+    bring: Callable[[str], None] | None = getattr(target.contents, "bring", None)
+    here, there = (getattr(each.contents, "address", "") for each in (source, target))
+    if bring is None or here == there:
+        raise StoreError(detail="A store cannot be copied into itself.")
+    copier = _Copier(source, target)
+    copier.move_contents(bring)
     return copier.report()
 
 
@@ -274,6 +287,18 @@ class _Copier:
             self._here.add("contents", [content_id.encode()])
             try:
                 self._bring_content(content_id)
+                self._target.contents.read(content_id)  # proves the hash
+            except StoreError as error:
+                self._refuse(content_id, str(error))
+            else:
+                self._there.add("contents", [content_id.encode()])
+
+    def move_contents(self, bring: Callable[[str], None]) -> None:
+        """Moves all content, and reads it back from where it is then."""
+        for content_id in sorted(self._source.contents.survey()):
+            self._here.add("contents", [content_id.encode()])
+            try:
+                bring(content_id)
                 self._target.contents.read(content_id)  # proves the hash
             except StoreError as error:
                 self._refuse(content_id, str(error))

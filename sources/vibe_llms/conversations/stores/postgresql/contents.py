@@ -82,6 +82,41 @@ class PostgresqlContents:
             )
         return content_id
 
+    @property
+    def address(self) -> str:
+        """Where new content goes: the URL of a place, empty for the table."""
+        return "" if self._place is None else self._place.address
+
+    def bring(self, content_id: str) -> None:
+        """Moves content to where new content goes; it is proven there before it leaves.
+
+        Raises:
+            StoreError: It cannot be read, or not be put; then it is where it was.
+        """
+        with self.hold():
+            data, old, about = self._access(content_id, "data, place, about")
+            if (old or "") == self.address and (data is None) == bool(self._place):
+                return
+            content = self.read(content_id)
+            if self._place is None:
+                change = "data = %s, size = NULL"  # its place stays until it is cleared
+                self._change(content_id, change, content)
+            else:
+                known = msgspec.json.decode(about, type=_About)
+                self._place.put(content_id, content, mime_type=known.mime_type, name=known.name)
+                self._place.read(content_id)
+                change = "data = NULL, size = %s, place = %s"
+                self._change(content_id, change, len(content), self.address)
+            if old is not None:
+                produce_place(old).remove(content_id)
+            if self._place is None:
+                self._change(content_id, "place = NULL")
+
+    def _change(self, content_id: str, change: str, *values: Any) -> None:
+        statement: Any = f"UPDATE vibe_contents SET {change} WHERE id = %s"
+        with self._database.begun() as connection:
+            connection.execute(statement, (*values, content_id))
+
     def _renew(self, content_id: str, size: int) -> bool:
         """Lets the age of content that is there count from now; tells whether it is."""
         # Looked for first: what is there need not be sent again. Not in the caller's transaction

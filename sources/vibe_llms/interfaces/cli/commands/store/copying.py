@@ -31,12 +31,15 @@ def copy(source: str, target: str, as_json: bool) -> int:
     conversation of the same id that differs there, or is ahead, is left as it is, and told; the
     exit code is 7 then.
 
+    Of one database, named twice with another place for content, the content is moved there.
+
     Others may go on working meanwhile. What a run on its way does later is not in the copy: let it
     come to rest, and copy again.
 
     \b
         vibe store copy directory postgresql://vibe@database.example/vibe
         vibe store copy postgresql://vibe@database.example/vibe ./backup
+        vibe store copy postgresql://v@d.example/v 'postgresql://v@d.example/v?content=s3://bucket'
     """
     from vibe_llms.interfaces.cli.progress import TerminalProgress
     from vibe_llms.runs.copying import copy_store
