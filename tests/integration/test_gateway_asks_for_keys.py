@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from gateways import produce_application, serve_gateway
 from key_holders import Clocks, enter, give_key, open_authorizer, total, use, want
 from vibe_llms.daemons.keys.ledger import Account
+from vibe_llms.daemons.keys.register import Register
 from vibe_llms.testing.simulator import Say, Simulator
 
 GPT = "openai_conversations:gpt-5.5"
@@ -55,6 +57,44 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
         application = produce_application(tmp_path, simulator.url)
         async with serve_gateway(application, authorizer=authorizer) as address:
             yield Door(address, simulator, keys, authorizer)
+
+
+async def test_a_key_that_is_taken_back_asks_nothing_more(door: Door) -> None:
+    """Over a socket that is open, neither; what was begun before ends, and counts."""
+    key = give_key(door.folder)
+    text = "All the water of the sea, which is deep. " * 5
+    asked: Any = {"model": GPT, "messages": [{"role": "user", "content": "Talk."}]}
+    async with (
+        openai.AsyncOpenAI(base_url=f"{door.address}/v1", api_key=key, max_retries=0) as client,
+        client.responses.connect() as socket,
+    ):
+        door.simulator.enqueue(Say("Yes."))
+        await socket.response.create(model=GPT, input="Well?")
+        assert [event.type async for event in _hear(socket)][-1] == "response.completed"
+        door.simulator.enqueue(Say(text), simulate="slow=5")
+        stream = await client.chat.completions.create(stream=True, **asked)
+        said = (await anext(stream)).choices[0].delta.content or ""
+
+        Register(door.folder).revoke("ada")
+        await socket.response.create(model=GPT, input="Well?")
+        [refused] = [event async for event in _hear(socket)]
+        assert (refused.type, refused.status) == ("error", 401)
+        with pytest.raises(openai.AuthenticationError):
+            await client.chat.completions.create(**asked)
+        async for chunk in stream:
+            said += chunk.choices[0].delta.content or "" if chunk.choices else ""
+    assert said == text
+    assert len(door.simulator.requests) == 2
+    assert total(door.survey()).requests == 2
+
+
+async def _hear(socket: Any) -> AsyncIterator[Any]:
+    """Yields the events of one answer."""
+    async with asyncio.timeout(20):
+        async for event in socket:
+            yield event
+            if event.type in ("error", "response.completed"):
+                return
 
 
 async def test_nobody_is_answered_without_a_key(door: Door) -> None:

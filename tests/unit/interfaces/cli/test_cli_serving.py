@@ -123,6 +123,17 @@ def test_all_that_is_wrong_with_a_file_is_told_at_once(vibe: Vibe, tmp_path: Pat
     assert "models.a.targets" in outcome.err
 
 
+def test_a_model_for_whoever_names_none_is_refused_where_everybody_names_one(
+    vibe: Vibe, tmp_path: Path
+) -> None:
+    """It would be passed over. (``--workers 0`` ends it where this does not.)"""
+    file = tmp_path / "gateway.toml"
+    file.write_text('[models.a]\ntargets = ["scripted:echo"]\n')
+    outcome = vibe("serve", "gateway", "--config", str(file), "--model", "a", "--workers", "0")
+    assert outcome.code == 2
+    assert "leave --model out" in outcome.err
+
+
 def test_no_more_workers_than_any_machine_has(vibe: Vibe) -> None:
     outcome = vibe("serve", "gateway", "--workers", "100000")
     assert outcome.code == 3

@@ -109,7 +109,12 @@ def gateway(
     # Before anything listens, so that mistakes come first, all at once.
     resolve = functools.partial(find_provider, _load(model, yes=yes))
     read = GatewaySettings() if file is None else read_settings(file, resolve)
-    if model is not None and model not in read.models:
+    if model is not None:
+        if read.models:
+            raise click.UsageError(
+                f"--model is for requests that name none, and {file} says which models there are, "
+                "of which each has to name one: leave --model out."
+            )
         resolve(model)
     settings = override(read.server, given)
     contents = contents or read.log_contents
