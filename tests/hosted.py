@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Premises:
         shared: The store, where it is not one of files below the folder.
         runner: The URL of who performs.
         queues: From which the runner takes runs itself, where it has some.
+        listener: Hears of everything.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class Premises:
     shared: ConversationStore | None = None
     runner: str = LOCAL
     queues: Sequence[Queue] = (Queue(),)
+    listener: Callable[[str, Any], object] | None = None
     runs: LocalRuns = attrs.field(init=False)
     host: Runner = attrs.field(init=False)
 
@@ -63,7 +65,11 @@ class Premises:
             return self.tools
 
         performer = Performer(
-            store=store, application=application, limits=limits, produce_tools=produce_tools
+            store=store,
+            application=application,
+            limits=limits,
+            produce_tools=produce_tools,
+            listener=self.listener,
         )
         self.host = produce_runner(
             self.runner, performer, queues=self.queues, hosting=self.settings

@@ -214,12 +214,13 @@ class Application:
         """
         self.plugins.budgets = budgets
 
-    def produce_listeners(self) -> Sequence[Callable[[Any], object]]:
-        """Makes what plugins and telemetry have to hear of a run; once per run.
+    async def produce_listeners(self) -> Sequence[Callable[[Any], object]]:
+        """Makes what plugins and telemetry have to hear of a run; once per run."""
+        plugged: Sequence[Callable[[Any], object]] = ()
+        if not self.plugins.is_unheard:
+            import asyncio
 
-        Not for the thread of an event loop: the first call imports plugins.
-        """
-        plugged = self.plugins.produce_listeners()
+            plugged = await asyncio.to_thread(self.plugins.produce_listeners)
         return plugged if self._observer is None else [*plugged, self._observer]
 
     @cached_property

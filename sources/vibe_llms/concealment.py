@@ -32,9 +32,17 @@ _has_begun = False
 
 
 def conceal_keys() -> None:
-    """Moves the keys in our environment to where no other process can read them."""
+    """Moves the keys in our environment to where no other process can read them.
+
+    Once: what others may read is what this process began with, to which nothing is added.
+    """
     global _has_begun
-    _has_begun = True
+    if not _has_begun:
+        _has_begun = True
+        _conceal()
+
+
+def _conceal() -> None:
     if sys.platform != "linux":
         return
     try:
@@ -57,7 +65,7 @@ def remember_key(variable: str) -> None:
     """Says that a variable holds a key, whatever it is called."""
     _named.add(variable)
     if _has_begun:
-        conceal_keys()
+        _conceal()
 
 
 def strip_keys(environment: Mapping[str, str], kept: Collection[str] = ()) -> dict[str, str]:

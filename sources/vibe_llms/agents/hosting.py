@@ -222,6 +222,8 @@ class RunHost:
                     if log is None:
                         return
                     pause = await self._perform(run_id, log)
+                    if pause is None:
+                        return  # and whoever has said something meanwhile has woken us again
                 except (CorruptionError, StoreUnavailableError, UnknownConversationError):
                     raise
                 except StoreError as error:  # the disk is full, and the log cannot say so
@@ -236,8 +238,11 @@ class RunHost:
             return None
         return [*produce_log(self.store, run_id).read()]
 
-    async def _perform(self, run_id: str, log: list[LoggedEvent]) -> float:
-        """Performs a run once; returns how long to wait before it is looked at again."""
+    async def _perform(self, run_id: str, log: list[LoggedEvent]) -> float | None:
+        """Performs a run once; returns how long to wait before it is looked at again.
+
+        ``None`` where it has come to rest.
+        """
         begun = count_begun(log)
         if begun >= self.settings.begun:
             detail = f"It was begun {begun} times, and never came any further."
@@ -257,10 +262,10 @@ class RunHost:
 
     async def _settle(
         self, run_id: str, log: list[LoggedEvent], error: BaseException | None
-    ) -> float:
+    ) -> float | None:
         """Sees to it that the log says what became of a run that raised."""
         if error is None:
-            return 0.0
+            return None
         if isinstance(error, PASSING):
             return await self._retry(run_id, log, error)
         if isinstance(error, StoreError):  # another has it, or the disk is full

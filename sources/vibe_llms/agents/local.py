@@ -95,20 +95,13 @@ class LocalRuns:
         key: str = "",
     ) -> RunSummary:
         """Asks for a run; once under a key."""
-        await asyncio.to_thread(self.rules.check, order, self.application)
-        self._check_channel(order.channel)
-        if bool(canisters) == (order.task is not None):
-            raise _refuse("canisters", "A task says itself what it begins with; all else is told.")
         identity = derive_identity(subject, key) if key else produce_identity()
-        metadata = ConversationMetadata(model=order.model or None)
-        if order.task is not None:
-            begun = begin_conversation(examine_task(order.task, strict=False).task, identity)
-            canisters, metadata = begun.canisters, begun.metadata
-        wanted = RunRequestedEvent(
-            order=order.export(), canisters=tuple(canisters), subject=subject
-        )
-        await asyncio.to_thread(self._request, identity, metadata, wanted)
-        return await self._tell(identity)
+
+        def write() -> RunSummary:
+            self._order(identity, order, canisters, subject)
+            return self._read(identity)
+
+        return self._see_to(await asyncio.to_thread(write))
 
     async def survey(
         self,
@@ -249,16 +242,17 @@ class LocalRuns:
             raise _refuse("node", "Only a flow has nodes and variables.")
         wanted = RunRequestedEvent(order=summary.order, subject=subject)
 
-        def write() -> str:
+        def write() -> RunSummary:
             if node:
-                return begin_fork(
+                identity = begin_fork(
                     self.store, run_id, node, wanted, visit=visit, variables=variables
                 )
-            identity = self.store.fork(run_id)
-            self._request(identity, None, wanted, self._find_ending(identity))
-            return identity
+            else:
+                identity = self.store.fork(run_id)
+                self._request(identity, None, wanted, self._find_ending(identity))
+            return self._read(identity)
 
-        return await self._tell(await asyncio.to_thread(write))
+        return self._see_to(await asyncio.to_thread(write))
 
     async def delete(self, run_id: str, *, subject: str = "") -> None:
         """Removes a run with its visits."""
@@ -310,6 +304,22 @@ class LocalRuns:
             return ()
         return (RunEndedEvent(run_id=identity, reason="answered"),)
 
+    def _order(
+        self, identity: str, order: Order, canisters: Sequence[AnyCanister], subject: str
+    ) -> None:
+        self.rules.check(order, self.application)
+        self._check_channel(order.channel)
+        if bool(canisters) == (order.task is not None):
+            raise _refuse("canisters", "A task says itself what it begins with; all else is told.")
+        metadata = ConversationMetadata(model=order.model or None)
+        if order.task is not None:
+            begun = begin_conversation(examine_task(order.task, strict=False).task, identity)
+            canisters, metadata = begun.canisters, begun.metadata
+        wanted = RunRequestedEvent(
+            order=order.export(), canisters=tuple(canisters), subject=subject
+        )
+        self._request(identity, metadata, wanted)
+
     def _request(
         self,
         identity: str,
@@ -335,6 +345,7 @@ class LocalRuns:
                     for event in events:
                         log.append(identity, event)
                     log.synchronize()
+                    return
             finally:
                 log.close()
 
@@ -394,11 +405,13 @@ class LocalRuns:
         await asyncio.to_thread(write)
         self._wake(run_id)
 
-    async def _tell(self, identity: str) -> RunSummary:
+    def _read(self, identity: str) -> RunSummary:
         self.index.touch(identity)
-        summary = await asyncio.to_thread(self.index.read_summary, identity)
+        return self.index.read_summary(identity)
+
+    def _see_to(self, summary: RunSummary) -> RunSummary:
         if summary.state not in RESTS:
-            self._wake(identity)
+            self._wake(summary.id)
         return summary
 
     def _wake(self, run_id: str) -> None:

@@ -159,7 +159,7 @@ class Run:
         opened = open_run(
             conversation,
             engine.store,
-            listener=await asyncio.to_thread(engine.join_listeners),  # it may import plugins
+            listener=await engine.join_listeners(),
             log=self._log,
             after=self._after,
         )
@@ -331,11 +331,11 @@ class Engine(Closing):
             said = [UserCanister(PLACEHOLDER)]
             return Request(canisters=said, invocables=registry.describe(), **asking.fields)
 
-    def join_listeners(self) -> Callable[[RunEvent], object] | None:
+    async def join_listeners(self) -> Callable[[RunEvent], object] | None:
         """Returns what hears of a run: the listener, and those that the application has."""
         own = [] if self.listener is None else [self.listener]
         model = self.model
-        known = model.application.produce_listeners() if isinstance(model, Model) else ()
+        known = await model.application.produce_listeners() if isinstance(model, Model) else ()
         if len(listeners := [*own, *known]) < 2:
             return listeners[0] if listeners else None
         bus: EventBus[RunEvent] = EventBus()

@@ -59,6 +59,7 @@ class PluginManager:
     _roster: PluginRoster = attrs.field(init=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False)
     _silent_at: int | None = attrs.field(default=None, init=False)
+    _unheard_at: int | None = attrs.field(default=None, init=False)
 
     @consent.default
     def _settle_consent(self) -> Consent:
@@ -211,11 +212,18 @@ class PluginManager:
         from vibe_llms.plugins.specification.runs import ListenerSpecification
 
         with self._roster.warn_of_failures():
-            made = [
-                self._roster.access_host().make(entry, specification)
-                for entry, specification in self._roster.survey(ListenerSpecification)
-            ]
+            specifications = self._roster.survey(ListenerSpecification)
+            host = self._roster.access_host()
+            self._unheard_at = None if specifications else host.loaded
+            made = [host.make(entry, specification) for entry, specification in specifications]
             return [listener for listener in made if listener is not None]
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether it is known that no plugin in use listens to runs. Imports nothing."""
+        return self._unheard_at is not None and (
+            self._unheard_at == self._roster.access_host().loaded
+        )
 
     def produce_catalogue(self) -> Catalogue:
         """Produces the catalogue of models of all providers that are available. Loads them."""

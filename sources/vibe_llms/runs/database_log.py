@@ -21,6 +21,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.messages.identities import Moments
+from vibe_llms.runs.announcing import announce
 from vibe_llms.runs.claims import LEASE_SECONDS, access_keeper
 from vibe_llms.runs.file_log import detach_event
 from vibe_llms.runs.lines import (
@@ -113,7 +114,7 @@ class DatabaseLog:
             "SELECT 1 FROM vibe_conversations WHERE id = %s", (self._identity,)
         ).fetchone()
         if found is None:
-            raise UnknownConversationError(identity=self._identity, path=self._place)
+            raise UnknownConversationError(identity=self._identity, path=self.place)
 
     async def write(self, run_id: str, event: LogEvent) -> int:
         """Appends an event; media go to the content store first."""
@@ -133,17 +134,18 @@ class DatabaseLog:
     def append(self, run_id: str, event: LogEvent) -> int:
         """Appends an event; media keep their bytes."""
         if self._database.is_joined:
-            return self._append(run_id, event)  # which may yet be taken back
+            return self._append(run_id, event)[0]  # which may yet be taken back
         number = self._last + 1
-        line = write_line(number, self._moments.access(), run_id, event).decode()
-        given = {"id": self._identity, "epoch": self._epoch, "number": number, "line": line}
-        if not self._database.perform(_APPEND, given):
+        line = write_line(number, self._moments.access(), run_id, event)
+        given = {"id": self._identity, "epoch": self._epoch, "number": number}
+        if not self._database.perform(_APPEND, {**given, "line": line.decode()}):
             # Another thread of this process has taken letters in between, as a run does that works.
-            number = self._append(run_id, event)
+            number, line = self._append(run_id, event)
         self._last = max(self._last, number)
+        announce(self.place, number, event, line)
         return number
 
-    def _append(self, run_id: str, event: LogEvent) -> int:
+    def _append(self, run_id: str, event: LogEvent) -> tuple[int, bytes]:
         """Appends behind whatever is there by now, unless some of it is gone."""
         with self.holding() as connection:
             row: tuple[int] | None = connection.execute(
@@ -155,11 +157,12 @@ class DatabaseLog:
                 self._last = found
                 raise self._describe_loss(known)
             number = found + 1
-            line = write_line(number, self._moments.access(), run_id, event).decode()
+            line = write_line(number, self._moments.access(), run_id, event)
             connection.execute(
-                "INSERT INTO vibe_events VALUES (%s, %s, %s)", (self._identity, number, line)
+                "INSERT INTO vibe_events VALUES (%s, %s, %s)",
+                (self._identity, number, line.decode()),
             )
-        return number
+        return number, line
 
     def adopt(self, lines: Sequence[bytes]) -> None:
         """Appends lines of another log as they are."""
@@ -198,18 +201,18 @@ class DatabaseLog:
 
     def _describe_loss(self, number: int) -> StoreError:
         return StoreUnavailableError(
-            path=self._place,
-            detail=f"{self._place} does not end with number {number} any more, as after a crash of "
+            path=self.place,
+            detail=f"{self.place} does not end with number {number} any more, as after a crash of "
             "the server.",
             remedy="The run is taken up again from what is there.",
         )
 
     def _describe_lost(self) -> StoreError:
         if not self._epoch:
-            return StoreError(path=self._place, detail=f"{self._place} was not claimed for a run.")
+            return StoreError(path=self.place, detail=f"{self.place} was not claimed for a run.")
         return StoreError(
-            path=self._place,
-            detail=f"{self._place}: this process has lost its run, as it was not heard of for "
+            path=self.place,
+            detail=f"{self.place}: this process has lost its run, as it was not heard of for "
             f"{LEASE_SECONDS:g} seconds.",
             remedy="Another goes on with it; nothing was written here since.",
         )
@@ -248,7 +251,7 @@ class DatabaseLog:
         logged = []
         for each in read_lines([line.encode() for (line,) in rows], after):
             if isinstance(each, Flaw):
-                raise _describe_damage(self._place, after + each.line, each.detail)
+                raise _describe_damage(self.place, after + each.line, each.detail)
             logged.append(each)
         return logged
 
@@ -264,7 +267,7 @@ class DatabaseLog:
 
     def tail(self, after: int = 0) -> DatabaseTail:
         """Returns what reads the log on from a number."""
-        return DatabaseTail(self._database, self._identity, self._place, after)
+        return DatabaseTail(self._database, self._identity, self.place, after)
 
     def _decode(self, line: str, number: int) -> LoggedEvent:
         try:
@@ -273,10 +276,11 @@ class DatabaseLog:
                 raise CodecError(detail=f"it says that it is number {envelope.sequence}")
             return open_envelope(envelope)
         except (msgspec.MsgspecError, CodecError) as error:
-            raise _describe_damage(self._place, number, str(error)) from error
+            raise _describe_damage(self.place, number, str(error)) from error
 
     @property
-    def _place(self) -> str:
+    def place(self) -> str:
+        """The database and the conversation."""
         return f"{self._database.place} {self._identity} events"
 
 

@@ -34,6 +34,7 @@ from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally, find_loss, renew_tally
 from vibe_llms.messages.identities import Moments
 from vibe_llms.messages.views import media_of
+from vibe_llms.runs.announcing import announce
 from vibe_llms.runs.lines import (
     Envelope,
     Flaw,
@@ -76,6 +77,11 @@ class FileLog:
         self._synchronized = 0
         self._door = threading.Lock()  # a file is not closed while it is synchronized
         self._turnstile = asyncio.Lock()
+
+    @property
+    def place(self) -> str:
+        """Its file."""
+        return self.path
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -147,7 +153,9 @@ class FileLog:
         if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
         number = self._before + log.end.lines + 1
-        log.append(write_line(number, self._moments.access(), run_id, event) + b"\n")
+        line = write_line(number, self._moments.access(), run_id, event)
+        log.append(line + b"\n")
+        announce(self.path, number, event, line)
         return number
 
     @mapping_errors

@@ -42,6 +42,7 @@ from vibe_llms.runs.places import (
     survey_doubtful,
     survey_inherited,
 )
+from vibe_llms.values import define
 
 _LOOK_SECONDS: Final = 0.2
 """How soon a run hears what is said to it while a step is under way."""
@@ -245,20 +246,29 @@ class ConversationJournal:
 
     async def catch_up(self) -> None:
         """Stores what is new, and takes over what others have added meanwhile."""
+        if is_at_hand(self._store):
+            self.keep()
+        else:
+            await finish(asyncio.to_thread(self.keep))
+
+    def keep(self) -> None:
+        """The same, for code without an event loop. Does file work."""
         store = self._store
         if store is None:
             return
-        if isinstance(store, MemoryStore):
+        if isinstance(store, MemoryStore):  # whose runs nobody takes over
             is_shared = self.conversation.catch_up(store)
         else:
-            is_shared = await finish(asyncio.to_thread(self._store_new, store))
+            with self.log.holding() if isinstance(self.log, FencedLog) else nullcontext():
+                is_shared = self.conversation.catch_up(store)
         if is_shared:
             notice = Finding(place=self.conversation.id, message="Others have written to it, too.")
             self.conversation.notices += (notice,)
 
-    def _store_new(self, store: ConversationStore) -> bool:
-        with self.log.holding() if isinstance(self.log, FencedLog) else nullcontext():
-            return self.conversation.catch_up(store)
+
+def is_at_hand(store: ConversationStore | None) -> bool:
+    """Tells whether nothing is waited for, so that a thread would cost more than the work."""
+    return store is None or isinstance(store, MemoryStore)
 
 
 @asynccontextmanager
@@ -290,38 +300,84 @@ async def open_run(
         StoreError: Another run of the conversation is on its way, or something cannot be
             written.
     """
-    journal = ConversationJournal(conversation, store)
-    if store is None and log is not None:
-        log.claim()
-    else:
-        log = await _claim_log(journal, store)
+    opening = _Opening(
+        ConversationJournal(conversation, store), store, log, run_id or produce_identity(), after
+    )
     try:
+        # In one thread: to go to another costs as much as all that is done there.
+        if is_at_hand(store):
+            opening.open()
+        else:
+            # A thread cannot be stopped: it may have the claim by the time we are told to go.
+            await finish(asyncio.to_thread(opening.open))
+        assert opening.log is not None
+        context = LocalRunContext(
+            opening.run_id,
+            opening.log,
+            listener=listener,
+            earlier=opening.earlier,
+            checked=checked,
+            inbox=opening.inbox,
+            unheard=opening.unheard,
+        )
+        yield context, opening.journal
+    finally:
+        if opening.log is not None:
+            opening.log.close()
+            conversation.notices += opening.log.notices
+
+
+@define(eq=False)
+class _Opening:
+    """Takes a conversation up; see :func:`open_run`.
+
+    Attributes:
+        log: Of the run, as soon as it is claimed.
+        inbox: Of the run, where there is one.
+        unheard: What was said to it.
+        earlier: What earlier runs have left.
+    """
+
+    journal: ConversationJournal
+    store: ConversationStore | None
+    given: RunLog | None
+    run_id: str
+    after: int | None
+    log: RunLog | None = None
+    inbox: Inbox | None = None
+    unheard: Sequence[LogEvent] = ()
+    earlier: Sequence[LogEvent] = ()
+
+    def open(self) -> None:
+        """Claims the log, stores what is new, and reads what has happened. Does file work."""
+        store, journal, identity = self.store, self.journal, self.journal.conversation_id
+        if store is None and self.given is not None:
+            self.given.claim()
+            log = self.log = self.given
+        else:
+            log = self.log = self._claim()
         # After the claim: from here on no other run adds to it, nor to its log.
         journal.log = log
-        await journal.catch_up()
-        run_id = run_id or produce_identity()
-        inbox = None if store is None else produce_inbox(store, conversation.id)
-        unheard: Sequence[LogEvent] = ()
-        if inbox is not None and not inbox.is_empty:
-            unheard = await finish(asyncio.to_thread(take_letters, inbox, log, run_id))
-        if after is not None:
-            unheard = await finish(asyncio.to_thread(_hear_late, log, run_id, after))
-        earlier = await _read_earlier(log, store, conversation)
-        yield (
-            LocalRunContext(
-                run_id,
-                log,
-                listener=listener,
-                earlier=earlier,
-                checked=checked,
-                inbox=inbox,
-                unheard=unheard,
-            ),
-            journal,
-        )
-    finally:
-        log.close()
-        conversation.notices += log.notices
+        journal.keep()
+        if store is not None:
+            self.inbox = produce_inbox(store, identity)
+            if not self.inbox.is_empty:
+                self.unheard = take_letters(self.inbox, log, self.run_id)
+        if self.after is not None:
+            self.unheard = _hear_late(log, self.run_id, self.after)
+        self.earlier = _read_earlier(log, store, journal.conversation)
+
+    def _claim(self) -> RunLog:
+        try:
+            return self._claim_there()
+        except UnknownConversationError:
+            self.journal.keep()  # a new one: it has a place for a log from now on
+            return self._claim_there()
+
+    def _claim_there(self) -> RunLog:
+        log = produce_log(self.store, self.journal.conversation_id)
+        log.claim()
+        return log
 
 
 def _hear_late(log: RunLog, run_id: str, after: int) -> Sequence[LogEvent]:
@@ -333,50 +389,18 @@ def _hear_late(log: RunLog, run_id: str, after: int) -> Sequence[LogEvent]:
     return [each.event for each in said]
 
 
-async def _claim_log(journal: ConversationJournal, store: ConversationStore | None) -> RunLog:
-    identity = journal.conversation_id
-    # The second time for a conversation that no store had, so that there was no place for a log.
-    for is_stored in (False, True):
-        try:
-            log = produce_log(store, identity)
-            # In memory nothing is waited for, and a thread would cost more than the work.
-            if store is None or isinstance(store, MemoryStore):
-                log.claim()
-            else:
-                await _claim_in_thread(log)
-            return log
-        except UnknownConversationError:
-            if is_stored:
-                raise
-            await journal.catch_up()  # a new one: it has a place from now on
-    raise AssertionError
-
-
-async def _claim_in_thread(log: RunLog) -> None:
-    try:
-        # A thread cannot be stopped: it may have the claim by the time we are told to go.
-        await finish(asyncio.to_thread(log.claim))
-    except asyncio.CancelledError:
-        log.close()
-        raise
-
-
-async def _read_earlier(
+def _read_earlier(
     log: RunLog, store: ConversationStore | None, conversation: Conversation
 ) -> Sequence[LogEvent]:
     """Reads what runs of the conversation have left, and before that, those of its parents."""
-    if store is None or isinstance(store, MemoryStore):
-        return [*survey_inherited(store, conversation), *read_unsettled(log)]
-
-    def read() -> Sequence[LogEvent]:
-        own = read_unsettled(log)
-        is_killed = own and not isinstance(own[-1], _RESTED)
-        if is_killed or not keeps_logs(store):
-            # A run was killed, or nobody knows. What it had stored is acted upon from here on,
-            # and may not have reached the disk: a loss of power would take it away from under
-            # what follows.
-            store.secure(conversation.id)
-        inherited = survey_inherited(store, conversation)
-        return [*inherited, *own, *survey_doubtful(store, conversation)]
-
-    return await finish(asyncio.to_thread(read))
+    own = read_unsettled(log)
+    inherited = survey_inherited(store, conversation)
+    if store is None or is_at_hand(store):
+        return [*inherited, *own]
+    is_killed = own and not isinstance(own[-1], _RESTED)
+    if is_killed or not keeps_logs(store):
+        # A run was killed, or nobody knows. What it had stored is acted upon from here on,
+        # and may not have reached the disk: a loss of power would take it away from under
+        # what follows.
+        store.secure(conversation.id)
+    return [*inherited, *own, *survey_doubtful(store, conversation)]

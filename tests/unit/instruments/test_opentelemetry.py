@@ -455,7 +455,7 @@ async def test_a_setting_switches_it_on(
     """``telemetry.opentelemetry`` is off by default; on, every model and engine is observed."""
     monkeypatch.setattr(trace, "get_tracer", lambda *_, **__: lab.tracers.get_tracer("any"))
     silent = configure()
-    assert (await silent.produce_reactors(), silent.produce_listeners()) == ([], [])
+    assert (await silent.produce_reactors(), await silent.produce_listeners()) == ([], [])
 
     application = configure(OPENTELEMETRY="true")
     async with Model(application=application) as model:

@@ -1,30 +1,25 @@
-"""What those who watch runs are sent: each event is read and written once, for all who watch.
+"""What those who watch runs are sent: each event is written once, for all who watch.
 
-A feed keeps the last frames of one run's log, and a watcher has a number, no queue. Whoever is
-slower than what is kept reads the log itself, until it has caught up.
+A feed keeps the last frames of one run's log, and a watcher has a number, no queue. Lines that are
+written in this process are told as they are written; the log itself is read for what another
+process has written there, and by whoever is slower than what is kept, until it has caught up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Final, get_args
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Final
 
 from vibe_llms.agents.performing import HostedEvent
-from vibe_llms.daemons.agents.frames import KEPT, write_frame, write_piece
-from vibe_llms.events.engine import GenerationFailedEvent, GenerationFinishedEvent
-from vibe_llms.events.flow import LogEvent, VisitEvent
-from vibe_llms.events.stream import (
-    ContentCitedEvent,
-    ContentDeltaEvent,
-    ContentFinishedEvent,
-    ContentStartedEvent,
-)
+from vibe_llms.daemons.agents.feed import Feed
+from vibe_llms.daemons.agents.frames import KEPT
 from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.runs.announcing import find_place, hearing
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.log import LogTail
+from vibe_llms.runs.log import LogLine, RunLog
 from vibe_llms.runs.places import produce_log
 
 LOOK_SECONDS: Final = 0.5
@@ -37,126 +32,12 @@ It is as long as handing them out took, so that the more watch, the more goes ou
 DELETED_SECONDS: Final = 2.0
 KEEPING_SECONDS: Final = 15.0
 
-KEPT_BYTES: Final = 1 << 16
-"""How much of each run's frames is kept for those who are a little behind."""
-
-_KINDS: Final = get_args(LogEvent)
-_ENDS_PIECES: Final = (GenerationFailedEvent, GenerationFinishedEvent)
-_PIECES: Final = (
-    ContentCitedEvent,
-    ContentDeltaEvent,
-    ContentFinishedEvent,
-    ContentStartedEvent,
-)
-
-
-class Feed:
-    """The last frames of one run's log.
-
-    Attributes:
-        run_id: Of the run.
-        last: The number of the last event that was read.
-        base: All events behind this number, up to the last, are kept.
-        changed: Is set when there is more; then there is another in its place.
-        is_deleted: Whether there is no such run any more.
-        error: Why its log cannot be read; ``None`` where it can.
-        watchers: How many there are.
-        rest: Whether it had come to rest by the event of a number, as far as anybody has asked.
-
-    Args:
-        tail: Reads the log on behind the last event.
-        last: Its number.
-    """
-
-    def __init__(self, run_id: str, tail: LogTail, last: int) -> None:
-        self.run_id = run_id
-        self.last = self.base = last
-        self.changed = asyncio.Event()
-        self.is_deleted = False
-        self.error: StoreError | None = None
-        self.watchers = 0
-        self.rest: tuple[int, bool] | None = None
-        self._tail = tail
-        self._frames: deque[tuple[int, bytes]] = deque()
-        self._size = 0
-        self._fresh: tuple[int, bytes] = (last, b"")
-        self._pieces: list[bytes] = []
-        self._pieces_size = 0
-        self._volatile, self._volatile_number = b"", 0
-
-    def take(self, after: int) -> bytes:
-        """Returns the frames behind a number, where it is not below the base."""
-        if after == self._fresh[0]:  # where most are: joined once for all
-            return self._fresh[1]
-        found = []
-        for number, frame in reversed(self._frames):
-            if number <= after:
-                break
-            found.append(frame)
-        return b"".join(reversed(found))
-
-    def take_volatile(self, known: int) -> tuple[int, bytes]:
-        """Returns what is in no log and came last, and its place; nothing to whoever knows it."""
-        number = self._volatile_number
-        return number, self._volatile if known < number else b""
-
-    def hear(self, event: HostedEvent) -> bool:
-        """Takes what happens in the run; returns whether there may be something to tell."""
-        if isinstance(event, _KINDS):
-            if isinstance(event, _ENDS_PIECES):
-                self._pieces, self._pieces_size = [], 0  # it is whole now
-            return True
-        if not _is_told(event) or self._pieces_size > KEPT_BYTES:
-            return False
-        self._pieces.append(write_piece(self.run_id, event))
-        self._pieces_size += len(self._pieces[-1])
-        return True
-
-    def read(self) -> list[tuple[int, bytes]]:
-        """Reads the log on; in a thread, and by one at a time."""
-        return [(line.sequence, write_frame(line)) for line in self._tail.read()]
-
-    def publish(self, frames: Sequence[tuple[int, bytes]], volatile: bytes = b"") -> bool:
-        """Hands out what was read, and what is in no log; returns whether that is anything."""
-        volatile += b"".join(self._pieces)
-        self._pieces, self._pieces_size = [], 0
-        self._fresh = (self.last, b"".join(frame for _, frame in frames))
-        for number, frame in frames:
-            self._frames.append((number, frame))
-            self._size += len(frame)
-            self.last = number
-        while self._size > KEPT_BYTES:
-            number, frame = self._frames.popleft()
-            self._size -= len(frame)
-            self.base = number
-        self._volatile = volatile
-        if volatile:
-            self._volatile_number += 1
-        if frames or volatile:
-            self.wake()
-        return bool(frames or volatile)
-
-    def covers(self, after: int) -> bool:
-        """Tells whether all events behind a number, as far as they were read, are here."""
-        return after >= self.base or after == self._fresh[0]
-
-    def wake(self) -> None:
-        """Wakes those who watch."""
-        changed, self.changed = self.changed, asyncio.Event()
-        changed.set()
-
-
-def _is_told(event: HostedEvent) -> bool:
-    """Tells whether something that is in no log of a run is told to those who watch it."""
-    if not isinstance(event, VisitEvent):
-        return isinstance(event, _PIECES)
-    while isinstance(event, VisitEvent):
-        event = event.event
-    return isinstance(event, (*_KINDS, *_PIECES))
+_NEAR: Final = 64
+"""So many events behind the last, one who is the first to watch begins with the feed."""
 
 
 class Feeds:
-    """Reads the logs of the runs that are watched; for one event loop.
+    """Hears of the runs that are watched, and reads their logs; for one event loop.
 
     Args:
         index: Knows where they stand.
@@ -175,7 +56,7 @@ class Feeds:
         """Hears of what a host performs."""
         feed = self._feeds.get(run_id)
         if feed is not None and feed.hear(event):
-            self.wake(run_id)
+            self._note(run_id)
 
     def is_watched(self, run_id: str) -> bool:
         """Tells whether anybody watches a run."""
@@ -184,33 +65,64 @@ class Feeds:
 
     def wake(self, run_id: str) -> None:
         """Has a log read on soon."""
+        feed = self._feeds.get(run_id)
+        if feed is not None:
+            feed.is_behind = True
+            self._note(run_id)
+
+    def _note(self, run_id: str) -> None:
         self._dirty.add(run_id)
         self._woken.set()
 
     @contextmanager
-    def join(self, run_id: str, last: int) -> Iterator[Feed]:
+    def join(self, run_id: str, after: int, last: int) -> Iterator[Feed]:
         """Gives the feed of a run to one who watches it.
 
         Args:
+            after: The number of the event that they have seen last.
             last: The number of the last event so far.
         """
         feed = self._feeds.get(run_id)
         if feed is None or feed.is_deleted:
-            tail = produce_log(self.store, run_id).tail(last)
-            feed = self._feeds[run_id] = Feed(run_id, tail, last)
+            log = produce_log(self.store, run_id)
+            # So near to the end, reading on serves the first who watches as well.
+            feed = Feed(run_id, log, after if last - after <= _NEAR else last)
+            self._feeds[run_id] = feed
+            feed.ending.enter_context(self._hearing(feed, log))
+            self._note(run_id)  # what has come since
         feed.watchers += 1
-        self.wake(run_id)  # what has come since
         if self._reading is None:
             self._reading = asyncio.create_task(self._read_on())
         try:
             yield feed
         finally:
             feed.watchers -= 1
-            if not feed.watchers and self._feeds.get(run_id) is feed:
-                del self._feeds[run_id]
+            if not feed.watchers:
+                feed.ending.close()
+                if self._feeds.get(run_id) is feed:
+                    del self._feeds[run_id]
             if not self._feeds and self._reading is not None:
                 self._reading.cancel()
                 self._reading = None
+
+    def _hearing(self, feed: Feed, log: RunLog) -> AbstractContextManager[None]:
+        place = find_place(log)
+        if place is None:
+            return nullcontext()
+        loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+        def add(line: LogLine) -> None:
+            feed.add(line)
+            self._note(feed.run_id)
+
+        def hear(line: LogLine) -> None:
+            if threading.get_ident() == thread:
+                add(line)
+            else:
+                with suppress(RuntimeError):  # the loop is over, and so are those who watch
+                    loop.call_soon_threadsafe(add, line)
+
+        return hearing(place, hear)
 
     async def _read_on(self) -> None:
         loop = asyncio.get_running_loop()
@@ -226,6 +138,10 @@ class Feeds:
             if now >= next_look:
                 names = {*self._feeds}
                 next_look = now + LOOK_SECONDS
+                for feed in self._feeds.values():
+                    # Who writes here writes alone, and tells of it.
+                    feed.is_behind |= not feed.is_busy
+                    feed.is_busy = False
             if is_search:
                 next_search = now + DELETED_SECONDS
             feeds = [each for each in map(self._feeds.get, names) if each is not None]
@@ -235,25 +151,30 @@ class Feeds:
             await asyncio.sleep(min(PAUSE_SECONDS, loop.time() - now))
 
     async def _serve(self, feeds: list[Feed], now: float, *, is_search: bool) -> None:
-        found = await asyncio.to_thread(self._read, feeds, is_search=is_search)
-        for feed, frames in zip(feeds, found, strict=True):
-            if frames:
-                self._dirty.add(feed.run_id)  # there may be more than fits one reading
-                self._woken.set()
+        behind = [(feed, feed.begin_reading()) for feed in feeds if feed.is_behind]
+        if behind:
+            found = await asyncio.to_thread(self._read, behind, is_search=is_search)
+            for (feed, _), lines in zip(behind, found, strict=True):
+                feed.add_read(lines)
+        for feed in feeds:
+            if feed.is_behind:
+                self._note(feed.run_id)
             since = now - self._told.setdefault(feed.run_id, now)
-            if feed.publish(frames, KEPT if since > KEEPING_SECONDS and not frames else b""):
+            if feed.publish(KEPT if since > KEEPING_SECONDS and not feed.is_waiting else b""):
                 self._told[feed.run_id] = now
             elif feed.is_deleted or feed.error is not None:
                 feed.wake()
         self._told = {name: self._told[name] for name in self._told if name in self._feeds}
 
-    def _read(self, feeds: list[Feed], *, is_search: bool) -> list[list[tuple[int, bytes]]]:
-        return [self._read_feed(feed, is_search=is_search) for feed in feeds]
+    def _read(
+        self, behind: Sequence[tuple[Feed, int]], *, is_search: bool
+    ) -> list[Sequence[LogLine]]:
+        return [self._read_feed(feed, after, is_search=is_search) for feed, after in behind]
 
-    def _read_feed(self, feed: Feed, *, is_search: bool) -> list[tuple[int, bytes]]:
+    def _read_feed(self, feed: Feed, after: int, *, is_search: bool) -> Sequence[LogLine]:
         try:
-            if frames := feed.read():
-                return frames
+            if lines := feed.read(after):
+                return lines
             if is_search:
                 self.store.read_metadata(feed.run_id)
         except UnknownConversationError:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from vibe_llms.agents.watching import ensure_reached
-from vibe_llms.daemons.agents.feeds import Feed, Feeds
+from vibe_llms.daemons.agents.feed import Feed
+from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.frames import DELETED, write_frame
 from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.log import LogTail
@@ -34,6 +35,8 @@ async def follow(
 ) -> AsyncGenerator[bytes]:
     """Yields frames of server-sent events, and comments while there is nothing to tell.
 
+    It begins with nothing: whoever is up to date learns that it is heard.
+
     Args:
         after: The number of the event that was seen last.
         last: The number of the last event so far.
@@ -43,8 +46,10 @@ async def follow(
         StoreError: The log cannot be read.
     """
     tail: LogTail | None = None
-    with feeds.join(run_id, last) as feed:
+    with feeds.join(run_id, after, last) as feed:
         known = feed.take_volatile(0)[0]
+        if after >= last:
+            yield b""
         while True:
             changed = feed.changed  # before it is looked at: what comes meanwhile is not missed
             if not feed.covers(after):
@@ -77,7 +82,7 @@ def _read_on(tail: LogTail, after: int) -> tuple[bytes, int]:
 
 async def _is_told(feeds: Feeds, feed: Feed, after: int) -> bool:
     """Tells whether a run has come to rest, and all was told of it."""
-    if after < feed.last:
+    if after < feed.last or not feed.is_read or not feed.may_rest:
         return False
     if feed.rest is None or feed.rest[0] != after:
         feed.rest = await asyncio.to_thread(_read_rest, feeds, feed.run_id)

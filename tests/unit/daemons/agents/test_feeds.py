@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -16,15 +18,17 @@ from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.daemons.agents import feeds as module
-from vibe_llms.daemons.agents.feeds import KEPT_BYTES, Feed, Feeds
+from vibe_llms.daemons.agents.feed import KEPT_BYTES, Feed
+from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.streams import follow
 from vibe_llms.events.engine import GenerationFinishedEvent, RunStartedEvent
 from vibe_llms.events.flow import VisitEvent
 from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import StopReason
-from vibe_llms.runs import produce_log
+from vibe_llms.runs import file_log, produce_log
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.tailing import FileTail
 
 RUN = "a" * 32
@@ -64,9 +68,15 @@ async def hear(told: AsyncGenerator[bytes], last: int) -> list[int]:
     return found
 
 
-async def test_an_event_is_read_once_for_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+async def test_an_event_is_written_once_for_all(
+    is_elsewhere: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is read, once, only where another process has written it."""
+    if is_elsewhere:
+        monkeypatch.setattr(file_log, "announce", lambda *_: None)
+    else:
+        monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
     store = produce_store(tmp_path)
     count, original = 0, FileTail.read
 
@@ -79,15 +89,16 @@ async def test_an_event_is_read_once_for_all(
     monkeypatch.setattr(FileTail, "read", read)
     feeds = Feeds(RunIndex(store))
     watching = [follow(feeds, RUN, 0, 0, ends=False) for _ in range(20)]
+    assert {await anext(each) for each in watching} == {b""}  # they are heard, at once
+    await become(lambda: feeds._feeds[RUN].is_read)
     for _ in range(5):
         hearing = [asyncio.create_task(anext(each)) for each in watching]
         await asyncio.sleep(0)
         last = await asyncio.to_thread(grow, store, 1)
-        feeds.wake(RUN)
         told = await asyncio.gather(*hearing)
         assert {read_numbers(each)[-1] for each in told} == {last}
         assert len({id(each) for each in told}) == 1  # the very same bytes
-    assert count == 5
+    assert count == (5 if is_elsewhere else 0)
     for each in watching:
         await each.aclose()
     assert not feeds._feeds
@@ -116,50 +127,112 @@ async def test_who_is_slow_reads_the_log_and_costs_no_memory(tmp_path: Path) -> 
     await quick.aclose()
 
 
+class Watcher:
+    """Watches from a number on; leaves, and comes back behind the last that was told."""
+
+    def __init__(self, feeds: Feeds, after: int, last: int) -> None:
+        self.feeds, self.after = feeds, after
+        self.found: list[int] = []
+        self.join(last)
+
+    @property
+    def known(self) -> int:
+        return self.found[-1] if self.found else self.after
+
+    def join(self, last: int) -> None:
+        self.told = follow(self.feeds, RUN, self.known, last, ends=False)
+
+    async def take(self) -> None:
+        self.found += read_numbers(await anext(self.told))
+
+
+HOWS = ["here", "in a thread", "elsewhere"]
+
+
+async def write(log: Any, size: int, how: str) -> int:
+    """Writes an event, of which those who watch are told, or are not as it is another process."""
+    event = StopRequestedEvent(reason="x" * size)
+    if how == "here":
+        return int(log.append("r", event))
+    if how == "in a thread":
+        return int(await asyncio.to_thread(log.append, "r", event))
+    with patch.object(file_log, "announce"):
+        return int(log.append("r", event))
+
+
+@pytest.mark.parametrize("kind", ["memory", "directory"])
 @given(data=st.data())
-def test_every_event_is_told_once_and_in_order(data: st.DataObject) -> None:
-    """Whenever they join, and however slowly they take what they are told."""
-    store = MemoryStore()
-    store.create(RUN, ConversationMetadata())
-    log = produce_log(store, RUN)
+def test_every_event_is_told_once_and_in_order(kind: str, data: st.DataObject) -> None:
+    """Whoever writes it, whenever they join and come back, and however slowly they take it."""
 
-    async def play() -> None:
+    async def play(store: Any) -> None:
+        store.create(RUN, ConversationMetadata())
+        log = produce_log(store, RUN)
+        log.claim()
         feeds = Feeds(RunIndex(store))
-        watchers: list[tuple[AsyncGenerator[bytes], list[int], int]] = []
+        watchers: list[Watcher] = []
         last = 0
-        for _ in range(data.draw(st.integers(1, 12))):
-            match data.draw(st.sampled_from(["grow", "join", "take", "rest"])):
-                case "grow":
-                    size = data.draw(st.sampled_from([1, 5_000, 40_000]))
+        for _ in range(data.draw(st.integers(1, 16))):
+            match data.draw(st.sampled_from(["write", "write", "join", "take", "rejoin", "rest"])):
+                case "write":
+                    size, how = data.draw(st.sampled_from([1, 5_000, 40_000])), None
                     for _ in range(data.draw(st.integers(1, 4))):
-                        last = log.append("r", StopRequestedEvent(reason="x" * size))
-                    feeds.wake(RUN)
+                        how = data.draw(st.sampled_from(HOWS))
+                        last = await write(log, size, how)
+                    if kind == "memory":
+                        feeds.wake(RUN)
                 case "join":
-                    after = data.draw(st.integers(0, last))
-                    told = follow(feeds, RUN, after, last, ends=False)
-                    watchers.append((told, [], after))
+                    watchers.append(Watcher(feeds, data.draw(st.integers(0, last)), last))
                 case "take" if watchers:
-                    told, found, after = data.draw(st.sampled_from(watchers))
-                    if (found[-1] if found else after) < last:
-                        found += read_numbers(await anext(told))
+                    if (watcher := data.draw(st.sampled_from(watchers))).known < last:
+                        await watcher.take()
+                case "rejoin" if watchers:
+                    watcher = data.draw(st.sampled_from(watchers))
+                    await watcher.told.aclose()
+                    watcher.join(last)
                 case "rest":
-                    await asyncio.sleep(0.005)
-        last = log.append("r", StopRequestedEvent())
-        feeds.wake(RUN)
-        for told, found, after in watchers:
-            found += await hear(told, last)
-            assert found == [*range(after + 1, last + 1)]
-            await told.aclose()
+                    await asyncio.sleep(0)
+        last = await write(log, 1, data.draw(st.sampled_from(HOWS)))
+        if kind == "memory":  # which announces nothing
+            feeds.wake(RUN)
+        for each in watchers:
+            each.found += await hear(each.told, last)
+            assert each.found == [*range(each.after + 1, last + 1)]
+            await each.told.aclose()
+        log.close()
 
-    asyncio.run(play())
+    if kind == "memory":
+        asyncio.run(play(MemoryStore()))
+    else:
+        with TemporaryDirectory() as folder:
+            asyncio.run(play(DirectoryStore(folder)))
+
+
+async def test_what_another_process_writes_is_told_however_busy_this_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a look while nobody writes here, and at once where a number is not the next one."""
+    store = produce_store(tmp_path)
+    log = produce_log(store, RUN)
+    log.claim()
+    feeds = Feeds(RunIndex(store))
+    watching = follow(feeds, RUN, 0, 0, ends=False)
+    assert await hear(watching, await write(log, 1, "here")) == [1]
+    assert await hear(watching, await write(log, 1, "here")) == [2]
+    assert await hear(watching, await write(log, 1, "elsewhere")) == [3]
+    await watching.aclose()
+
+    monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
+    watching = follow(feeds, RUN, 3, 3, ends=False)
+    assert await hear(watching, await write(log, 1, "here")) == [4]
+    await write(log, 1, "elsewhere")
+    assert await hear(watching, await write(log, 1, "here")) == [5, 6]
+    await watching.aclose()
+    log.close()
 
 
 def test_pieces_go_to_whoever_is_up_to_date_and_are_gone_when_it_is_whole() -> None:
-    class Tail:
-        def read(self) -> list[Any]:
-            return []
-
-    feed = Feed(RUN, Tail(), 0)
+    feed = Feed(RUN, MemoryLog(), 0)
     delta = ContentDeltaEvent(index=0, text="Hel")
     finished = GenerationFinishedEvent(
         key="k",
@@ -171,22 +244,22 @@ def test_pieces_go_to_whoever_is_up_to_date_and_are_gone_when_it_is_whole() -> N
         usage=None,
     )
     assert feed.hear(delta)
-    assert feed.publish([])
+    assert feed.publish()
     number, told = feed.take_volatile(0)
     assert b"event: content.delta\n" in told
     assert b"id:" not in told
     assert feed.take_volatile(number) == (number, b"")
     feed.hear(delta)
     assert feed.hear(finished)
-    feed.publish([])
+    feed.publish()
     assert feed.take_volatile(number)[1] == b""
     started = RunStartedEvent(run_id="r", conversation_id="v", length=1)
     assert feed.hear(VisitEvent(node="P0", visit=2, branch=1, event=started))
-    feed.publish([])
+    feed.publish()
     told = feed.take_volatile(0)[1]
     assert told.startswith(b"event: visit.event\n")
     assert b'"visits":[{"node":"P0","visit":2,"branch":1}]' in told
     for _ in range(10_000):
         feed.hear(ContentDeltaEvent(index=0, text="x" * 100))
-    feed.publish([])
+    feed.publish()
     assert len(feed.take_volatile(0)[1]) < 2 * KEPT_BYTES
