@@ -36,7 +36,7 @@ async def test_each_of_the_three_is_killed_and_nothing_is_lost(
     await _rage(tmp_path, monkeypatch, lambda deaths: len(deaths) < len(NAMES), [kill])
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 async def test_a_hundred_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then everything that can happen has happened: what it is about was not missed."""
     words = await _rage(tmp_path, monkeypatch, lambda deaths: deaths.total() < 100, [kill])
