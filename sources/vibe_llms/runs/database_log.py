@@ -293,6 +293,11 @@ class DatabaseTail:
         self._place = place
         self._after = after
 
+    def read_raw(self) -> tuple[bytes, int]:
+        """Returns the next events as lines."""
+        lines = self.read()
+        return b"".join([line.data + b"\n" for line in lines]), self._after
+
     def read(self) -> Sequence[LogLine]:
         """Returns the next events."""
         with self._database.transact(reading=True) as connection:

@@ -70,6 +70,15 @@ class LogTail(Protocol):
             CorruptionError: A line does not read.
         """
 
+    def read_raw(self) -> tuple[bytes, int]:
+        """Returns the same as they stand there, each with its end, and the number of the last.
+
+        For whoever passes on many: no more is proved than that the last of them reads.
+
+        Raises:
+            CorruptionError: It does not.
+        """
+
 
 class RunLog(Protocol):
     """Where a conversation's runs write down what happens.

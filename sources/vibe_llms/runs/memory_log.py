@@ -121,6 +121,11 @@ class MemoryTail:
         self._log = log
         self._after = after
 
+    def read_raw(self) -> tuple[bytes, int]:
+        """Returns the next events as lines."""
+        lines = self.read()
+        return b"".join([line.data + b"\n" for line in lines]), self._after
+
     def read(self) -> Sequence[LogLine]:
         """Returns the next events."""
         new = itertools.islice(self._log.read(after=self._after), _LINES)

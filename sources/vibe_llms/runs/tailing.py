@@ -39,44 +39,45 @@ class FileTail:
         self._offset = 0
         self._file = -1  # its number in the file system, once it was read
 
-    @mapping_errors
     def read(self) -> Sequence[LogLine]:
         """Returns the next events."""
+        return [self._read_head(line) for line in self.read_raw()[0].split(b"\n")[:-1]]
+
+    @mapping_errors
+    def read_raw(self) -> tuple[bytes, int]:
+        """Returns the next events as lines."""
         try:
             descriptor = open_regular(self._path)
         except FileNotFoundError:
-            return ()
+            return b"", self._after
         try:
-            return self._read(descriptor)
+            return self._note(self._read(descriptor)), self._after
         finally:
             os.close(descriptor)
 
-    def _read(self, descriptor: int) -> Sequence[LogLine]:
+    def _read(self, descriptor: int) -> bytes:
         status = os.fstat(descriptor)
         end = find_torn_start(descriptor, status.st_size)
         if self._file == status.st_ino and self._is_at_line(descriptor, end):
-            lines = self._take(descriptor, self._offset, end)
-            if not lines or lines[0].sequence == self._after + 1:
-                return self._note(lines)
+            lines = _read_lines(descriptor, self._offset, end)
+            if not lines or self._read_number(lines[: lines.find(b"\n")]) == self._after + 1:
+                return lines
         # It is read for the first time, or is the compacted successor of the file that was read;
         # that may even have its number in the file system, where two came one after the other.
         self._file = status.st_ino
         self._offset = (
             find_behind(descriptor, end, self._after, self._read_number) if self._after else 0
         )
-        return self._note(self._take(descriptor, self._offset, end))
+        return _read_lines(descriptor, self._offset, end)
 
     def _is_at_line(self, descriptor: int, end: int) -> bool:
         offset = self._offset
         return not offset or (offset <= end and read_at(descriptor, offset - 1, 1) == b"\n")
 
-    def _take(self, descriptor: int, offset: int, end: int) -> list[LogLine]:
-        return [self._read_head(line) for line in _read_lines(descriptor, offset, end)]
-
-    def _note(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
+    def _note(self, lines: bytes) -> bytes:
         if lines:
-            self._after = lines[-1].sequence
-            self._offset += sum(len(line.data) + 1 for line in lines)
+            self._after = self._read_number(lines[lines.rfind(b"\n", 0, -1) + 1 : -1])
+            self._offset += len(lines)
         return lines
 
     def _read_number(self, data: bytes) -> int:
@@ -91,17 +92,17 @@ class FileTail:
             ) from error
 
 
-def _read_lines(descriptor: int, start: int, end: int) -> list[bytes]:
-    """Returns whole lines, without their ends: some, one at least where there is one."""
+def _read_lines(descriptor: int, start: int, end: int) -> bytes:
+    """Returns whole lines with their ends: some, one at least where there is one."""
     size = PIECE_BYTES
     while start < end:
         data = read_at(descriptor, start, min(size, end - start))
         if (last := data.rfind(b"\n")) >= 0:
-            return data[:last].split(b"\n")
+            return data[: last + 1]
         if len(data) < size:
             break
         size *= 2
-    return []
+    return b""
 
 
 def find_behind(descriptor: int, end: int, number: int, read_number: Callable[[bytes], int]) -> int:

@@ -51,6 +51,12 @@ def test_any_number_can_be_gone_on_from(store: ConversationStore) -> None:
     assert {line.word for line in whole[:-1]} == {"invocation.progress"}
     assert whole[-1].word == "run.suspended"
     assert [open_envelope(read_envelope(line.data)) for line in whole] == list(log.read())
+    raw, written = log.tail(), b""
+    while piece := raw.read_raw()[0]:
+        written += piece
+    assert written.splitlines() == [line.data for line in whole]
+    assert raw.read_raw() == (b"", 601)
+    assert log.tail(599).read_raw()[1] == 601
     for after in (0, 1, 2, 299, 300, 599, 600, 601, 602, 10**9):
         assert read_all(log.tail(after)) == whole[after:]
 

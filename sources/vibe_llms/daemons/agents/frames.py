@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,6 +11,7 @@ import msgspec
 from vibe_llms.agents.performing import HostedEvent
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.flow import VisitEvent
+from vibe_llms.runs.lines import read_head
 from vibe_llms.runs.log import LogLine
 
 WORDS: Final[Mapping[str, str]] = {
@@ -34,6 +36,41 @@ def write_frame(line: LogLine) -> bytes:
     """Writes an event as its line stands in the log."""
     word = WORDS.get(line.word, line.word)
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.sequence, word.encode(), line.data)
+
+
+def write_frames(lines: bytes) -> bytes:
+    """Writes many as they stand in the log, each line with its end.
+
+    Of lines as we write them no more is looked at than their beginnings: to parse them all would
+    cost twice as much as to send them.
+
+    Raises:
+        MsgspecError, UnicodeDecodeError: One of them does not read.
+    """
+    if not lines:
+        return b""
+    each = lines.split(b"\n")
+    each.pop()
+    frames = [_HEADS[found[2]].join((found[1], line)) for line in each if (found := _match(line))]
+    # Zeros are what a crash may leave in the middle of what was never waited for.
+    if len(frames) == len(each) and b"\0" not in lines:
+        return b"id: " + b"\n\nid: ".join(frames) + b"\n\n"
+    return b"".join([write_frame(read_head(line)) for line in each])
+
+
+class _Heads(dict[bytes, bytes]):
+    """What stands between the number and the line of each kind of event."""
+
+    def __missing__(self, kind: bytes) -> bytes:
+        word = WORDS.get(kind.decode(), kind.decode()).encode()
+        head = self[kind] = b"\nevent: %b\ndata: " % word
+        return head
+
+
+_HEADS: Final = _Heads()
+_match: Final = re.compile(
+    rb'\{"sequence":(\d+),"timestamp":"[^"]{20,32}","run_id":"[^"]*","event":\{"type":"([^"\\]{1,64})"'
+).match
 
 
 def write_piece(run_id: str, event: HostedEvent) -> bytes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
+import msgspec
+
 from vibe_llms.agents.watching import ensure_reached
 from vibe_llms.daemons.agents.feed import Feed
 from vibe_llms.daemons.agents.feeds import Feeds
-from vibe_llms.daemons.agents.frames import DELETED, write_frame
-from vibe_llms.exceptions import RequestError, Stage, UnknownConversationError
+from vibe_llms.daemons.agents.frames import DELETED, write_frames
+from vibe_llms.exceptions import CorruptionError, RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.log import LogTail
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import RESTS
@@ -55,7 +57,7 @@ async def follow(
             if not feed.covers(after):
                 if tail is None:
                     tail = produce_log(feeds.store, run_id).tail(after)
-                data, after = await asyncio.to_thread(_read_on, tail, after)
+                data, after = await asyncio.to_thread(_read_on, run_id, tail, after)
             elif data := feed.take(after):
                 tail, after = None, max(after, feed.last)
             if not data and after >= feed.last:
@@ -74,10 +76,14 @@ async def follow(
             await changed.wait()
 
 
-def _read_on(tail: LogTail, after: int) -> tuple[bytes, int]:
+def _read_on(run_id: str, tail: LogTail, after: int) -> tuple[bytes, int]:
     """Returns the next frames of a log, and the number of the last; none where there are none."""
-    lines = tail.read()
-    return b"".join(map(write_frame, lines)), lines[-1].sequence if lines else after
+    lines, last = tail.read_raw()
+    try:
+        return write_frames(lines), last
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        detail = f"A line behind event {after} does not read: {error}."
+        raise CorruptionError(path=run_id, detail=detail) from error
 
 
 async def _is_told(feeds: Feeds, feed: Feed, after: int) -> bool:
