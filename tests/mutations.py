@@ -40,6 +40,8 @@ SUBJECTS = [
 """What is changed: where a mistake costs money, repeats a side effect or loses what was said."""
 
 TESTS = [
+    "tests/integration/test_hosted_runs.py",
+    "tests/integration/test_parked_runs.py",
     "tests/unit/configuration",
     "tests/unit/engine",
     "tests/unit/models/test_model_merging.py",

@@ -116,10 +116,9 @@ def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
 
 def _pass_broken(canisters: Sequence[AnyCanister], start: int) -> int:
     """Returns where the turns begin that broke off, one after the other, up to an index."""
-    while (earlier := _find_start(canisters, start)) < start:
-        if _find_stop_reason(canisters[earlier:start]) not in _BROKEN_OFF:
-            break
-        start = earlier
+    earlier = _find_start(canisters, start)
+    while _find_stop_reason(canisters[earlier:start]) in _BROKEN_OFF:  # no turn, no reason
+        start, earlier = earlier, _find_start(canisters, earlier)
     return start
 
 

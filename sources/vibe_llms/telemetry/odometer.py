@@ -106,11 +106,11 @@ class Odometer:
             case InvocationFinishedEvent():
                 self._hear_result(event)
             case ResponseStartedEvent() | ContentStartedEvent():
-                is_reasoning = getattr(event, "kind", "") == "reasoning"
+                is_reasoning = isinstance(event, ContentStartedEvent) and event.kind == "reasoning"
                 self._access_hearing().follow(self._clock(), is_reasoning)
             case RetryEvent():
                 self._retries += 1
-                self._access_hearing().follow(self._clock(), False)
+                self._access_hearing().follow(self._clock())
             case ResponseFinishedEvent() | ResponseFailedEvent():
                 self._hear_response(event)
 
@@ -179,7 +179,7 @@ class Odometer:
 
     def _hear_response(self, event: ResponseFinishedEvent | ResponseFailedEvent) -> None:
         hearing = self._access_hearing()
-        hearing.follow(self._clock(), False)
+        hearing.follow(self._clock())
         response = event.response if isinstance(event, ResponseFinishedEvent) else None
         if response is not None:
             hearing.origin = response.metadata.origin

@@ -29,7 +29,7 @@ class Hearing:
     _since: float | None = None
     _reasoned: float = 0.0
 
-    def follow(self, now: float, is_reasoning: bool) -> None:
+    def follow(self, now: float, is_reasoning: bool = False) -> None:
         """Takes note that something else has begun: reasoning, or not."""
         if self._since is not None:
             self._reasoned += now - self._since

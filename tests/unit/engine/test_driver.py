@@ -34,6 +34,7 @@ from vibe_llms.messages.canisters import (
     StopReason,
     UserCanister,
 )
+from vibe_llms.runs.local import LocalRunContext
 
 
 @invocable(effect="pure")
@@ -624,6 +625,42 @@ async def test_what_was_sent_in_vain_is_counted(monkeypatch: pytest.MonkeyPatch)
 
     (failed,) = [each for each in acted.events if isinstance(each, GenerationFailedEvent)]
     assert (failed.attempts, failed.error) == (3, error)
+
+
+@pytest.mark.parametrize(
+    ("arrived", "is_kept"),
+    [
+        (AssistantCanister("Wor"), True),
+        (AssistantCanister(()), False),
+        (InvocationCanister(invocation_id="a", name="pay", arguments="{"), True),
+    ],
+)
+async def test_of_an_answer_that_failed_is_kept_what_says_something(
+    monkeypatch: pytest.MonkeyPatch, arrived: Any, is_kept: bool
+) -> None:
+    """And told, with how long it took and what it should have answered."""
+    error = TransportError(detail="It is gone.", stage=ErrorStage.EXECUTE)
+    error.keep_arrived((arrived,))
+    stage, seconds = Stage(script([say("Never said.")])), 100.0
+
+    async def refuse(*_: object, **__: object) -> Any:
+        nonlocal seconds
+        seconds += 3.0
+        raise error
+
+    async def tell(_: object) -> float:
+        return seconds
+
+    monkeypatch.setattr(stage.model, "converse", refuse)
+    monkeypatch.setattr(LocalRunContext, "now", tell)
+    acted = await stage.act()
+
+    first, *rest = acted.canisters
+    assert [*rest] == ([arrived] if is_kept else [])
+    (failed,) = [each for each in acted.events if isinstance(each, GenerationFailedEvent)]
+    assert failed.canisters == tuple(rest)
+    assert (failed.key, failed.turn, failed.model) == (first.id, 1, "scripted:test")
+    assert (failed.seconds, failed.attempts) == (3.0, 1)
 
 
 async def test_cancelled_it_keeps_what_had_arrived() -> None:

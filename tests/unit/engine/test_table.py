@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from vibe_llms.engine.attention import describe_stop
+from vibe_llms.engine.generating import describe_stored
 from vibe_llms.engine.states import State
 from vibe_llms.engine.table import TABLE, Situation, find_row, write_table
-from vibe_llms.engine.tails import read_tail
+from vibe_llms.engine.tails import find_end, read_tail
+from vibe_llms.events.engine import GenerationStartedEvent
+from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -39,6 +43,10 @@ WORDS = AssistantCanister("words", turn_id="t", origin=stopped(StopReason.ANSWER
 PAUSED = AssistantCanister("words", turn_id="t", origin=stopped(StopReason.PAUSED))
 BROKEN = AssistantCanister("wor", turn_id="t", origin=stopped(StopReason.INTERRUPTED))
 USER = UserCanister("Hello")
+
+
+def broken(turn: str) -> AssistantCanister:
+    return AssistantCanister("wor", turn_id=turn, origin=stopped(StopReason.INTERRUPTED))
 
 
 @pytest.mark.parametrize(
@@ -119,3 +127,70 @@ def test_what_is_written_names_every_row() -> None:
     explained = "\n".join(write_table())
 
     assert all(row.situation in explained and row.note in explained for row in TABLE)
+
+
+def test_what_is_written_numbers_the_rows_in_their_order() -> None:
+    """Each below an empty line, with its state in capitals."""
+    _, *lines = write_table()
+
+    assert set(lines[::3]) == {""}
+    wanted = [f"{number + 1}. When {TABLE[number].situation}:" for number in range(len(TABLE))]
+    assert lines[1::3] == wanted
+    assert lines[2::3] == [f"   {row.state.upper()} - {row.note}" for row in TABLE]
+
+
+@pytest.mark.parametrize(
+    ("canisters", "end"),
+    [
+        ([], 0),
+        ([USER, WORDS], 0),
+        ([WORDS], 1),
+        ([WORDS, call(), call("b"), USER, WORDS], 3),
+        ([WORDS, result()], 1),
+        ([call(turn="s"), WORDS, call()], 1),
+        ([call(), call("b"), call(turn="u")], 2),
+    ],
+)
+def test_a_turn_ends_where_somebody_else_speaks_or_another_turn_begins(
+    canisters: list[AnyCanister], end: int
+) -> None:
+    assert find_end(canisters) == end
+
+
+@pytest.mark.parametrize(
+    ("canisters", "before"),
+    [
+        ([USER, WORDS], 1),
+        ([USER, BROKEN], 1),
+        ([BROKEN], 0),
+        ([USER, broken("s"), BROKEN], 1),
+        ([USER, broken("r"), broken("s"), BROKEN], 1),
+        ([broken("s"), BROKEN], 0),
+        ([USER, call(turn="s"), BROKEN], 2),
+        ([broken("s"), USER, BROKEN], 2),
+    ],
+)
+def test_turns_that_broke_off_one_after_the_other_are_passed(
+    canisters: list[AnyCanister], before: int
+) -> None:
+    """The model is asked as if none of them were there."""
+    assert read_tail(canisters).before == before
+
+
+def test_who_stopped_a_run_is_said_where_it_is_known() -> None:
+    assert describe_stop(StopRequestedEvent()) == "It was stopped."
+    assert describe_stop(StopRequestedEvent(subject="ann")) == "It was stopped by ann."
+    assert describe_stop(StopRequestedEvent(reason="late")) == "It was stopped: late."
+
+
+def test_of_a_stored_answer_is_told_what_its_origin_knows() -> None:
+    """Whatever else of the turn knows nothing of it."""
+    event = GenerationStartedEvent(key="u1", turn=3, model="p:m")
+    strange = ResultCanister("done", invocation_id="a")
+    found = describe_stored(event, [USER, strange, WORDS])
+
+    assert found is not None
+    assert (found.key, found.turn, found.canisters) == ("u1", 3, 3)
+    assert (found.model, found.stop_reason) == ("p:m", StopReason.ANSWERED)
+    assert found.cents is None
+    assert describe_stored(event, [USER]) is None

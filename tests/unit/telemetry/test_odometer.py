@@ -10,12 +10,18 @@ from typing import Any
 import attrs
 import pytest
 
+from vibe_llms.events.conversation import (
+    ConversationEndedEvent,
+    ConversationStartedEvent,
+    ConversationUpdatedEvent,
+)
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
+    GenerationParkedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
@@ -28,6 +34,7 @@ from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
     ContentStartedEvent,
+    ResponseFailedEvent,
     ResponseFinishedEvent,
     ResponseStartedEvent,
     RetryEvent,
@@ -35,7 +42,15 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, ProviderError
-from vibe_llms.messages.canisters import ResultCanister, StopReason, Usage, UserCanister
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    Origin,
+    ResultCanister,
+    StopReason,
+    Usage,
+    UserCanister,
+)
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
@@ -461,3 +476,102 @@ def test_the_runs_of_a_log_are_counted_together() -> None:
     account = measure_events(_log(*runs))
 
     assert (account.doubted, account.generations) == (6, 3)
+
+
+def _call(bench: Bench, *, streaming: bool = True, model: str = "m:1") -> ConversationReactors:
+    """Begins a call without an engine."""
+    said = {"provider": "mine", "model": model, "streaming": streaming}
+    reactors = bench.odometer.reactors
+    assert reactors.allocator is not None
+    reactors.allocator(ConversationStartedEvent(conversation_id="c", metadata=said))
+    return reactors
+
+
+def _update(reactors: ConversationReactors, *events: StreamEvent) -> None:
+    assert reactors.updater is not None
+    for event in events:
+        reactors.updater(ConversationUpdatedEvent(conversation_id="c", event=event))
+
+
+def _fail(reactors: ConversationReactors, *canisters: AnyCanister) -> None:
+    assert reactors.deallocator is not None
+    reactors.deallocator(
+        ConversationEndedEvent(conversation_id="c", outcome="failed", canisters=canisters)
+    )
+
+
+def test_of_a_call_that_fails_is_kept_who_was_asked_for_how_long_and_what_was_thought(
+    bench: Bench,
+) -> None:
+    """The name of a model may have a colon itself."""
+    reactors = _call(bench)
+    bench.now += 1.0
+    _update(reactors, ContentStartedEvent(index=0, kind="reasoning"))
+    bench.now += 2.0
+    _update(reactors, ContentStartedEvent(index=1, kind="text"))
+    bench.now += 4.0
+    _fail(reactors)
+
+    (account,) = bench.account.models
+    assert (account.model, account.failures) == ("mine:m:1", 1)
+    assert (account.seconds, account.reasoning_seconds) == (7.0, 2.0)
+    assert account.usage is None
+
+
+@pytest.mark.parametrize(("streaming", "thought"), [(True, 2.0), (False, None)])
+async def test_what_a_call_without_an_engine_thought_is_known_of_a_stream(
+    bench: Bench, streaming: bool, thought: float | None
+) -> None:
+    reactors = _call(bench, streaming=streaming)
+    _update(reactors, ContentStartedEvent(index=0, kind="reasoning"))
+    bench.now += 2.0
+    response = await _answer(streaming=streaming).response()
+    _update(reactors, ResponseFinishedEvent(stop_reason=StopReason.ANSWERED, response=response))
+
+    (account,) = bench.account.models
+    assert (account.generations, account.reasoning_seconds) == (1, thought)
+
+
+def test_a_failure_says_who_had_begun_to_answer_and_what_that_used(bench: Bench) -> None:
+    """Of what had arrived, the first that knows tells."""
+    origin = Origin(provider="theirs", model="m-1", usage=USAGE)
+    asked, begun = UserCanister("And?"), AssistantCanister("Well", origin=origin)
+    event = GenerationFailedEvent(key="u1", turn=1, model="openai:gpt", canisters=(asked, begun))
+    bench.hear(_start("u1"), event)
+
+    (account,) = bench.account.models
+    assert (account.model, account.usage, account.failures) == ("theirs:m-1", USAGE, 1)
+
+
+def test_a_model_without_a_vendor_is_called_by_its_name_alone(bench: Bench) -> None:
+    bench.hear(GenerationStartedEvent(key="u1", turn=1, model="plain"))
+    bench.hear(GenerationFailedEvent(key="u1", turn=1, model="plain"))
+    reactors = bench.odometer.reactors
+    _update(reactors, ResponseFailedEvent(error=ConverseError(detail="Left.")))
+
+    assert [account.model for account in bench.account.models] == ["", "plain"]
+
+
+def test_a_log_whose_beginning_is_lost_is_measured_as_well() -> None:
+    account = measure_events(_log((5, _begin_call("a")), (7, _end_call("a", 2.0))))
+
+    assert account.tools_seconds == 2.0
+
+
+async def test_odometers_that_listen_in_one_task_hear_each_for_itself() -> None:
+    """What one is told by an engine, the other hears as a call."""
+    first, second = Odometer(), Odometer()
+    first(_start("u1"))
+    await _follow(_answer(), second)
+
+    assert (first.account.generations, second.account.generations) == (0, 1)
+
+
+async def test_a_request_that_is_parked_is_not_under_way_any_more() -> None:
+    """So that a call which comes next counts for itself."""
+    odometer = Odometer()
+    odometer(_start("u1"))
+    odometer(GenerationParkedEvent(key="u1", turn=1, model="openai:gpt", desk="d"))
+    await _follow(_answer(), odometer)
+
+    assert odometer.account.generations == 1
