@@ -26,8 +26,10 @@ ROUNDS_LIMIT: Final = 10
 
 _RESERVED: Final = "io.modelcontextprotocol/"
 _PROGRESS: Final = "progressToken"
-_LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
-_LEVELS: Final = (
+LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
+"""Under what a request says from which level on whoever makes it reads a log."""
+
+LEVELS: Final = (
     *("debug", "info", "notice", "warning"),
     *("error", "critical", "alert", "emergency"),
 )
@@ -79,10 +81,10 @@ class Relay:
         }
 
     async def _elicit(self, context: Any, params: Any) -> Any:
-        return await self._ask(ELICITATION, _dump(params))
+        return await self._ask(ELICITATION, dump(params))
 
     async def _sample(self, context: Any, params: Any) -> Any:
-        return await self._ask(SAMPLING, _dump(params))
+        return await self._ask(SAMPLING, dump(params))
 
     async def _list_roots(self, context: Any) -> Any:
         return await self._ask(ROOTS, {})
@@ -126,11 +128,11 @@ class Relay:
         if host is None or client.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
         able, level = client.server_capabilities.logging, host.log_level
-        if able is None or level not in _LEVELS:
+        if able is None or level not in LEVELS:
             return
         known = self._levels.get(id(client))
         # One connection has one level: the lowest that anybody reads; hosts leave out the rest.
-        if known is None or _LEVELS.index(level) < _LEVELS.index(known):
+        if known is None or LEVELS.index(level) < LEVELS.index(known):
             import warnings
 
             from mcp.shared.exceptions import MCPDeprecationWarning
@@ -149,7 +151,7 @@ def compose_meta(client: Client, context: InvocationContext) -> dict[str, Any] |
     said = strip_meta(context.meta)
     level = "" if context.host is None else context.host.log_level
     if level and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        said[_LOG_LEVEL] = level
+        said[LOG_LEVEL] = level
     return said or None
 
 
@@ -182,7 +184,7 @@ async def ask_until_complete(
             return result
         answers = None
         if result.input_requests:
-            questions = {name: _dump(each) for name, each in result.input_requests.items()}
+            questions = {name: dump(each) for name, each in result.input_requests.items()}
             said = await context.ask(questions)
             answers = {name: _read_answer(questions[name], each) for name, each in said.items()}
         result = await send(answers, result.request_state)
@@ -206,6 +208,7 @@ def _read_answer(question: JsonObject, answer: JsonObject) -> Any:
     return kind.model_validate(answer, by_name=False)
 
 
-def _dump(value: Any) -> JsonObject:
-    said: JsonObject = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+def dump(value: Any) -> dict[str, Any]:
+    """Returns an object of the package as it goes over the wire."""
+    said: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return said

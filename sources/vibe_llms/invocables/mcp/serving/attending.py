@@ -19,8 +19,9 @@ from mcp_types import (
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.invocables.approvals import produce_approval_request, settle
 from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.mcp.relaying import dump
 from vibe_llms.invocables.mcp.serving.approving import QUESTION, Context, Doorkeeper
-from vibe_llms.invocables.mcp.serving.callers import ClientCall, dump, is_modern
+from vibe_llms.invocables.mcp.serving.callers import ClientCall, is_modern
 from vibe_llms.invocables.mcp.serving.catalogue import Catalogue
 from vibe_llms.invocables.mcp.serving.results import (
     compose_completion,

@@ -24,7 +24,7 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.asking import ELICITATION, ROOTS, SAMPLING, Answers, Questions
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.mcp.relaying import strip_meta
+from vibe_llms.invocables.mcp.relaying import LEVELS, LOG_LEVEL, dump, strip_meta
 from vibe_llms.invocables.mcp.serving.approving import Context
 from vibe_llms.invocables.mcp.serving.capabilities import REQUESTS, find_lack
 from vibe_llms.invocables.mcp.tools import KEY_META
@@ -36,12 +36,6 @@ from vibe_llms.values import define
 PROGRESS_LEVEL: Final = "info"
 """As what it is told how far a call is, to a client that reads a log and asks for no progress."""
 
-LEVELS: Final = (
-    *("debug", "info", "notice", "warning"),
-    *("error", "critical", "alert", "emergency"),
-)
-
-_LEVEL_META: Final = "io.modelcontextprotocol/logLevel"
 _MOST_WAITING: Final = 100
 """So many words on the way wait for a client that reads slowly; then the oldest are left out."""
 
@@ -101,7 +95,7 @@ class ClientCall:
     @property
     def log_level(self) -> str:
         """From which level on the client reads a log."""
-        said = (self._context.meta or {}).get(_LEVEL_META)
+        said = (self._context.meta or {}).get(LOG_LEVEL)
         return str(said) if said in LEVELS else self._log_level
 
     def begin(self, invoker: Invoker, arguments: JsonObject) -> None:
@@ -273,12 +267,6 @@ def access_subject(context: Any) -> str | None:
     """Returns who asks, as the authorizer calls them."""
     user = getattr(context.request, "scope", {}).get("user")
     return None if user is None else str(user.display_name)
-
-
-def dump(value: Any) -> dict[str, Any]:
-    """Returns an object of the package as it goes over the wire."""
-    said: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return said
 
 
 def _refuse(detail: str) -> RequestError:
