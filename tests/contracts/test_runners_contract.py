@@ -18,6 +18,7 @@ from hosted import FAST, Premises
 from postgresql_server import Server, produce_url
 from vibe_llms.agents.hosting import RunHost, write_event
 from vibe_llms.agents.local import LocalRuns
+from vibe_llms.agents.orders import Order
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -176,6 +177,35 @@ async def test_a_stop_is_heard_in_the_middle_of_a_step(build: Build) -> None:
         assert (await premises.wait(run_id, "ended")).reason == "answered"
         texts = [text_of(each) for each in premises.store.read(run_id).canisters]
     assert texts[-2:] == ["worked", "Done."]
+
+
+async def test_a_function_is_performed_once_and_asks_no_model(build: Build) -> None:
+    """Under its key, whoever performs it; what it returned is the last word."""
+    asked: list[float] = []
+
+    def convert(amount: float, rate: float) -> float:
+        """Converts."""
+        asked.append(amount)
+        return round(amount * rate, 2)
+
+    task = {
+        "goal": {"description": "Convert"},
+        "prompts": [],
+        "resource_llm": {"provider": "scripted", "model": "echo"},
+        "flow_diagram": {
+            "mermaid": 'flowchart TD\n START --> A[/"convert amount={{amount}} rate=0.92"/] --> END'
+        },
+        "variables": {"amount": 1},
+    }
+    async with opened(build([produce_invoker(convert, effect="once")])) as premises:
+        order = Order(task=task, ensembles=("any",), variables={"amount": 12.5})
+        for _ in range(2):
+            found = await premises.runs.start(order, key="invoice-7")
+            assert (await premises.wait(found.id, "ended")).reason == "ended"
+        texts = [text_of(each) for each in premises.store.read(found.id).canisters]
+        kinds = premises.read_kinds(found.id)
+    assert (texts[-1], asked) == ("11.5", [12.5])
+    assert not [kind for kind in kinds if kind.startswith("generation.")]
 
 
 async def test_however_often_it_is_woken_it_is_performed_once(build: Build) -> None:

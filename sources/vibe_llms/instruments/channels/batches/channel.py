@@ -166,7 +166,10 @@ class BatchChannel(Closing, Generic[T]):
                 raise ValueError(f"{', '.join(chosen)}: that is for a runner to see to.")
             return None
         if not isinstance(self._work, ModelWork) or self._work.is_engine:
-            raise TypeError("What workers perform is put to a model, not to an engine or function.")
+            raise TypeError(
+                "What workers perform is put to a model, not to an engine or function: start a run "
+                "for each input, whose order names a task with that function as its tool."
+            )
         return Submission(
             runner=runner,
             concurrency=self._concurrency,
