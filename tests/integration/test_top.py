@@ -179,6 +179,28 @@ async def test_005_calls_are_answered_with_their_arguments_whole(
         assert ["late" in text_of(each) for each in results] == [False, True, False]
 
 
+async def test_008_a_small_terminal_tells_all_keys_and_no_half_of_a_number(
+    premises: Premises,
+) -> None:
+    """A footer is one line, and a cost that is cut is another one."""
+    app = TopApp(premises.runs)
+    async with premises, app.run_test(size=(40, 20)) as pilot:
+        run_id = await premises.start(premises.order([invoke("pay")], [say("Done.")]))
+        await premises.wait(run_id, "waiting")
+        app.feed.hurry()
+        text = await wait_for(app, lambda text: "press a" in text and "q Quit" in text)
+        assert "cos" not in text
+        await pilot.press("a")
+        text = " ".join(
+            (await wait_for(app, lambda text: "Leave" in text)).replace("│", "").split()
+        )
+        assert "o Once a Always this call r Refuse n Never e Edit esc Leave" in text
+        await pilot.resize_terminal(100, 20)
+        text = await wait_for(app, lambda text: "esc Leave" in text)
+        assert text.count("o Once") == 1
+        await pilot.press("escape", "q")
+
+
 async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
     app = TopApp(premises.runs)
     async with premises, app.run_test(size=(80, 24)) as pilot:

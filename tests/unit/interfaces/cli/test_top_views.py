@@ -171,3 +171,11 @@ def test_005_pages_are_turned_where_there_are_any() -> None:
     assert fold(second, PageTurned(False)).query == Query()
     assert fold(view, PageTurned(False)) is view
     assert fold(second, PagesLost(second.query)).query == Query()
+
+
+def test_a_column_that_has_no_room_is_left_out_whole() -> None:
+    """Half of a cost would be another; a name may be cut."""
+    names = ["state", "last", "run", "tokens", "cost"]
+    for columns in range(1, 43):
+        found = words.compose_header(columns).split()
+        assert found == names[: len(found)], columns

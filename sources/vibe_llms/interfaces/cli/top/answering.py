@@ -13,6 +13,7 @@ from textual.widgets import Footer, Static, TextArea
 from vibe_llms.interfaces.cli.approving import parse_arguments, write_arguments, write_head
 from vibe_llms.interfaces.cli.output import reveal
 from vibe_llms.interfaces.cli.top.asking import LineScreen
+from vibe_llms.interfaces.cli.top.keys import Keys
 from vibe_llms.invocables.approvals import Approval, Scope, allow, deny, edit
 from vibe_llms.runs.waiting import Waiting
 
@@ -62,6 +63,7 @@ class ApprovalScreen(ModalScreen[Approval | None]):
             yield Static(reveal(about), classes="about", markup=False)
             with VerticalScroll(id="arguments", can_focus=True):
                 yield Static(write_arguments(request), markup=False)
+            yield Keys()
             yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -129,6 +131,7 @@ class EditScreen(ModalScreen[Approval | None]):
             yield Static(write_head(self._request), classes="head", markup=False)
             yield TextArea(write_arguments(self._request))
             yield Static("", classes="hint", id="mistake", markup=False)
+            yield Keys()
             yield Footer(show_command_palette=False)
 
     def action_leave(self) -> None:

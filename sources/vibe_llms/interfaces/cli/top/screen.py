@@ -21,6 +21,7 @@ from vibe_llms.interfaces.cli.top import words
 from vibe_llms.interfaces.cli.top.answering import ApprovalScreen
 from vibe_llms.interfaces.cli.top.asking import LineScreen
 from vibe_llms.interfaces.cli.top.feeding import Board, Feed
+from vibe_llms.interfaces.cli.top.keys import SMALL_COLUMNS, Keys
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
     FilterChosen,
@@ -56,7 +57,11 @@ class TopApp(App[None]):
     """
 
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE_COLUMNS, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-small"),
+        (SMALL_COLUMNS, "-narrow"),
+        (_WIDE_COLUMNS, "-wide"),
+    ]
     CSS = """
     #page, #trouble, #notice, #header, #title, #stands { height: 1; }
     .line { text-wrap: nowrap; text-overflow: ellipsis; padding: 0 1; }
@@ -72,9 +77,11 @@ class TopApp(App[None]):
     #course { height: 1fr; scrollbar-size-vertical: 1; }
     #said { height: auto; max-height: 6; padding: 0 1; color: $text-accent; display: none; }
     #body { height: 1fr; }
-    .-narrow #body { layout: vertical; }
-    .-narrow #list { height: 2fr; }
-    .-narrow #run { height: 3fr; border-top: solid $primary; }
+    .-small #body, .-narrow #body { layout: vertical; }
+    .-small #list, .-narrow #list { height: 2fr; }
+    .-small #run, .-narrow #run { height: 3fr; border-top: solid $primary; }
+    .-small Keys { display: block; }
+    .-small Footer { display: none; }
     .-wide #body { layout: horizontal; }
     .-wide #list { width: 1fr; }
     .-wide #run { width: 1fr; border-left: solid $primary; }
@@ -118,6 +125,7 @@ class TopApp(App[None]):
                     yield Static(id="lines", classes="line", markup=False)
                 yield Static(id="said", markup=False)
         yield Static(id="notice", classes="line", markup=False)
+        yield Keys()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:

@@ -50,8 +50,12 @@ def describe_name(summary: RunSummary) -> str:
 
 
 def _compose(cells: list[str], model: str, name: str, columns: int) -> str:
-    widths = [width for _, width in _COLUMNS]
-    fixed = _GAP.join(_fit(cell, width) for cell, width in zip(cells, widths, strict=True))
+    fixed = ""
+    for cell, (_, width) in zip(cells, _COLUMNS, strict=True):
+        wider = f"{fixed}{_GAP if fixed else ''}{_fit(cell, width)}"
+        if measure_text(wider) > columns:  # half of a number is another
+            return fixed.rstrip()
+        fixed = wider
     rest = columns - measure_text(fixed) - 2 * len(_GAP)
     share = max(12, rest // _MODEL_SHARE)
     line = _GAP.join((fixed, _fit(model, share), shorten(flatten(name), max(0, rest - share))))

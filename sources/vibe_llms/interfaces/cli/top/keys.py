@@ -1,0 +1,37 @@
+"""The keys of a screen in as many lines as they take, where a footer has no room for them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from textual.screen import Screen
+from textual.widgets import Static
+
+SMALL_COLUMNS: Final = 70
+"""In so many columns all keys of each screen fit a footer, which is one line."""
+
+
+class Keys(Static):
+    """Tells which keys do what just now; a footer does where it is wide enough."""
+
+    DEFAULT_CSS = """
+    Keys { height: auto; display: none; color: $text-muted; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+
+    def on_mount(self) -> None:
+        """Begins to hear which keys do something."""
+        self.screen.bindings_updated_signal.subscribe(self, self._tell)
+        self._tell(self.screen)
+
+    def _tell(self, screen: Screen[object]) -> None:
+        active = [each for each in screen.active_bindings.values() if each.enabled]
+        self.update(
+            "  ".join(
+                f"{self.app.get_key_display(each.binding)} {each.binding.description}"
+                for each in active
+                if each.binding.show
+            )
+        )
