@@ -77,6 +77,26 @@ async def test_what_was_answered_is_told_with_what_there_are_no_words_for(
     assert lost >= {"chat", "gemini", "ollama", "responses"}
 
 
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "required",
+        {"type": "function", "function": {"name": "none-of-these"}},
+        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
+    ],
+    ids=str,
+)
+async def test_a_choice_that_goes_as_another_is_a_loss(
+    simulator: Simulator, session: aiohttp.ClientSession, choice: Any
+) -> None:
+    """A model that chooses freely does not do what was asked."""
+    path, body, _ = FACES["chat"]
+    asked = {**body, "model": MODELS["messages"], "tool_choice": choice}
+    async with session.post(path, json=asked) as told:
+        assert (told.status, "tool_choice: only a vendor of" in await told.text()) == (422, True)
+    assert not simulator.requests
+
+
 async def test_what_would_be_lost_of_a_request_is_refused_before_it_is_sent(
     simulator: Simulator, session: aiohttp.ClientSession
 ) -> None:

@@ -57,6 +57,10 @@ def write_json(value: Any) -> str:
     return msgspec.json.encode(value).decode("utf-8")
 
 
+TOLD: Final = "told"
+"""In a mark: the field that is lost where the mark goes to nobody who understands it."""
+
+
 def is_mark(name: str) -> bool:
     """Tells whether a name in extras is of something that we have noted."""
     return name.startswith(MARK) and not name.startswith(2 * MARK)

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import attrs
 
-from vibe_llms.dialects.extras import is_mark, read_native, unescape
+from vibe_llms.dialects.extras import TOLD, is_mark, read_native, unescape
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.contents import MediaContent, Native
@@ -178,8 +178,13 @@ class Ledger:
 
 
 def _list_said(fields: Mapping[str, Any]) -> str:
-    """Returns the names of the fields that say something: neither nulls, nor notes of our own."""
+    """Returns the names of the fields that say something: neither nulls, nor notes of our own.
+
+    A note may say by which name it is told where it does not go.
+    """
     told = [name for name, value in fields.items() if value is not None and not is_mark(name)]
+    marks = (value for name, value in fields.items() if is_mark(name))
+    told += [mark[TOLD] for mark in marks if isinstance(mark, Mapping) and TOLD in mark]
     return ", ".join(sorted(map(unescape, told)))
 
 

@@ -90,6 +90,13 @@ def _normalize_choice(native: Mapping[str, Any]) -> str:
     return "auto"
 
 
+def is_more_than(said: Any, choice: str) -> bool:
+    """Tells whether a client's choice means more than what is left of it for any vendor."""
+    if isinstance(said, Mapping) and "allowed_tools" in said:  # of all, it is of some
+        return True
+    return choice == "auto" and said not in ("auto", {"type": "auto"})
+
+
 def compare_choice(
     native: Mapping[str, Any], choice: str, invocables: Sequence[InvocableDescription]
 ) -> bool:

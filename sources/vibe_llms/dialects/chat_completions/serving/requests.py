@@ -8,12 +8,13 @@ from typing import Any, Final
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.invocations import (
     compare_choice,
+    is_more_than,
     normalize_invocables,
     normalize_schema,
 )
 from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
 from vibe_llms.dialects.chat_completions.tables import SPELLINGS
-from vibe_llms.dialects.extras import keep_native, leave, without
+from vibe_llms.dialects.extras import TOLD, keep_native, leave, without
 from vibe_llms.dialects.serving import compose_request, fits_control, refuse_nonsense
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -60,6 +61,8 @@ def normalize_request(
     kept = leave(native, *_OWN, *list_fields(native, controls.value))
     if native.get("tool_choice") and not compare_choice(native, choice, invocables):
         kept["$choice"] = {"said": native["tool_choice"], "meant": choice}
+        if is_more_than(native["tool_choice"], choice):
+            kept["$choice"][TOLD] = "tool_choice"
     if choice != "auto" and native.get("tools"):
         kept.pop("function_call", None)
     kept |= _keep_format(native, schema.value) | _keep_options(native)
