@@ -395,7 +395,7 @@ def test_edited_controls_and_schemas_win_over_what_was_kept() -> None:
 
 def test_a_request_that_only_loads_a_model_has_no_meaning_here() -> None:
     """Without messages there is nothing to answer."""
-    with pytest.raises(RequestError, match="no canisters"):
+    with pytest.raises(RequestError, match="no message"):
         normalize_request({"model": "llama3", "messages": []})
 
 
