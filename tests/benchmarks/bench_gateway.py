@@ -144,32 +144,37 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = find_port()
-        (folder / "vibe.toml").write_text(_CONFIGURATION.format(port=upstream))
+        told = _CONFIGURATION.format(port=upstream)
+        (folder / "vibe.toml").write_text(told)
+        traced = folder / "traced.toml"
+        traced.write_text(f"{told}[telemetry]\nopentelemetry = true\n")
         parts = (sys.executable, str(PARTS))
         stack.enter_context(running(*parts, "upstream", str(upstream), port=upstream, home=folder))
         gateway = (sys.executable, "-m", "vibe_llms", "serve", "gateway", "--port")
-        ways = {
-            "limit": ((*parts, "limit"), "m", True),
-            "limit, decoding": ((*parts, "limit-translating"), "m", True),
-            "carry": (gateway, "openai_conversations:m", False),
-            "translate": (gateway, "anthropic:m", False),
+        limit, spans = str(upstream), str(traced)
+        ways: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
+            "limit": ((*parts, "limit"), "m", (limit,)),
+            "limit, decoding": ((*parts, "limit-translating"), "m", (limit,)),
+            "carry": (gateway, "openai_conversations:m", ()),
+            "translate": (gateway, "anthropic:m", ()),
+            "carry, spans": ((*parts, "traced"), "openai_conversations:m", (spans,)),
+            "translate, spans": ((*parts, "traced"), "anthropic:m", (spans,)),
         }
         if peer := os.environ.get("LITELLM"):
             file = folder / "litellm.yaml"
             file.write_text(_PEER.format(port=upstream))
             command = (peer, "--config", str(file), "--telemetry", "False", "--port")
-            ways["litellm, carry"] = (command, "chat", False)
-            ways["litellm, transl."] = (command, "messages", False)
+            ways["litellm, carry"] = (command, "chat", ())
+            ways["litellm, transl."] = (command, "messages", ())
         if raw := os.environ.get("RAW_GATEWAY"):
             command = (sys.executable, raw, "--upstream", f"127.0.0.1:{upstream}", "--port")
-            ways["raw"] = (command, "m", False)
+            ways["raw"] = (command, "m", ())
         print(
             f"{'':16} ms/request requests/s us/chunk  paced p99 first ms   MB  KiB/stream"
             "  MB after as many requests again"
         )
-        for name, (command, model, names_upstream) in ways.items():
+        for name, (command, model, rest) in ways.items():
             port = find_port()
-            rest = (str(upstream),) if names_upstream else ()
             with running(*command, str(port), *rest, port=port, home=folder) as process:
                 cpu, rate = measure_requests(process, port, model, folder)
                 chunk, first = measure_chunks(process, port, model, paced=False)

@@ -2,13 +2,15 @@
 
 The *upstream* is asyncio protocols that answer at once. The *limit* is a bare passthrough of
 uvicorn and aiohttp's client (decoding and encoding each body, where it translates), which does
-nothing that makes a gateway one. ``python gateway_parts.py ROLE PORT UPSTREAM_PORT``.
+nothing that makes a gateway one. *Traced* is the gateway with spans, by the SDK's batch processor.
+``python gateway_parts.py ROLE PORT UPSTREAM_PORT``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import sys
 import time
@@ -198,6 +200,26 @@ def serve_limit(port: int, upstream: int, translates: bool) -> None:
     )
 
 
+def serve_traced(port: int, file: str) -> None:
+    """Serves the gateway where spans are told of, through the SDK's queue to nobody."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+    class Nobody(SpanExporter):
+        def export(self, spans: Any) -> SpanExportResult:
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(Nobody()))
+    trace.set_tracer_provider(provider)
+    os.environ["VIBE_LLMS_CONFIG"] = file
+    sys.argv = ["vibe", "serve", "gateway", "--port", str(port)]
+    from vibe_llms.interfaces.cli.entry import main
+
+    main()
+
+
 async def load_streams(port: int, path: str, body: bytes, streams: int, rounds: int) -> None:
     """Reads streams, so many at once; prints their chunks and the times to the first of them."""
     head = (
@@ -272,6 +294,8 @@ if __name__ == "__main__":
         uvloop.run(serve_upstream(int(arguments[0])))
     elif role in ("limit", "limit-translating"):
         serve_limit(int(arguments[0]), int(arguments[1]), role == "limit-translating")
+    elif role == "traced":
+        serve_traced(int(arguments[0]), arguments[1])
     elif role == "hold":
         port, path, body, streams = arguments
         asyncio.run(hold_streams(int(port), path, body.encode(), int(streams)))

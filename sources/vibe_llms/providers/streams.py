@@ -134,7 +134,7 @@ class ResponseStream(Closing):
         Raises:
             ConverseError: The response failed; its ``arrived`` are the canisters that had come.
         """
-        while await self._receive() is not None:  # which ends the stream, however that ends
+        while await self.receive() is not None:  # which ends the stream, however that ends
             pass
         assert self._response is not None  # nobody else could close it
         return self._response
@@ -151,16 +151,17 @@ class ResponseStream(Closing):
 
     async def _iterate(self) -> AsyncIterator[StreamEvent]:
         try:
-            while (batch := await self._receive()) is not None:
+            while (batch := await self.receive()) is not None:
                 for event in batch:
                     yield event
         finally:
             await self.close()
 
-    async def _receive(self) -> list[StreamEvent] | None:
+    async def receive(self) -> list[StreamEvent] | None:
         """Returns the events of one read, completed; None at the end.
 
-        After the batch that ends with a failure, the next call raises its error.
+        For whoever hands on together what came together, in place of iterating. After the batch
+        that ends with a failure, the next call raises its error.
         """
         if self._error is not None:
             raise self._error

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
 import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
@@ -17,18 +16,23 @@ from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
+    ContentDeltaEvent,
     LossEvent,
     ResponseFailedEvent,
     ResponseFinishedEvent,
+    StreamEvent,
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import count_canister
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.conversing import refuse_losses
+from vibe_llms.providers.interfaces import AsyncStream
+from vibe_llms.providers.streams import ResponseStream
 
 LOSSES_HEADER: Final = "x-vibe-losses"
 STRICT_HEADER: Final = "x-vibe-strict"
@@ -75,12 +79,12 @@ def _read_request(
     read: Translation[Request] = face.dialect.normalize_request(native)
     if face.is_ours:
         strict = upstream.strict or read.value.strict
-        return attrs.evolve(read.value, model=address, strict=strict)
+        return renew(read.value, model=address, strict=strict)
     strict = upstream.strict or call.headers.get(STRICT_HEADER, "").lower() == "true"
     if strict:
         refuse_losses(read.losses)
     record.losses = tuple(read.losses)
-    return attrs.evolve(read.value, model=address, strict=strict, lenient=not strict)
+    return renew(read.value, model=address, strict=strict, lenient=not strict)
 
 
 async def _stream(
@@ -101,40 +105,76 @@ async def _stream(
     )
     lost: list[Loss] = []
     is_whole = False
+    last = b""
     stream = upstream.model.stream(request, reactors)
     living = LivingStream(call, writer.sign_of_life)
+    receive = _find_receiver(stream)
     try:
         async with stream:
-            async for event in stream:
-                match event:
-                    case LossEvent():
-                        lost.append(event.loss)
-                    case UsageEvent():
-                        record.usage = event.usage
-                    case ResponseFinishedEvent() if event.response is not None:
-                        is_whole = True
-                        record.usage = event.response.metadata.usage
-                    case ResponseFailedEvent():
-                        continue  # it is raised next
-                data = writer.write(event)
-                if data:
-                    if not call.status:
-                        headers = _compose_headers(call, (*record.losses, *lost))
-                        await call.begin(200, {"content-type": writer.content_type, **headers})
-                    record.sent_bytes += len(data)
-                    await living.send(data)
+            while (batch := await receive()) is not None:
+                frames: list[bytes] = []
+                try:
+                    for event in batch:
+                        if event.__class__ is not ContentDeltaEvent:  # as most are
+                            if isinstance(event, ResponseFailedEvent):
+                                continue  # it is raised next
+                            is_whole = _take_down(event, record, lost)
+                        frames.append(writer.write(event))
+                finally:  # what stands before a fault goes before it
+                    # What came together goes together: to write costs more than to translate.
+                    if data := b"".join(frames):
+                        record.sent_bytes += len(data)
+                        if call.status and is_whole:
+                            last = data  # with the end of the body
+                        else:
+                            if not call.status:
+                                told = _compose_headers(call, (*record.losses, *lost))
+                                told["content-type"] = writer.content_type
+                                await call.begin(200, told)
+                            await living.send(data)
     except ConverseError as error:
         if not call.status:
             raise
         record.error, record.detail = error.WORD, str(error)
-        await living.send(writer.fail(error))
+        data, last = last + writer.fail(error), b""
+        await living.send(data)
     finally:
         await living.close()
         record.losses = (*record.losses, *lost, *writer.losses)
         if not is_whole and record.usage is not None:
             record.is_estimated = True
             record.usage = raise_output(record.usage, _count_said(stream.canisters, upstream))
-    await call.finish()
+    await call.finish(last)
+
+
+def _take_down(event: StreamEvent, record: CallRecord, lost: list[Loss]) -> bool:
+    """Takes down what an event says of losses and usage; tells whether it is a whole end."""
+    match event:
+        case LossEvent():
+            lost.append(event.loss)
+        case UsageEvent():
+            record.usage = event.usage
+        case ResponseFinishedEvent() if event.response is not None:
+            record.usage = event.response.metadata.usage
+            return True
+        case _:
+            pass
+    return False
+
+
+def _find_receiver(
+    stream: AsyncStream,
+) -> Callable[[], Awaitable[Sequence[StreamEvent] | None]]:
+    """Returns what receives the events of a stream as they came together; None at the end."""
+    if isinstance(stream, ResponseStream):
+        return stream.receive
+    events = aiter(stream)  # of a provider that makes streams of its own
+
+    async def receive() -> Sequence[StreamEvent] | None:
+        event = await anext(events, None)
+        return None if event is None else (event,)
+
+    return receive
 
 
 def _count_said(canisters: Iterable[AnyCanister], upstream: Upstream) -> int:
