@@ -189,7 +189,7 @@ async def test_what_stands_before_a_fault_goes_before_it(
         return write(self, event)
 
     monkeypatch.setattr(streams.StreamWriter, "write", fail)
-    pieces, record = await answer(Sourced(BEGINNING, MIDDLE, END))
+    pieces, record = await answer(Sourced(BEGINNING, [*MIDDLE, *END]))
 
     texts = ["", "one", " two", " three", " four"]
     cut = texts.index(fails_at) if fails_at in texts else len(texts)
