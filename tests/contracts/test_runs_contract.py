@@ -183,7 +183,7 @@ async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
     with pytest.raises(ConfigurationError, match="There is no such limit") as caught:
         await house.runs.start(order, [UserCanister("Do it.")])
     assert [each.place for each in caught.value.findings] == ["order.limits.run_stpes"]
-    with pytest.raises(RequestError, match="all else is told"):
+    with pytest.raises(RequestError, match="Nothing is said: give what is said first, or a task"):
         await house.runs.start(house.premises.order(DONE))
 
 

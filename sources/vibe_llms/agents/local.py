@@ -309,8 +309,10 @@ class LocalRuns:
     ) -> None:
         self.rules.check(order, self.application)
         self._check_channel(order.channel)
-        if bool(canisters) == (order.task is not None):
-            raise _refuse("canisters", "A task says itself what it begins with; all else is told.")
+        if order.task is None and not canisters:
+            raise _refuse("canisters", "Nothing is said: give what is said first, or a task.")
+        if order.task is not None and canisters:
+            raise _refuse("canisters", "A task says itself what it begins with: say nothing.")
         metadata = ConversationMetadata(model=order.model or None)
         if order.task is not None:
             begun = begin_conversation(examine_task(order.task, strict=False).task, identity)
