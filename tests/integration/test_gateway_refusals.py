@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import openai
 import pytest
+import pytest_asyncio
 from google import genai
 
 from gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Simulator
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MODEL = "anthropic:claude-sonnet-5"
 INSIDES = ("anister", "Error(", "object is not", "indices must", "attribute", "KeyError")
@@ -45,12 +47,13 @@ def find_ollama(body: Any) -> str:
 Find = Callable[[Any], str]
 
 
-@pytest.fixture
-async def session(tmp_path: Path) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of a gateway."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a gateway, which is none the worse for any of this."""
+    folder = tmp_path_factory.mktemp("refusals")
     async with (
         Simulator() as simulator,
-        serve_gateway(produce_application(tmp_path, simulator.url)) as address,
+        serve_gateway(produce_application(folder, simulator.url)) as address,
         aiohttp.ClientSession(address) as session,
     ):
         yield session
