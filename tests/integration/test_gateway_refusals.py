@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -124,6 +125,30 @@ async def test_nonsense_in_place_of_messages_is_refused_in_words_of_the_client(
             assert find(said)
             shown = json.dumps(said)
             assert not [word for word in INSIDES if word in shown], (wrong, said)
+
+
+@pytest.mark.parametrize("face", ASKED)
+@pytest.mark.parametrize(
+    ("pack", "words"),
+    [
+        (gzip.compress, "it is packed"),
+        (lambda data: data.decode().encode("utf-16"), "(byte 0)"),
+        (lambda data: data[:-1] + b',"x":' + b"[" * 99_999 + b"]" * 99_999 + b"}", ""),
+        (lambda data: data[:-2], ""),
+        (lambda data: b"", ""),
+    ],
+    ids=["packed", "of another coding", "deep", "cut", "empty"],
+)
+async def test_a_body_that_cannot_be_read_is_told_to_be_so(
+    session: aiohttp.ClientSession, face: str, pack: Callable[[bytes], bytes], words: str
+) -> None:
+    path, body, _, find = ASKED[face]
+    data = pack(json.dumps({**body, "model": MODEL}).encode())
+    async with session.post(path.format(model=MODEL), data=data) as told:
+        said = await told.json()
+        assert told.status == 400, said
+        assert words in find(said)
+        assert "codec" not in find(said)
 
 
 @pytest.mark.parametrize("face", ASKED)

@@ -103,6 +103,10 @@ class _Head(msgspec.Struct):
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
+_PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+"""How what gzip and zstd have packed begins."""
+
+
 def read_asked(face: Face, body: bytes) -> Asked:
     """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
     try:
@@ -110,7 +114,7 @@ def read_asked(face: Face, body: bytes) -> Asked:
             body.decode()  # as what is skipped in the next line is not looked at
         head = _HEAD.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refuse_body(f"The body is no request: {error}.") from None
+        raise refuse_body(f"The body is no request: {_explain(error, body)}.") from None
     streaming = face.streams_by_default if head.stream is None else head.stream
     return Asked(body=body, model=head.model, streaming=streaming)
 
@@ -120,7 +124,20 @@ def decode_body(body: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refuse_body(f"The body is no JSON object: {error}.") from None
+        raise refuse_body(f"The body is no JSON object: {_explain(error, body)}.") from None
+
+
+def _explain(error: Exception, body: bytes) -> str:
+    """Says what is wrong with a body that cannot be read, in words that are about it."""
+    if body.startswith(_PACKED):
+        return "it is packed, and is taken unpacked alone"
+    match error:
+        case UnicodeDecodeError():
+            return f"it is not in UTF-8 (byte {error.start})"
+        case RecursionError():
+            return "it is nested too deeply"
+        case _:
+            return str(error)
 
 
 def rename_model(body: bytes, model: str) -> bytes:
