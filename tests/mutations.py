@@ -47,6 +47,7 @@ TESTS = [
     "tests/unit/models/test_model_merging.py",
     "tests/unit/models/test_models_integrator.py",
     "tests/unit/providers/test_credentials.py",
+    "tests/unit/providers/test_keeping.py",
     "tests/unit/runs",
     "tests/unit/telemetry",
 ]

@@ -220,11 +220,10 @@ class Odometer:
     ) -> None:
         if seconds is None and hearing.began is not None:
             seconds = self._clock() - hearing.began
-        provider, colon, model = hearing.model.partition(":")
         origin = _access_origin(canisters)
         self._keep(
-            provider=origin.provider if origin else provider if colon else "",
-            model=origin.model if origin else model or provider,
+            provider=origin.provider if origin else "",
+            model=origin.model if origin else hearing.model,
             usage=origin.usage if origin else None,
             seconds=seconds,
             reasoning_seconds=hearing.reasoning_seconds,

@@ -158,6 +158,17 @@ def test_relative_directories_are_below_the_folder_of_their_file(
     assert configuration.cache_directory == tmp_path / "home" / "c"
 
 
+def test_a_plugin_may_be_put_out_before_anybody_names_its_module(load: Load) -> None:
+    """Anything else that is said of it is a mistake, wherever it is said."""
+    configuration = load(user="[providers.harbour]\nenabled = false\n")
+    assert "harbour" not in configuration.providers
+
+    said = {"providers.harbour.enabled": False, "providers.harbour.region": "eu"}
+    assert survey_findings(load, command_line=said) == [
+        "command line:0: 'providers.harbour' has no 'module', and no shipped plugin has that name."
+    ]
+
+
 def test_all_mistakes_are_reported_at_once_with_their_lines(load: Load) -> None:
     """One run shows every mistake of every layer, each with place, rule and remedy."""
     user = """modle = "p:m"

@@ -119,6 +119,19 @@ def test_what_could_run_code_or_fetch_is_inert_until_the_folder_is_trusted(
     assert all(entry.is_trusted for entry in trusted.plugins)
 
 
+def test_what_a_project_says_of_models_is_shown_to_who_shall_trust_it(tmp_path: Path) -> None:
+    """With its line: the pattern, or that it holds of all models, and what it says."""
+    project = "[[models]]\npattern = 'm.*'\nweights = 'evil'\n[defaults]\nweights = 'all'\n"
+    request = load(tmp_path, project).trust_request
+
+    assert request is not None
+    shown = {each.path: (each.value, each.source.line) for each in request.settings}
+    assert shown == {
+        ("models", "m.*"): ({"weights": "evil"}, 1),
+        ("defaults",): ({"weights": "all"}, 4),
+    }
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "is_harmless"),
     [("true", "true", True), ("true", "1", False), ("1", "true", False), ("[1]", "[true]", False)],

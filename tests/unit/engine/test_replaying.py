@@ -188,6 +188,23 @@ async def test_what_an_earlier_run_had_generated_is_not_counted_again() -> None:
     assert (killed.readings.steps, found.readings.steps, whole.readings.steps) == (0, 0, 1)
 
 
+async def test_a_log_that_tells_of_no_run_has_used_nothing_and_the_model_is_asked() -> None:
+    """Nor does the end of an answer count whose beginning is not there."""
+    user = UserCanister("Hello")
+    finished = GenerationFinishedEvent(
+        key=user.id,
+        turn=1,
+        model="m",
+        provider="p",
+        canisters=1,
+        stop_reason=StopReason.ANSWERED,
+    )
+    async with Registry(()) as registry:
+        for events in ([], [finished]):
+            status = replay([user], events, registry)
+            assert (status.state, status.readings.steps) == (State.GENERATE, 0)
+
+
 async def test_what_the_answers_of_a_run_cost_is_added_up() -> None:
     """Tokens as far as the vendors say; cents only where some answer has a price."""
     user = UserCanister("Hello")

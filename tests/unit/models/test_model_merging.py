@@ -149,3 +149,11 @@ def test_tables_in_a_list_are_the_same_where_they_are_written_alike(
     merged = merge_values([first], {"merge": [second]})
 
     assert merged == ([first, second] if lacks else [first])
+
+
+def test_a_table_may_merge_into_and_remove_what_no_earlier_layer_has() -> None:
+    """As the layers before may come from elsewhere another time."""
+    later = {"list": {"merge": [1]}, "table": {"merge": {"c": 2}}, "gone": {"remove": True}}
+
+    assert merge_tables({}, later) == {"list": [1], "table": {"c": 2}}
+    assert merge_tables({"gone": 1}, later) == {"list": [1], "table": {"c": 2}}
