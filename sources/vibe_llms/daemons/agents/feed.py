@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final, get_args
 
+import msgspec
+
 from vibe_llms.agents.performing import HostedEvent
 from vibe_llms.daemons.agents.frames import write_frame, write_piece
 from vibe_llms.events.engine import GenerationFailedEvent, GenerationFinishedEvent
@@ -29,8 +31,25 @@ _MUCH: Final = 1 << 16
 """Where so many bytes came of a log at once, there may be more."""
 
 _REQUESTED: Final = "run.requested"
-_MAY_REST: Final = frozenset({_REQUESTED, "run.stop_requested", "run.ended", "flow.ended"})
-"""Only behind one of the latter three, and before it is asked for again, is a run at rest."""
+_BEGUN: Final = frozenset({"run.started", "flow.started"})
+_ENDED: Final = frozenset({"run.ended", "flow.ended"})
+_MARKS: Final = frozenset({_REQUESTED, "run.stop_requested", *_BEGUN, *_ENDED})
+"""Only behind a stop or an end, and before it is asked for again, is a run at rest. It is for
+certain where it has ended that began and was not asked for meanwhile."""
+
+_GOES_ON: Final = ("cancelled", "waiting")
+"""For which reasons a run ends that goes on."""
+
+
+class _Ended(msgspec.Struct):
+    reason: str
+
+
+class _EndedLine(msgspec.Struct):
+    event: _Ended
+
+
+_read_ended: Final = msgspec.json.Decoder(_EndedLine).decode
 
 _KINDS: Final = get_args(LogEvent)
 _ENDS_PIECES: Final = (GenerationFailedEvent, GenerationFinishedEvent)
@@ -81,6 +100,7 @@ class Feed:
         self._is_announced = find_place(log) is not None
         self._tail, self._read_to = log.tail(last), last
         self._told_to = last
+        self._is_begun = False
         self._waiting: list[tuple[int, bytes]] = []
         self._waiting_size = 0
         self._frames: deque[tuple[int, bytes]] = deque()
@@ -141,8 +161,18 @@ class Feed:
         self._waiting.append((line.sequence, frame))
         self._waiting_size += len(frame)
         self._told_to = line.sequence
-        if line.word in _MAY_REST:
-            self.may_rest = line.word != _REQUESTED
+        if line.word in _MARKS:
+            self._note(line)
+
+    def _note(self, line: LogLine) -> None:
+        """Takes note of what a line says of where the run stands; see :class:`.RunFold`."""
+        if line.word in _BEGUN:
+            self._is_begun = True
+            return
+        self.may_rest = line.word != _REQUESTED
+        if line.word in _ENDED and self._is_begun and _read_reason(line) not in _GOES_ON:
+            self.rest = (line.sequence, True)  # nobody has to read the log for it
+        self._is_begun = False
 
     # --- what is read ----------------------------------------------------------------------------
 
@@ -202,6 +232,10 @@ class Feed:
         """Wakes those who watch."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
+
+
+def _read_reason(line: LogLine) -> str:
+    return _read_ended(line.data).event.reason
 
 
 def _is_told(event: HostedEvent) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateways import become
@@ -21,14 +22,23 @@ from vibe_llms.daemons.agents import feeds as module
 from vibe_llms.daemons.agents.feed import KEPT_BYTES, Feed
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.streams import follow
-from vibe_llms.events.engine import GenerationFinishedEvent, RunStartedEvent
-from vibe_llms.events.flow import VisitEvent
-from vibe_llms.events.runs import StopRequestedEvent
+from vibe_llms.events.engine import (
+    GenerationFinishedEvent,
+    InvocationProgressEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, VisitEvent
+from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.runs import file_log, produce_log
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.lines import open_envelope, read_envelope, read_head, write_line
 from vibe_llms.runs.memory_log import MemoryLog
+from vibe_llms.runs.summaries import RunFold
+from vibe_llms.runs.surveying import RESTS
 from vibe_llms.runs.tailing import FileTail
 
 RUN = "a" * 32
@@ -229,6 +239,45 @@ async def test_what_another_process_writes_is_told_however_busy_this_one_is(
     assert await hear(watching, await write(log, 1, "here")) == [5, 6]
     await watching.aclose()
     log.close()
+
+
+MARKS = st.sampled_from(
+    [
+        RunRequestedEvent(order={"model": "m"}),
+        RunStartedEvent(run_id="r", conversation_id=RUN, length=1),
+        StopRequestedEvent(),
+        RunResumedEvent(),
+        RunSuspendedEvent(run_id="r", digests=()),
+        InvocationProgressEvent(key="k", invocation_id="i", name="n", text=""),
+        *(
+            RunEndedEvent(run_id="r", reason=reason)
+            for reason in ("answered", "failed", "cancelled")
+        ),
+        FlowStartedEvent(run_id="r"),
+        *(
+            FlowEndedEvent(run_id="r", reason=reason)
+            for reason in ("ended", "cancelled", "waiting")
+        ),
+    ]
+)
+
+
+@example([RunRequestedEvent(order={"model": "m"}), StopRequestedEvent()], 0)
+@given(events=st.lists(MARKS, min_size=5, max_size=40), start=st.integers(0, 4))
+def test_it_is_known_from_lines_alone_whether_a_run_may_be_at_rest(
+    events: list[Any], start: int
+) -> None:
+    """Where it says so it is, wherever it began; where it may not be, it is not."""
+    feed, fold = Feed(RUN, MemoryLog(), min(start, len(events))), RunFold(RUN)
+    for number, event in enumerate(events, 1):
+        line = write_line(number, datetime.now(UTC), "r", event)
+        fold.feed(open_envelope(read_envelope(line)))
+        feed.add(read_head(line))
+        is_at_rest = fold.summarize().state in RESTS
+        if feed.rest is not None and feed.rest[0] == number:
+            assert feed.rest[1] == is_at_rest
+        if not feed.may_rest:
+            assert not is_at_rest
 
 
 def test_pieces_go_to_whoever_is_up_to_date_and_are_gone_when_it_is_whole() -> None:

@@ -18,9 +18,9 @@ from vibe_llms.daemons.agents import feeds as module
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.streams import follow
 
-HOPS_LIMIT = 9
+HOPS_LIMIT = 8
 """To order it, to read what it says, to take it up, its conversation, and what was before; to store
-the answer, and to wait for the disk; for who watches, to read once, and where it has come to."""
+the answer, and to wait for the disk; and for who watches, to read once."""
 
 QUIET = HostSettings(look_seconds=3_600)
 
