@@ -113,7 +113,10 @@ class Upstreams:
             address = self.models[name]
         try:
             return Upstream(await self._application.access_model(address))
-        except UnknownNameError:  # whatever it is here, to a client it is a model that is not there
+        except UnknownNameError as error:
+            if not error.kind.startswith("provider"):  # a provider says best what it has
+                raise
+            # Of providers a client knows nothing: to it, it is a model that is not there.
             raise UnknownNameError(kind="model", name=name, remedy="GET /v1/models.") from None
         except ConfigurationError:
             if not self.models and not _is_address(name):
