@@ -233,7 +233,11 @@ class ReactorsDispatcher:
         for index, event in enumerate(events):
             if not self.is_idle:
                 return events[index:]
-            self.dispatch(event)
+            try:
+                self.dispatch(event)
+            except BaseException:  # a reactor ends the program; the last is told in any case
+                self.dispatch_all(events[index + 1 :])
+                raise
         return ()
 
     def _join(self, event: ConversationEvent) -> bool:

@@ -89,8 +89,8 @@ async def receive_heard(
     teller = Teller(reactors, request.conversation_id, model.limits)
     descriptor = model.descriptor
     started = time.perf_counter()
-    teller.tell_start(provider=descriptor.provider, model=descriptor.name, streaming=streaming)
     try:
+        teller.tell_start(provider=descriptor.provider, model=descriptor.name, streaming=streaming)
         translation = model.translate(request, streaming=streaming)
         losses = translation.losses
         source = await model.send(translation.value, request, streaming=streaming)
@@ -103,11 +103,13 @@ async def receive_heard(
     if not isinstance(source, UsualAnswer):
         opened = partial(_give, Translation(source, losses))
         return await model.resume(request, teller, opened, started=started).receive_whole()
-    teller.tell_text(source.list_events(response, losses))
-    last = teller.list_last("completed", response.canisters, response=response)
-    rest = teller.dispatch_all(last)
-    if rest or not teller.is_idle:
-        await _tell_late(teller, rest)
+    try:
+        teller.tell_text(source.list_events(response, losses))
+    finally:  # also where a reactor ends the program
+        last = teller.list_last("completed", response.canisters, response=response)
+        rest = teller.dispatch_all(last)
+        if rest or not teller.is_idle:
+            await _tell_late(teller, rest)
     return response
 
 

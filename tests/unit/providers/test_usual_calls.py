@@ -512,3 +512,24 @@ async def test_closed_while_it_is_waited_for_a_stream_leaves_no_connection(tmp_p
         assert await reading == []
 
     assert closed == ["closed"]
+
+
+@pytest.mark.parametrize("place", ["allocator", "updater", "progress", "success"])
+@pytest.mark.parametrize("answer", [USUAL, CUT], ids=["short", "long"])
+async def test_the_last_is_told_to_whom_a_reactor_ends_the_program(
+    tmp_path: Path, answer: MemoryAnswer, place: str
+) -> None:
+    """As by ``sys.exit``, in whichever reactor and on either way."""
+    model, _ = await access_model(tmp_path, answer)
+    ended: list[Any] = []
+
+    class Exit(BaseException):
+        pass
+
+    def leave(event: object) -> None:
+        raise Exit
+
+    given: Any = {place: leave, "deallocator": ended.append}
+    with pytest.raises(Exit):
+        await model.converse(REQUEST, ConversationReactors(**given), stream=False)
+    assert len(ended) == 1
