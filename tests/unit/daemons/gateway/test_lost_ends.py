@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gateways import become
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.responses import rows
-from vibe_llms.daemons.gateway.responses.background import Background
+from vibe_llms.daemons.gateway.responses.background import Background, Run
 from vibe_llms.daemons.gateway.responses.endings import Endings
 from vibe_llms.daemons.gateway.responses.registry import Registry
 from vibe_llms.daemons.gateway.responses.rows import KeptResponse
@@ -49,6 +51,37 @@ async def test_a_follower_hears_the_end_of_what_failed_on_a_full_disk(tmp_path: 
     await registry.perform(lambda db: db.execute("DROP TRIGGER refuse"))
     room.set()
     await become(lambda: not endings._lost)
+    assert await find_status(registry) == "failed"
+    await endings.close()
+    await registry.close()
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "unread"])
+async def test_a_follower_hears_the_end_of_what_was_refused_in_another_encoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    """As a proxy refuses that speaks Latin-1; nor is the end lost with what cannot be read."""
+    if not is_read:
+        monkeypatch.setattr(Run, "read_error", lambda run: run.frames[0])  # breaks: there is none
+    registry = Registry(tmp_path)
+    endings = Endings(registry, asyncio.Event().wait)  # type: ignore[arg-type]  # as above
+    background = Background(registry, Limits(), endings)
+    await registry.perform(partial(rows.write_response, response=BEGUN))
+
+    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 502, "headers": []})
+        await send({"type": "http.response.body", "body": b'{"error":{"message":"\xe9teint"}}'})
+
+    async def receive() -> Any:
+        raise AssertionError("The request has a body of its own.")
+
+    background.service = refuse
+    call = HttpCall(SCOPE, receive, receive, request_id="", limit=0)  # type: ignore[arg-type]
+    run = background.start(call, b"{}", None, BEGUN.id)
+    async with asyncio.timeout(30):
+        assert [data async for data in run.follow(-1)] == []
+    assert background.find(BEGUN.id) is None
+    assert (await endings.correct(BEGUN)).status == ("queued" if is_read else "failed")
     assert await find_status(registry) == "failed"
     await endings.close()
     await registry.close()

@@ -87,7 +87,7 @@ class Run:
         try:
             told = msgspec.json.decode(b"".join(self._whole))
             message = told["error"]["message"]
-        except (msgspec.DecodeError, KeyError, TypeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
             message = "The answer broke off."
         return {"code": "server_error", "message": message}
 
@@ -156,10 +156,13 @@ class Background:
             looking.cancel()
             try:
                 await self._settle(run)
-            except StoreError:
+            except Exception as error:  # whatever it is, nobody waits for an end that does not come
                 self._endings.note(run.identity)
-            run.end()
-            del self._runs[run.identity]
+                if not isinstance(error, StoreError):
+                    raise
+            finally:
+                run.end()
+                del self._runs[run.identity]
 
     async def _look(self, run: Run, inner: InnerCall) -> None:
         work = partial(rows.find_response, identity=run.identity)
@@ -175,14 +178,15 @@ class Background:
 
     async def _settle(self, run: Run) -> None:
         """Notes how it has ended, where the answer itself has not."""
+        refusal = run.read_error() if run.status >= 400 else None
 
         def work(db: Any) -> None:
             found = rows.find_response(db, run.identity)
             if found is None:
                 return
             if found.is_running:
-                if run.status >= 400:
-                    failed = {**found.body, "error": run.read_error()}
+                if refusal is not None:
+                    failed = {**found.body, "error": refusal}
                     found = end_response(attrs.evolve(found, body=failed), "failed")
                 else:
                     found = end_response(found, "incomplete" if run.status else "cancelled")
