@@ -6,7 +6,6 @@ import gc
 import os
 import shutil
 import signal
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -25,9 +24,6 @@ gc.disable()  # until all tests are found: none of that goes, and looking throug
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell lets what runs in its background ignore Ctrl-C, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# The server of S3 brings boto3 along, which a provider would take for what its user has.
-sys.modules["boto3"] = None  # type: ignore[assignment]
 
 PROGRAMS = {"browser": "chromium", "terminal": "tmux"}
 """From marks to the program, and Debian package, that their tests drive; CI installs both.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +18,8 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
+from vibe_llms.plugins.wants import survey_wants
+from vibe_llms.providers.needs import NeedKind
 from vibe_llms.providers.remote import RemoteProvider
 
 Apply = Callable[..., Application]
@@ -217,6 +222,33 @@ async def test_what_is_missing_is_named_before_anything_is_sent(
 
     with pytest.raises(ConfigurationError, match=words):
         await model.converse(Request(canisters=[UserCanister("Hi")]))
+
+
+@pytest.mark.parametrize("place", ["variable", "config", "credentials", "setting"])
+def test_bedrock_is_meant_by_who_says_a_region(
+    apply: Apply, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    """Its package may be there for something else: alone it lets nobody ask there."""
+    monkeypatch.setitem(sys.modules, "boto3", ModuleType("boto3"))
+    monkeypatch.setattr(sys.modules["boto3"], "__spec__", ModuleSpec("boto3", None))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    (tmp_path / "config").write_text("[default]\nregion = eu-west-1\n[profile other]\n")
+
+    (need,) = survey_wants(apply().plugins, ["bedrock"])["bedrock"].needs
+
+    assert (need.kind, need.prevents) == (NeedKind.SETTING, True)
+    assert need.remedy == "Set AWS_REGION, or region in [providers.bedrock]."
+    match place:
+        case "variable":
+            monkeypatch.setenv("AWS_REGION", "eu-west-1")
+        case "config":
+            (tmp_path / "config").write_text("[profile mine]\nregion = eu-west-1\n")
+        case "credentials":
+            (tmp_path / "credentials").write_text("[mine]\nregion = eu-west-1\n")
+    user = '[providers.bedrock]\nregion = "eu-west-1"\n' if place == "setting" else ""
+    assert survey_wants(apply(user).plugins, ["bedrock"])["bedrock"].needs == ()
 
 
 async def test_azure_is_asked_by_its_own_variables(

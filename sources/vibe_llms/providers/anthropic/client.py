@@ -13,8 +13,8 @@ from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.anthropic.clouds import (
     CLOUDS,
-    find_cloud_packages,
     produce_cloud_client,
+    survey_cloud_needs,
 )
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need
@@ -132,7 +132,7 @@ class AnthropicVendor(Vendor):
         needs, values = super().survey_needs(), self.settings.values
         if values.get("transport") != "sdk":
             return needs
-        return (*needs, *find_cloud_packages(values.get("cloud")))
+        return (*needs, *survey_cloud_needs(self.context.name, values))
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks for the models that can be asked. Raises ConverseError."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import configparser
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from vibe_llms.exceptions import ConfigurationError, DependencyError
 from vibe_llms.installing import advise_extra, advise_packages
-from vibe_llms.providers.needs import Need, find_packages
+from vibe_llms.providers.needs import Need, NeedKind, find_packages
 from vibe_llms.secrets import Secret
 
 CLOUDS: Final = {
@@ -37,9 +40,38 @@ def advise_cloud(cloud: str | None) -> str:
     return advise_extra("anthropic", "anthropic")
 
 
-def find_cloud_packages(cloud: str | None) -> tuple[Need, ...]:
-    """Returns the need of the package, and of what a cloud needs besides, where one is missing."""
-    return find_packages(("anthropic", *_MODULES.get(cloud or "", ())), advise_cloud(cloud))
+def survey_cloud_needs(provider: str, settings: Mapping[str, Any]) -> tuple[Need, ...]:
+    """Returns what is missing: a package, or else the region, without which nobody means Bedrock.
+
+    Args:
+        settings: Of the provider.
+    """
+    cloud = settings.get("cloud")
+    needs = find_packages(("anthropic", *_MODULES.get(cloud or "", ())), advise_cloud(cloud))
+    if needs or cloud != "bedrock" or settings.get("region") or _has_region():
+        return needs
+    remedy = f"Set AWS_REGION, or region in [providers.{provider}]."
+    return (Need(NeedKind.SETTING, "AWS_REGION", remedy),)
+
+
+def _has_region() -> bool:
+    """Tells whether Amazon's own tools find a region; asks none of them, as that takes a second."""
+    if os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"):
+        return True
+    profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
+    files = (
+        os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config",
+        os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials",
+    )
+    for path in files:
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read(Path(path).expanduser(), encoding="utf-8")
+        except (ValueError, RuntimeError, configparser.Error):
+            return True  # they say themselves what is wrong with it
+        if any(parser.get(each, "region", fallback="") for each in (profile, f"profile {profile}")):
+            return True
+    return False
 
 
 def produce_cloud_client(provider: str, settings: Mapping[str, Any], key: Secret | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,13 @@ base_url = "http://127.0.0.1:9/v1"
 
 @pytest.fixture(autouse=True)
 def configuration(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A provider without its server, and no key of anybody's."""
+    """A provider without its server, no key of anybody's, and not every package."""
     file = home / ".config" / "vibe-llms" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(_ABSENT)
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(sys.modules, "boto3", None)  # the tests' own server brings it along
 
 
 @pytest.fixture
