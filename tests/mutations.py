@@ -104,7 +104,7 @@ def _mirror(source: Path, target: Path) -> None:
 EXPLANATIONS = Path(__file__).with_name("mutations.toml")
 """Changes that break no promise: in which function, its lines as ``show`` prints them, and why."""
 
-_PROSE = re.compile(r"""(["'])(?:(?!\1).)* (?:(?!\1).)*\1""")
+_LITERAL = re.compile(r"""\"[^"]*\"|'[^']*'""")
 
 
 def read_change(shown: str) -> str:
@@ -120,8 +120,12 @@ def is_wording(change: str) -> bool:
     """Tells whether a change is one of words between which there are spaces: people read them."""
     sides: dict[str, list[str]] = {"-": [], "+": []}
     for line in change.splitlines():
-        sides[line[0]].append(_PROSE.sub("''", line[1:]))
+        sides[line[0]].append(_LITERAL.sub(_drop_prose, line[1:]))
     return bool(change) and sides["-"] == sides["+"]
+
+
+def _drop_prose(literal: re.Match[str]) -> str:
+    return "" if " " in literal[0] else literal[0]
 
 
 def judge(program: Path) -> int:

@@ -31,6 +31,8 @@ def test_a_change_is_its_lines_without_their_spaces() -> None:
         ('-raise E("It is late.")\n+raise E("XXIt is late.XX")', True),
         ('-raise E("It is late.")\n+raise E("IT IS LATE.")', True),
         ('-raise E("It is late.")\n+raise E(None)', False),
+        ('-x = f(e, "s", None) or "no text"\n+x = f(e, "s", None) or "XXno textXX"', True),
+        ('-x = f(e, "s", None) or "no text"\n+x = f(e, "S", None) or "no text"', False),
         ('-state = "ended"\n+state = "XXendedXX"', False),
         ('-f("a b", 1)\n+f("A B", 2)', False),
         ("", False),

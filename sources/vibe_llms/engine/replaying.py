@@ -83,7 +83,7 @@ def find_situation(
     registry: Registry,
     record: Record,
     *,
-    is_silent: bool = False,
+    is_silent: bool,
 ) -> Situation:
     """Returns what the machine has to know; of the conversation, only its last turn is looked at.
 

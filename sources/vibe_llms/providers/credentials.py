@@ -92,10 +92,9 @@ def _read_file(path: Path, place: str) -> Secret:
 
 def ensure_key(found: Secret, place: str) -> Secret:
     """Refuses what no header can carry; says nothing of what it is."""
-    text = found.reveal()
-    stripped = text.strip()
-    if _is_key(stripped):
-        return found if stripped == text else Secret(stripped)
+    text = found.reveal().strip()
+    if _is_key(text):
+        return Secret(text)
     message = "This is no key: it is empty, or has blanks or unusual characters."
     raise ConfigurationError.at(place, message)
 

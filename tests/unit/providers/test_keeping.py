@@ -12,7 +12,9 @@ import keyring.backend
 import keyring.errors
 import pytest
 
-from vibe_llms.exceptions import StoreError
+from vibe_llms.concealment import strip_keys
+from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.providers.credentials import acquire_key
 from vibe_llms.providers.keeping import SERVICE, find_kept, forget_key, keep_key, read_kept
 from vibe_llms.secrets import Secret
 
@@ -150,3 +152,28 @@ def test_a_mark_without_a_keyring_and_a_file_that_is_no_text_hold_no_key(tmp_pat
     (file,) = tmp_path.iterdir()
     file.write_bytes(b"\xff")
     assert read_kept("parrot", tmp_path) is None
+
+
+def test_a_kept_key_is_found_under_its_providers_name_and_said_to_be_that(
+    tmp_path: Path, memory: Memory
+) -> None:
+    keep_key("parrot", tmp_path, KEY)
+    found = acquire_key("parrot", {}, (), tmp_path)
+    assert found is not None
+    assert found.reveal() == "canary-1"
+    assert acquire_key("parrot", {}, ()) is None
+
+    memory.kept[SERVICE, "parrot"] = "no key"
+    with pytest.raises(ConfigurationError, match="the key that is kept for parrot"):
+        acquire_key("parrot", {}, (), tmp_path)
+
+
+def test_a_variable_that_was_found_to_hold_a_key_is_hidden_from_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever it is called."""
+    monkeypatch.setenv("PARROTS_FAVOURITE_WORD", "canary-2")
+    acquire_key("parrot", {"api_key_variable": "PARROTS_FAVOURITE_WORD"}, ())
+
+    given = {"PARROTS_FAVOURITE_WORD": "canary-2", "LANG": "C"}
+    assert strip_keys(given) == {"LANG": "C"}

@@ -57,6 +57,7 @@ from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.streams import EventSource, ResponseStream
 from vibe_llms.telemetry.accounts import Account
 from vibe_llms.telemetry.odometer import Odometer, measure_events
+from vibe_llms.telemetry.prices import Price, price_usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5, reasoning_tokens=3)
 
@@ -575,3 +576,28 @@ async def test_a_request_that_is_parked_is_not_under_way_any_more() -> None:
     await _follow(_answer(), odometer)
 
     assert odometer.account.generations == 1
+
+
+def test_an_answer_that_only_an_engine_tells_of_is_of_the_model_that_was_asked(
+    bench: Bench,
+) -> None:
+    bench.hear(_start("u1"), _finish("u1"))
+
+    assert [account.model for account in bench.account.models] == ["openai:gpt"]
+
+
+def test_what_a_batch_answered_is_priced_as_that(bench: Bench) -> None:
+    """As the vendor's own batches cost less."""
+    finish = attrs.evolve(_finish("u1"), model="openai:gpt-5", tier="batch")
+    bench.hear(_start("u1"), finish)
+
+    (account,) = bench.account.models
+    expected = price_usage(USAGE, provider="openai", model="gpt-5", tier="batch")
+    usual = price_usage(USAGE, provider="openai", model="gpt-5")
+    assert (account.prices, account.unpriced) == _tell(expected)
+    assert _tell(expected) != _tell(usual)
+
+
+def _tell(price: Any) -> tuple[Any, tuple[str, ...]]:
+    is_priced = isinstance(price, Price)
+    return (price.buckets, ()) if is_priced else ((), (price.reason,))
