@@ -35,25 +35,31 @@ DELETED: Final = b"event: run.deleted\ndata: {}\n\n"
 def write_frame(line: LogLine) -> bytes:
     """Writes an event as its line stands in the log."""
     word = WORDS.get(line.word, line.word)
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.sequence, word.encode(), line.data)
+    data = line.data.replace(b"\r", b" ")  # by which others may set apart what they write
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (line.sequence, word.encode(), data)
 
 
 def write_frames(lines: bytes) -> bytes:
     """Writes many as they stand in the log, each line with its end.
 
-    Of lines as we write them no more is looked at than their beginnings: to parse them all would
+    Of lines as we write them no more is looked at than their two ends: to parse them all would
     cost twice as much as to send them.
 
     Raises:
-        MsgspecError, UnicodeDecodeError: One of them does not read.
+        MsgspecError, UnicodeDecodeError: One of them does not read, as far as that shows.
     """
     if not lines:
         return b""
     each = lines.split(b"\n")
     each.pop()
-    frames = [_HEADS[found[2]].join((found[1], line)) for line in each if (found := _match(line))]
-    # Zeros are what a crash may leave in the middle of what was never waited for.
-    if len(frames) == len(each) and b"\0" not in lines:
+    frames = [
+        _HEADS[found[2]].join((found[1], line))
+        for line in each
+        if line.endswith(_ENDS) and (found := _match(line))
+    ]
+    # Zeros are what a crash may leave in the middle of what was never waited for; and what we write
+    # has no carriage returns, behind which a client would read what follows as fields of ours.
+    if len(frames) == len(each) and b"\0" not in lines and b"\r" not in lines:
         return b"id: " + b"\n\nid: ".join(frames) + b"\n\n"
     return b"".join([write_frame(read_head(line)) for line in each])
 
@@ -68,6 +74,8 @@ class _Heads(dict[bytes, bytes]):
 
 
 _HEADS: Final = _Heads()
+_ENDS: Final = (b"}", b"}\t")
+"""Of a line, and of one that was appended together with others."""
 _match: Final = re.compile(
     rb'\{"sequence":(\d+),"timestamp":"[^"]{20,32}","run_id":"[^"]*","event":\{"type":"([^"\\]{1,64})"'
 ).match

@@ -45,11 +45,27 @@ def test_what_is_not_as_we_write_it_is_read_or_told(
     """Other programs may write JSON otherwise; what is none is not passed on."""
     index = data.draw(st.integers(0, len(lines) - 1))
     zeros = lines[index][:-4] + b"\0" * 4
-    other = msgspec.json.format(lines[index], indent=0).replace(b"\n", b" ")
+    blank = data.draw(st.sampled_from([b" ", b"\r"]))
+    other = msgspec.json.format(lines[index], indent=1).replace(b"\n", blank)
     lines[index] = b" " + other
     piece = b"".join(line + b"\n" for line in lines)
     assert write_frames(piece).count(b"\n\nid: ") == len(lines) - 1
+    assert b"\r" not in write_frames(piece)
     damaged = data.draw(st.sampled_from([zeros, b"", b"{}", b"\0" * 9, b"xx"]))
     lines[index] = damaged
+    with pytest.raises(msgspec.MsgspecError):
+        write_frames(b"".join(line + b"\n" for line in lines))
+
+
+@given(lines=st.lists(LINES, min_size=1, max_size=3), data=st.data())
+def test_what_is_cut_or_breaks_lines_is_told_though_it_begins_well(
+    lines: list[bytes], data: st.DataObject
+) -> None:
+    """A client would take what stands behind a carriage return for a field of the stream's."""
+    index = data.draw(st.integers(0, len(lines) - 1))
+    line = lines[index]
+    broken = line.replace(b'","event":', b'\rid: 9","event":')
+    longer = line.replace(b"}", b',"x":"y\rid: 9"}')
+    lines[index] = data.draw(st.sampled_from([line[:-2] + b'"', line + b"x", broken, longer]))
     with pytest.raises(msgspec.MsgspecError):
         write_frames(b"".join(line + b"\n" for line in lines))
