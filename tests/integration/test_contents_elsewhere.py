@@ -22,7 +22,8 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.objects import ObjectPlace, find_access_key, locate
-from vibe_llms.conversations.stores.places import produce_place
+from vibe_llms.conversations.stores.places import DirectoryPlace, produce_place
+from vibe_llms.conversations.stores.postgresql.contents import MOVING
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.messages.canisters import UserCanister
@@ -234,6 +235,60 @@ def test_041_content_of_one_database_is_moved_there_and_back(
         assert not report.is_whole
         assert produce_place(address).has(ID, len(DATA))
         assert alone.contents.contains(ID)
+
+
+@pytest.mark.parametrize("is_spoken_of", [False, True])
+def test_042_content_is_not_moved_out_of_the_place_to_which_it_goes(
+    tmp_path: Path, is_spoken_of: bool
+) -> None:
+    """One may have several names, and stand, after a crash, beside what is in the table."""
+    (tmp_path / "shared").mkdir()
+    address = f"file://{tmp_path}/shared"
+    with (
+        opened(tmp_path, address) as here,
+        opened(tmp_path, f"{address}/") as there,
+        opened(tmp_path) as alone,
+    ):
+        say(here)
+        if is_spoken_of:
+            produce_place(address).remove(ID)
+            set_row(alone, DATA, None, address)
+        assert copy_store(alone, there).is_whole
+        assert alone.contents.read(ID) == DATA
+        set_row(alone, DATA, None, f"{address}/")
+        assert copy_store(alone, there).is_whole
+        assert alone.contents.read(ID) == DATA
+
+
+def set_row(store: PostgresqlStore, data: bytes | None, size: int | None, place: str) -> None:
+    """Writes where the picture is said to be."""
+    with store.database.begun() as connection:
+        connection.execute(
+            "UPDATE vibe_contents SET data = %s, size = %s, place = %s", (data, size, place)
+        )
+
+
+def test_043_who_puts_content_back_while_it_leaves_is_heeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He had looked before it was in the table, and found it gone; and only one moves at a time."""
+    (tmp_path / "shared").mkdir()
+    address = f"file://{tmp_path}/shared"
+    remove = DirectoryPlace.remove
+    with opened(tmp_path, address) as here, opened(tmp_path) as alone:
+        say(here)
+
+        def put_back(self: DirectoryPlace, content_id: str) -> None:
+            remove(self, content_id)
+            self.put(ID, DATA, mime_type="image/png", name=None)
+            set_row(here, None, len(DATA), address)
+            with here.database.begun() as connection:
+                taken = "SELECT pg_try_advisory_xact_lock(%s)"
+                assert connection.execute(taken, (MOVING,)).fetchone() == (False,)
+
+        monkeypatch.setattr(DirectoryPlace, "remove", put_back)
+        assert copy_store(here, alone).is_whole
+        assert alone.contents.read(ID) == DATA
 
 
 def test_050_a_copy_of_what_is_damaged_says_so(

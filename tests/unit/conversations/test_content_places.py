@@ -123,12 +123,18 @@ def test_a_url_says_where_objects_are(address: str, base: str) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["", "s3://", "s3://B", "ftp://x/y", "file://", "file:///", "file://host/x", "s3+https://h"],
+    [
+        *("", "s3://", "s3://B", "ftp://x/y", "file://", "file:///", "file://host/x"),
+        *("s3+https://h", "s3+http://[::1/bucket", "s3+http://h:99999/bucket", "file:///x\n"),
+        *("file:///x?hidden", "file:///x#hidden", "s3://bucket/x#hidden", "s3://bucket?hidden"),
+        *("s3://bucket/../other", "s3://bucket/%2e%2e/other", "s3://bucket/./x"),
+    ],
 )
 def test_other_urls_are_refused(address: str) -> None:
     """With what may stand there."""
-    with pytest.raises(ConfigurationError, match=r"names no (place|bucket) for content"):
+    with pytest.raises(ConfigurationError, match=r"names no (place|bucket) for content") as caught:
         produce_place(address)
+    assert "hidden" not in str(caught.value)
 
 
 def test_keys_have_no_place_in_a_url() -> None:

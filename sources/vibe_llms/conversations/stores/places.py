@@ -7,6 +7,7 @@ locks. It belongs to one database; a second one would take for its own what it h
 from __future__ import annotations
 
 import os
+import re
 from functools import lru_cache
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
@@ -70,18 +71,36 @@ def produce_place(address: str) -> ContentPlace:
     Raises:
         ConfigurationError: It names none.
     """
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+        is_plain = address.isprintable() and parts.port != 0
+    except ValueError:  # of a host or a port that is none
+        raise _refuse(address) from None
     if parts.username is not None or parts.password is not None:
         # Not a word of it is shown: it may be a key.
         message = "Keys do not belong into the URL of a place for content: set AWS_ACCESS_KEY_ID."
         raise ConfigurationError.at("store", message)
+    # What would be left out of it would make one place of two.
+    if not is_plain or "?" in address or "#" in address:
+        raise _refuse(address)
     if parts.scheme == "file" and not parts.netloc and parts.path.strip("/"):
         return DirectoryPlace(address)
-    if parts.scheme in ("s3", "s3+http", "s3+https") and not parts.query:
+    # A server on the way may resolve steps up, into another bucket.
+    steps = unquote(parts.path).split("/")
+    if parts.scheme in ("s3", "s3+http", "s3+https") and not {".", ".."} & {*steps}:
         from vibe_llms.conversations.stores.objects import ObjectPlace, locate
 
         return ObjectPlace(address, locate(address))
-    raise ConfigurationError.at("store", f"{address!r} names no place for content: {FORMS}.")
+    raise _refuse(address)
+
+
+def _refuse(address: str) -> ConfigurationError:
+    # Not what stands behind these, nor before @: it may be a key.
+    shown = re.split("[?#]", address)[0].rpartition("@")[2]
+    return ConfigurationError.at(
+        "store",
+        f"{shown!r} names no place for content: {FORMS}; with no '?' or '#', nor steps up.",
+    )
 
 
 @define(eq=False)

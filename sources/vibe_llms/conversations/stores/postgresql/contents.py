@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +20,8 @@ from vibe_llms.messages.identities import access_now
 from vibe_llms.values import define
 
 _PAUSE_SECONDS = 0.05
+MOVING: Final = 0x6D6F7665
+"""The lock of who moves content."""
 _WHOLE = "(data IS NOT NULL OR size IS NOT NULL)"
 _INSERT = """
 INSERT INTO vibe_contents (id, about, created, added, data, place)
@@ -93,16 +95,22 @@ class PostgresqlContents:
         Raises:
             StoreError: It cannot be read, or not be put; then it is where it was.
         """
-        with self.hold():
+        with self._hold_as_mover():
             data, old, about = self._access(content_id, "data, place, about")
             if (old or "") == self.address and (data is None) == bool(self._place):
                 return
             content = self.read(content_id)
+            if data is not None and old is not None:
+                # What a crash left there goes before anything is put: it may be the same place.
+                produce_place(old).remove(content_id)
+                old = None
             if self._place is None:
                 change = "data = %s, size = NULL"  # its place stays until it is cleared
                 self._change(content_id, change, content)
             else:
                 known = msgspec.json.decode(about, type=_About)
+                if self._place.has(content_id, len(content)):
+                    old = None  # what is to leave may be just this, under another name of one place
                 self._place.put(content_id, content, mime_type=known.mime_type, name=known.name)
                 self._place.read(content_id)
                 change = "data = NULL, size = %s, place = %s"
@@ -110,7 +118,17 @@ class PostgresqlContents:
             if old is not None:
                 produce_place(old).remove(content_id)
             if self._place is None:
-                self._change(content_id, "place = NULL")
+                with self._database.begun() as connection:
+                    # Unless somebody who had found nothing there has put it there again.
+                    cleared = "UPDATE vibe_contents SET place = NULL WHERE id = %s"
+                    connection.execute(f"{cleared} AND data IS NOT NULL", (content_id,))
+
+    @contextmanager
+    def _hold_as_mover(self) -> Iterator[None]:
+        """As :meth:`hold`, and alone among those who move: they may want it in two places."""
+        with self.hold(), self._database.begun() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (MOVING,))
+            yield
 
     def _change(self, content_id: str, change: str, *values: Any) -> None:
         statement: Any = f"UPDATE vibe_contents SET {change} WHERE id = %s"
