@@ -153,13 +153,18 @@ async def test_runs_come_in_pages(tmp_path: Path) -> None:
         assert (await daemon.ask("GET", "/runs?state=waiting,due"))[1]["data"] == []
 
 
-async def test_who_watches_is_told_of_the_end_of_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["runs", "conversations"])
+async def test_who_watches_is_told_of_the_end_of_it(tmp_path: Path, place: str) -> None:
+    """Whatever comes under its name next, of which whoever watches then is told all."""
     async with serving(tmp_path) as daemon:
-        run_id = await daemon.start(DONE)
-        await daemon.watch(run_id)
+        run_id = await daemon.start(DONE, idempotency_key="k")
+        told = [word for _, word, _ in await daemon.watch(run_id)]
         async with daemon.session.get(f"{daemon.url}/runs/{run_id}/events") as standing:
-            assert (await daemon.ask("DELETE", f"/runs/{run_id}"))[0] == 200
-            assert read_frames(await standing.text())[-1][1] == "run.deleted"
+            assert (await daemon.ask("DELETE", f"/{place}/{run_id}"))[0] == 200
+            assert await daemon.start(DONE, idempotency_key="k") == run_id
+            assert [word for _, word, _ in await daemon.watch(run_id)] == told
+            async with asyncio.timeout(20):
+                assert read_frames(await standing.text())[-1][1] == "run.deleted"
 
 
 async def test_streams_have_a_bound_and_end_with_the_daemon(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import attrs
 
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.daemons.agents.bodies import read_json
+from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.schemas import CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
@@ -55,11 +56,13 @@ class ConversationDesk:
 
     Args:
         conversations: Where they are.
+        feeds: Tell whoever watches the run of one that it is gone.
         guard: Knows who asks.
     """
 
-    def __init__(self, conversations: LocalConversations, guard: Guard) -> None:
+    def __init__(self, conversations: LocalConversations, feeds: Feeds, guard: Guard) -> None:
         self.conversations = conversations
+        self._feeds = feeds
         self._guard = guard
 
     def produce_routes(self) -> list[Route]:
@@ -177,6 +180,7 @@ class ConversationDesk:
 
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.conversations.delete(call.names["id"], subject=subject)
+        self._feeds.end(call.names["id"])
         await call.answer(200, b"{}", {})
 
 

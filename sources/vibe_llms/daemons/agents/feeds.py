@@ -70,6 +70,17 @@ class Feeds:
             feed.is_behind = True
             self._note(run_id)
 
+    def end(self, run_id: str) -> None:
+        """Tells at once that there is no such run any more.
+
+        Another may come under its name, as of an order with a key: whoever watches then is no
+        longer one of those that watch now, for its events are counted from the first again.
+        """
+        feed = self._feeds.pop(run_id, None)
+        if feed is not None:
+            feed.is_deleted = True
+            feed.wake()
+
     def _note(self, run_id: str) -> None:
         self._dirty.add(run_id)
         self._woken.set()

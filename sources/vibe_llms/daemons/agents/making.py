@@ -89,7 +89,7 @@ def produce_service(
     runs = LocalRuns(store, application, rules=rules, host=host)
     guard = Guard(authorizer=authorizer, hosts=hosts)
     desk = Desk(runs, feeds, guard, watchers=watchers)
-    conversations = ConversationDesk(LocalConversations(runs, conversation_index), guard)
+    conversations = ConversationDesk(LocalConversations(runs, conversation_index), feeds, guard)
 
     attachments = Attachments(runs, feeds, attached_seconds)
 

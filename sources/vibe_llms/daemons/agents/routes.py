@@ -128,6 +128,7 @@ class Desk:
 
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.runs.delete(call.names["id"], subject=subject)
+        self._feeds.end(call.names["id"])
         await call.answer(200, b"{}", {})
 
     async def _outline(self, call: HttpCall, subject: str) -> None:

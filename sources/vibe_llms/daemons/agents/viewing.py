@@ -82,8 +82,9 @@ def produce_view(
     """
     runs = LocalRuns(store, application, is_owner=True)
     guard = Guard(authorizer=KeyHolder(key), hosts=hosts)
-    desk = Desk(runs, Feeds(runs.index), guard, watchers=WATCHERS)
-    conversations = ConversationDesk(LocalConversations(runs, conversation_index), guard)
+    feeds = Feeds(runs.index)
+    desk = Desk(runs, feeds, guard, watchers=WATCHERS)
+    conversations = ConversationDesk(LocalConversations(runs, conversation_index), feeds, guard)
     routes = [
         route
         for route in desk.produce_routes()
