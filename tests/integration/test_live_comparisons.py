@@ -164,6 +164,24 @@ async def test_no_more_than_the_cap_is_spent(simulator: SynchronousSimulator) ->
         assert sum(step.cost for step in steps) < foresight.cost / 2
 
 
+async def test_what_is_said_of_tools_counts_towards_the_cap(
+    simulator: SynchronousSimulator,
+) -> None:
+    """It is sent with each request, and may be most of it."""
+
+    async def subtract(first: int, second: int) -> int:
+        return first - second
+
+    subtract.__doc__ = "Subtracts. " * 10_000
+    async with acted(simulator, attempts=1) as place:
+        few = await place.foresee()
+        async with place.open(tools=[place.add, subtract]) as comparison:
+            many = await comparison.foresee()
+
+    # Two steps, of no fewer than 20,000 tokens more each, at $3 for a million.
+    assert many.cost - few.cost > Decimal("0.12")
+
+
 async def test_what_cannot_be_compared_is_refused(simulator: SynchronousSimulator) -> None:
     """A model that is told of no tools cannot call what the run has called; nobody is asked."""
     async with acted(simulator) as place:

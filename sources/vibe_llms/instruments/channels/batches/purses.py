@@ -17,6 +17,8 @@ from vibe_llms.instruments.channels.batches.orders import read_input
 from vibe_llms.instruments.channels.batches.tables import count_money
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import ImageContent
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.json_values import write_plain
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import media_of
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -27,6 +29,8 @@ _BYTES_A_TOKEN = 2
 """An estimate from above: no language that is written has fewer bytes a token for long."""
 _FORM_TOKENS = 256
 """What a protocol says around a request's own words, with the schema's instructions."""
+_BYTES_AROUND_A_TOOL = 128
+"""What a protocol says around the name, the description and the schema of a tool."""
 _ELSEWHERE = ('"url"', '"file_id"', '"content_id"')
 """What a line of a canister says of media that are held elsewhere."""
 
@@ -136,6 +140,7 @@ class Estimator:
         self._preface = _measure(pattern.canisters[:-1]) + (
             0 if pattern.schema is None else len(str(pattern.schema))
         )
+        self._preface += sum(map(_measure_tool, pattern.invocables))
         self._preface_unseen = self._bound_unseen(pattern.canisters[:-1])
         said = pattern.controls.get("max_tokens")
         known = descriptor.attributes.access_value("output_limit_tokens")
@@ -186,6 +191,10 @@ def _measure(canisters: Sequence[object]) -> int:
     from vibe_llms.messages.codec.lines import encode_canisters
 
     return len(encode_canisters(canisters))  # type: ignore[arg-type]
+
+
+def _measure_tool(told: InvocableDescription) -> int:
+    return len(write_plain([told.name, told.description, told.schema])) + _BYTES_AROUND_A_TOOL
 
 
 def _refuse(what: str, remedy: str) -> ConfigurationError:
