@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sqlite3
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from batching import BASES, ask, choose_url, submit
 from vibe_llms.agents.batches.batches import Batches
 from vibe_llms.agents.batches.following import _Placed
-from vibe_llms.instruments.channels.batches.databases import open_database
+from vibe_llms.instruments.channels.batches.databases import SqliteBatches, open_database
 from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.lines import encode_item
@@ -98,6 +99,20 @@ async def test_many_rows_are_written_whole_however_many_there_are(
     assert [(each.number, each.chunk, each.place, each.outcome) for each in placed] == [
         (number, 0, count - number, f"ö{number}") for number in range(count)
     ]
+
+
+async def test_a_chunk_of_more_than_a_text_of_sqlite_holds_is_taken(tmp_path: Path) -> None:
+    """Row by row, where all of it together is too large."""
+    database = SqliteBatches(tmp_path / "b.db")
+    inputs = [f"{number}" * 1_000 for number in range(8)]
+    await submit(database, BATCH, *inputs, chunk=8)
+    with database.transact():
+        assert database._connection is not None
+        database._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 5_000)
+    taken = take_up(database, BATCH, 0)
+    database.close()
+    assert taken is not None
+    assert [row.input for row in taken.rows] == [f'"{each}"' for each in inputs]
 
 
 async def test_what_is_there_by_hundreds_is_not_looked_through_by_the_collector(
