@@ -81,3 +81,27 @@ async def test_a_request_that_was_cancelled_holds_its_place_until_it_has_ended()
     finally:
         for each in (source, answered, target):
             os.close(each)
+
+
+async def test_a_second_request_of_an_id_is_refused_while_the_first_is_under_way() -> None:
+    """Else whoever gives all the same id has as many under way as they like."""
+    source, asking = os.pipe()
+    answered, target = os.pipe()
+    wire = _Wire(source, target, 1_000, 2)
+    said = types.JSONRPCRequest(jsonrpc="2.0", id=7, method="ping").model_dump_json().encode()
+    try:
+        async with asyncio.timeout(20), wire.open() as (reading, writing), reading:
+            os.write(asking, said + b"\n")
+            await reading.receive()
+            os.write(asking, said + b"\n")
+            refused = await asyncio.to_thread(os.read, answered, 1_000)
+            assert b"still under way" in refused
+            done = types.JSONRPCResponse(jsonrpc="2.0", id=7, result={})
+            await writing.send(SessionMessage(done))
+            assert b'"result"' in await asyncio.to_thread(os.read, answered, 1_000)
+            os.write(asking, said + b"\n")
+            assert isinstance(await reading.receive(), SessionMessage)  # it is free again
+            os.close(asking)
+    finally:
+        for each in (source, answered, target):
+            os.close(each)

@@ -185,6 +185,10 @@ class _Wire:
         if isinstance(message, types.JSONRPCNotification):
             self._heed_cancellation(message)
         if isinstance(message, types.JSONRPCRequest):
+            if message.id in self.busy:  # else all of one id would count as one
+                text = f"A request with the id {str(message.id)[:40]!r} is still under way."
+                await self._refuse(message.id, types.INVALID_REQUEST, text)
+                return None
             if len(self.busy) >= self.requests:
                 text = f"More requests are under way than requests = {self.requests} allows."
                 await self._refuse(message.id, _BUSY, text)
