@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from traceback import format_exception
 from urllib.parse import quote
 
 import pytest
@@ -87,6 +88,26 @@ def test_an_error_is_told_in_one_line() -> None:
     text = str(caught.value)
     assert "status 403, AccessDenied: Not you?. Let this key read" in text
     assert "\n" not in text
+
+
+def test_a_server_that_repeats_what_it_was_sent_tells_no_secret(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also of keys that no variable holds: an error goes into logs, and to others."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text(
+        "[default]\naws_access_key_id = one\naws_secret_access_key = canary-of-the-key\n"
+        "aws_session_token = canary-of-the-session\n"
+    )
+    said = b"<Code>Bad</Code><Message>canary-of-the-session and canary-of-the-key</Message>"
+    place, _ = produce(MemoryAnswer(status=400, chunks=[said]))
+
+    with pytest.raises(StoreError, match="status 400, Bad") as caught:
+        place.read(ID)
+
+    assert "canary" not in "".join(format_exception(caught.value))
 
 
 def test_bytes_that_are_others_are_refused() -> None:

@@ -34,6 +34,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.limits import Limits
 from vibe_llms.messages.contents import compute_content_id
+from vibe_llms.providers.borders import clean_error
 from vibe_llms.providers.credentials import ensure_key
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.secrets import Secret
@@ -192,11 +193,12 @@ class ObjectPlace:
         given = {**(headers or {}), "accept-encoding": "identity"}
 
         async def send() -> tuple[int, bytes] | None:
+            key = find_access_key()
             signed = sign(
                 method,
                 url,
                 given,
-                find_access_key(),
+                key,
                 digest=digest,
                 region=self._location.region,
                 moment=datetime.now(UTC),
@@ -211,7 +213,8 @@ class ObjectPlace:
                 is_gone = exchange.status == 404 and said.get("Code") in (None, "NoSuchKey")
                 if is_gone and method != "PUT":
                     return None
-                raise _produce_error(exchange.status, said)
+                sent = [each for each in signed.values() if isinstance(each, Secret)]
+                raise clean_error(_produce_error(exchange.status, said), [key.secret, *sent])
 
         policy = RetryPolicy.of(Limits())
         return self._perform(lambda: repeat(send, policy, self._clock))
