@@ -94,7 +94,8 @@ class Feeds:
             last: The number of the last event so far.
         """
         feed = self._feeds.get(run_id)
-        if feed is None or feed.is_deleted:
+        if feed is None or feed.is_deleted or feed.error is not None:
+            # One that has ended stays for as long as one who watched does not take its last word.
             log = produce_log(self.store, run_id)
             # So near to the end, reading on serves the first who watches as well.
             feed = Feed(run_id, log, after if last - after <= _NEAR else last)

@@ -32,6 +32,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, VisitEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.events.stream import ContentDeltaEvent
+from vibe_llms.exceptions import StoreUnavailableError
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.runs import file_log, produce_log
 from vibe_llms.runs.indexing import RunIndex
@@ -278,6 +279,32 @@ def test_it_is_known_from_lines_alone_whether_a_run_may_be_at_rest(
             assert feed.rest[1] == is_at_rest
         if not feed.may_rest:
             assert not is_at_rest
+
+
+async def test_what_could_not_be_read_once_is_read_for_whoever_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while somebody who has watched before does not take what they were told."""
+    store = produce_store(tmp_path)
+    feeds = Feeds(RunIndex(store))
+    stuck, watching = (follow(feeds, RUN, 0, 0, ends=False) for _ in range(2))
+    assert [await anext(each) for each in (stuck, watching)] == [b"", b""]
+
+    def fail(feed: Feed, after: int) -> Any:
+        raise StoreUnavailableError(path=RUN, detail="The server was begun anew.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Feed, "read", fail)
+        feeds.wake(RUN)
+        with pytest.raises(StoreUnavailableError):
+            await anext(watching)
+    last = grow(store, 3)
+    watching = follow(feeds, RUN, 0, last, ends=False)
+    assert await hear(watching, last) == [1, 2, 3]
+    await watching.aclose()
+    with pytest.raises(StoreUnavailableError):
+        await anext(stuck)
+    assert not feeds._feeds
 
 
 def test_pieces_go_to_whoever_is_up_to_date_and_are_gone_when_it_is_whole() -> None:
