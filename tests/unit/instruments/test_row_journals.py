@@ -303,6 +303,23 @@ def test_a_price_is_looked_up_again_after_an_hour(monkeypatch: pytest.MonkeyPatc
     assert asked == 2
 
 
+async def test_who_breaks_off_takes_nothing_that_another_has_handed_over(
+    database: BatchDatabase,
+) -> None:
+    """He began it; the other one, under the same key, was told that all of it is there."""
+
+    async def break_off() -> AsyncIterator[Asked]:
+        await submit(database, BATCH, "one", "two")
+        raise asyncio.CancelledError
+        yield
+
+    with pytest.raises(asyncio.CancelledError):
+        await Submission(database, BATCH, order(), 2).perform(break_off(), lambda: None)
+
+    (found,) = await Batches(database).survey()
+    assert (found.state, found.total) == ("open", 2)
+
+
 async def test_who_is_interrupted_while_handing_over_leaves_nothing_half_there(
     database: BatchDatabase,
 ) -> None:

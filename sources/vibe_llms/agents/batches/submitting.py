@@ -154,7 +154,10 @@ class Submission:
                 )
 
     def _withdraw(self) -> None:
-        """Removes the batch; if a worker has taken something of it, which is paid for, stops it."""
+        """Removes the batch; if a worker has taken something of it, which is paid for, stops it.
+
+        One that another process has handed over meanwhile, as a whole, is that one's.
+        """
         with self._database.transact() as transaction:
             epochs = transaction.fetch(
                 "UPDATE vibe_chunks SET epoch = epoch WHERE batch = ? RETURNING epoch", self._batch
@@ -162,7 +165,7 @@ class Submission:
             change = "UPDATE vibe_batches SET state = 'stopped' WHERE id = ?"
             if not any(epoch for (epoch,) in epochs):
                 change = "DELETE FROM vibe_batches WHERE id = ?"
-            transaction.change(change, self._batch)
+            transaction.change(f"{change} AND state = 'filling'", self._batch)
 
     def _look(self, transaction: Transaction) -> None:
         ((self._there, self._chunk),) = transaction.fetch(
