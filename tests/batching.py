@@ -23,11 +23,11 @@ import pytest
 from command_line import VIBE, produce_environment
 from postgresql_server import produce_url
 from vibe_llms.agents.batches.performing import ChunkPerformer
-from vibe_llms.agents.batches.submitting import DueChunk, Submission, survey_due
+from vibe_llms.agents.batches.submitting import BatchHandover, DueChunk, survey_due
 from vibe_llms.application import Application
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.lines import digest
-from vibe_llms.instruments.channels.batches.orders import Asked, BatchOrder, write_input
+from vibe_llms.instruments.channels.batches.orders import BatchOrder, KeptInput, write_input
 
 NEEDS_DBOS = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 BASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
@@ -47,16 +47,16 @@ def order(**more: Any) -> BatchOrder:
     return BatchOrder(model="scripted:echo", request=msgspec.Raw(b"{}"), **more)
 
 
-async def ask(*texts: str) -> AsyncIterator[Asked]:
+async def ask(*texts: str) -> AsyncIterator[KeptInput]:
     """Inputs as they are handed over; one with a colon has a name."""
     for text in texts:
         name, _, said = text.rpartition(":")
-        yield Asked(name or None, digest(said), write_input(said))
+        yield KeptInput(name or None, digest(said), write_input(said))
 
 
 async def submit(database: BatchDatabase, batch: str, *texts: str, chunk: int = 4) -> None:
     """Hands a batch over that nobody performs."""
-    await Submission(database, batch, order(), chunk).perform(ask(*texts), lambda: None)
+    await BatchHandover(database, batch, order(), chunk).perform(ask(*texts), lambda: None)
 
 
 @attrs.define

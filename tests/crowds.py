@@ -17,8 +17,8 @@ import attrs
 from gateways import become
 from hostile_upstreams import TAG, Process
 from key_holders import count_under_way, total
-from vibe_llms.daemons.keys.charges import Spending, add_spending
-from vibe_llms.daemons.keys.ledger import Account, Ledger
+from vibe_llms.daemons.keys.charges import KeySpending, add_spending
+from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 
 MODELS = ("openai_conversations:answer-slowly", "anthropic:answer-slowly")
 CLIENTS = 6
@@ -71,7 +71,7 @@ class Crowd:
 
 
 def find_faults(
-    account: Account, acknowledged: Sequence[str], upstream: Sequence[str], deaths: int
+    account: KeyAccount, acknowledged: Sequence[str], upstream: Sequence[str], deaths: int
 ) -> list[str]:
     """Returns what does not hold between accounts, clients and an upstream.
 
@@ -80,9 +80,9 @@ def find_faults(
         upstream: The models that the upstream was asked for, without their providers.
         deaths: How many processes have died.
     """
-    by_model: dict[str, Spending] = {}
+    by_model: dict[str, KeySpending] = {}
     for place, each in account.spent.items():
-        by_model[place.model] = add_spending(by_model.get(place.model, Spending()), each)
+        by_model[place.model] = add_spending(by_model.get(place.model, KeySpending()), each)
     counts = {name: each.requests + each.perhaps_requests for name, each in by_model.items()}
     billed = {name.partition(":")[2] for name, each in by_model.items() if each.requests}
     known = {name.partition(":")[2] for name in counts}
@@ -102,7 +102,7 @@ def find_faults(
     return [name for name, is_so in holds.items() if not is_so]
 
 
-def survey(directory: Path) -> Account:
+def survey(directory: Path) -> KeyAccount:
     """Looks at the account after the last process has ended."""
-    with closing(Ledger(directory, read_clock=time.monotonic, tell_time=time.time)) as ledger:
+    with closing(KeyLedger(directory, read_clock=time.monotonic, tell_time=time.time)) as ledger:
         return ledger.survey()

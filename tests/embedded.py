@@ -11,7 +11,7 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.limits import Limits
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.local.client import CONTEXT_TOKENS, PARALLEL
-from vibe_llms.providers.local.inference import ServerSettings, acquire_server, release_server
+from vibe_llms.providers.local.inference import LoadSettings, acquire_server, release_server
 from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, compose_kept_path
 
 
@@ -57,7 +57,7 @@ def keep_loaded(path: Path) -> Iterator[Path]:
 
     Loading takes longer than most of the answers that a test asks for.
     """
-    settings = ServerSettings(
+    settings = LoadSettings(
         path=path.absolute(),
         context_tokens=CONTEXT_TOKENS,
         parallel=PARALLEL,

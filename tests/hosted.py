@@ -13,7 +13,7 @@ from scripting import write_script
 from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
-from vibe_llms.agents.performing import Performer
+from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL, Runner, produce_runner
 from vibe_llms.application import Application
@@ -64,7 +64,7 @@ class Premises:
         async def produce_tools(_: Sequence[str]) -> Sequence[Any]:
             return self.tools
 
-        performer = Performer(
+        performer = OrderPerformer(
             store=store,
             application=application,
             limits=limits,

@@ -21,8 +21,8 @@ from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.providers.assembly import Assembler
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.complaints import Complaint
-from vibe_llms.testing.simulator.faces import Setting, produce_minting
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
+from vibe_llms.testing.simulator.faces import SimulatedRequest, produce_minting
 from vibe_llms.testing.simulator.faults import read_conditions
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
@@ -75,8 +75,8 @@ _LACKING: Final = {
 """What the vendors of a dialect cannot say."""
 
 
-def _produce_setting(quirk: str) -> Setting:
-    return Setting(
+def _produce_setting(quirk: str) -> SimulatedRequest:
+    return SimulatedRequest(
         path="/",
         query={},
         headers={},
@@ -165,10 +165,10 @@ def produce_bodies(protocol: str) -> list[Any]:
 def produce_problems(protocol: str) -> list[Any]:
     """Returns legal errors of a vendor, as plain data."""
     complaints = (
-        Complaint(400, "invalid", "No.", code="bad"),
-        Complaint(401, "authentication", "Who are you?"),
-        Complaint(429, "rate", "Later.", retry_after=1),
-        Complaint(529, "overloaded", "Overloaded"),
+        SimulatedRefusal(400, "invalid", "No.", code="bad"),
+        SimulatedRefusal(401, "authentication", "Who are you?"),
+        SimulatedRefusal(429, "rate", "Later.", retry_after=1),
+        SimulatedRefusal(529, "overloaded", "Overloaded"),
         FACES[protocol].overflow(Ask(model="m", received=9), 5),
     )
     setting = _produce_setting("")

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 
 from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
-from vibe_llms.daemons.keys.charges import Spending, add_spending
-from vibe_llms.daemons.keys.ledger import Account
+from vibe_llms.daemons.keys.charges import KeySpending, add_spending
+from vibe_llms.daemons.keys.ledger import KeyAccount
 from vibe_llms.daemons.keys.register import Key, Register
 from vibe_llms.daemons.keys.texts import access_identity, compute_digest, make_text
 from vibe_llms.messages.canisters import Usage
@@ -79,14 +79,14 @@ def use(input_tokens: int = 7, output_tokens: int = 5) -> Usage:
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
-def total(account: Account) -> Spending:
+def total(account: KeyAccount) -> KeySpending:
     """Sums up what was spent, over keys, models and days."""
-    whole = Spending()
+    whole = KeySpending()
     for each in account.spent.values():
         whole = add_spending(whole, each)
     return whole
 
 
-def count_under_way(account: Account) -> int:
+def count_under_way(account: KeyAccount) -> int:
     """Counts requests of processes that live."""
     return sum(each.perhaps_requests for each in account.under_way.values())

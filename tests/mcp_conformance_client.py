@@ -25,7 +25,7 @@ from aiohttp import ClientSession
 from vibe_llms.invocables import InvocationContext, Registry, perform
 from vibe_llms.invocables.mcp import McpEnsemble, McpServer, produce_mcp_ensemble
 from vibe_llms.invocables.mcp.elicitation import ElicitationAnswer, Question
-from vibe_llms.invocables.mcp.oauth.settings import Grant, OAuthSettings
+from vibe_llms.invocables.mcp.oauth.settings import GrantType, OAuthSettings
 from vibe_llms.invocables.outcomes import Outcome
 
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
@@ -71,7 +71,9 @@ async def find_issuer(url: str) -> str:
 def produce_ensemble(task: Task) -> McpEnsemble:
     """Makes the ensemble that meets the suite's server."""
     context = task.context
-    grant = Grant.CLIENT_CREDENTIALS if "client-credentials" in task.scenario else Grant.BROWSER
+    grant = (
+        GrantType.CLIENT_CREDENTIALS if "client-credentials" in task.scenario else GrantType.BROWSER
+    )
     oauth = OAuthSettings(
         grant=grant,
         client_id=context.get("client_id", ""),

@@ -12,7 +12,7 @@ from typing import Any
 from vibe_llms.application import Application
 from vibe_llms.clocks import Clock
 from vibe_llms.instruments.channels.batches.items import BatchItem
-from vibe_llms.instruments.channels.batches.submitting import ChunkNews, Course
+from vibe_llms.instruments.channels.batches.submitting import ChunkCourse, ChunkNews
 from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
 from vibe_llms.instruments.models import Model
 from vibe_llms.plugins.manager import PluginManager
@@ -96,7 +96,7 @@ def advance_all(url: str) -> None:
 
 def is_looked_for(news: ChunkNews) -> bool:
     """Tells whether it is waited for a batch that may be the one which nobody heard of."""
-    return news.course is Course.WAITING and not news.vendor
+    return news.course is ChunkCourse.WAITING and not news.vendor
 
 
 async def gather(

@@ -18,7 +18,7 @@ from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.openai_compatible import produce_provider
-from vibe_llms.providers.openai_compatible.kinds import Service, read_services
+from vibe_llms.providers.openai_compatible.kinds import CompatibleService, read_services
 from vibe_llms.testing.contracts import SimulatedContract
 from vibe_llms.testing.simulator import SynchronousSimulator
 
@@ -31,7 +31,7 @@ DEFAULT = {"together", "zai"}
 LOOK = InvocableDescription(name="look", description="Looks.", schema={"type": "object"})
 
 
-def _define(kind: Service) -> type[SimulatedContract]:
+def _define(kind: CompatibleService) -> type[SimulatedContract]:
     words = {
         "__doc__": f"{kind.name}: {kind.summary}.",
         "module": "vibe_llms.providers.openai_compatible",

@@ -15,7 +15,7 @@ import pytest
 
 from gateways import produce_application, serve_gateway
 from key_holders import Clocks, enter, give_key, open_authorizer, total, use, want
-from vibe_llms.daemons.keys.ledger import Account
+from vibe_llms.daemons.keys.ledger import KeyAccount
 from vibe_llms.daemons.keys.register import Register
 from vibe_llms.testing.simulator import Say, Simulator
 
@@ -42,9 +42,9 @@ class Door:
             )
         return answer.choices[0].message.content or ""
 
-    def survey(self) -> Account:
+    def survey(self) -> KeyAccount:
         """Says what was spent."""
-        account: Account = self.authorizer._ledger.survey()
+        account: KeyAccount = self.authorizer._ledger.survey()
         return account
 
 

@@ -15,8 +15,8 @@ from gateways import produce_application, serve_gateway
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.daemons.gateway.responses import keeping
-from vibe_llms.daemons.gateway.responses.keeping import Keeper, KeepingLimits
-from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.daemons.gateway.responses.keeping import KeepingLimits, ResponseKeeper
+from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.limits import Limits
 from vibe_llms.plugins.specification.daemons import Arrival, Demand
 from vibe_llms.testing.simulator import Invoke, Say, Simulator, Think
@@ -332,14 +332,14 @@ async def test_a_full_disk_is_told_of_and_nothing_is_promised(
 ) -> None:
     """No id that nobody could go on from; with room again, all goes on."""
     pages = {"most": 1_000_000}
-    opened = Registry._open
+    opened = ResponseDatabase._open
 
-    def open_small(registry: Registry) -> sqlite3.Connection:
+    def open_small(registry: ResponseDatabase) -> sqlite3.Connection:
         connection = opened(registry)
         connection.execute(f"PRAGMA max_page_count = {pages['most']}")
         return connection
 
-    monkeypatch.setattr(Registry, "_open", open_small)
+    monkeypatch.setattr(ResponseDatabase, "_open", open_small)
     application = produce_application(tmp_path, simulator.url)
     wide: Any = {"metadata": {f"n{number}": "x" * 500 for number in range(16)}}
     async with serve_gateway(application) as address, produce_client(address) as client:
@@ -419,7 +419,7 @@ async def test_what_is_too_old_goes(simulator: Simulator, tmp_path: Path) -> Non
                 database.execute(
                     f"UPDATE {table} SET created = created - 31 * 86400 WHERE id = ?", (identity,)
                 )
-        keeper = Keeper(lambda: application.store, path.parent, limits=Limits())
+        keeper = ResponseKeeper(lambda: application.store, path.parent, limits=Limits())
         await keeper.sweep()
         await keeper.close()
 

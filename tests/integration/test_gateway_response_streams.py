@@ -16,7 +16,7 @@ import pytest
 
 from gateways import become, produce_application, serve_gateway
 from vibe_llms.daemons.gateway.responses import background as responses_background
-from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.testing.simulator import Invoke, Say, Simulator
 
 CARRIED = "openai_responses:gpt-5.5"
@@ -179,16 +179,16 @@ async def test_a_response_whose_end_cannot_be_kept_has_failed(
     background: bool,
 ) -> None:
     """Whoever looks is told so at once, and the disk when it takes writes again."""
-    opened, disk = Registry._open, {"is_full": False}
+    opened, disk = ResponseDatabase._open, {"is_full": False}
 
-    def open_full(registry: Registry) -> sqlite3.Connection:
+    def open_full(registry: ResponseDatabase) -> sqlite3.Connection:
         connection = opened(registry)
         connection.execute("DROP TRIGGER IF EXISTS refuse")
         if disk["is_full"]:
             connection.execute(REFUSING)
         return connection
 
-    monkeypatch.setattr(Registry, "_open", open_full)
+    monkeypatch.setattr(ResponseDatabase, "_open", open_full)
     monkeypatch.setattr(responses_background, "_LOOK_SECONDS", 0.02)
     application = produce_application(tmp_path, simulator.url)
     file = application.configuration.data_directory / "gateway/responses.sqlite"

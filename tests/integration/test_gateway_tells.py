@@ -11,7 +11,7 @@ import pytest
 
 from gateways import become, produce_application, serve_gateway
 from hostile_upstreams import gateway_process
-from vibe_llms.daemons.contents import MOST_BYTES, Body
+from vibe_llms.daemons.contents import MOST_BYTES, BodyBeginning
 from vibe_llms.daemons.logs import AccessLog
 from vibe_llms.secrets import HIDDEN
 from vibe_llms.testing.simulator import Say, Simulator
@@ -107,7 +107,7 @@ async def test_a_line_has_what_was_said_where_that_is_wanted(
 @pytest.mark.parametrize("before", [0, 3, MOST_BYTES - 60, MOST_BYTES - 11, MOST_BYTES + 4_050])
 def test_a_body_is_kept_up_to_a_bound_without_half_a_key(before: int) -> None:
     """Wherever that stands, and however the pieces are cut."""
-    body, key = Body(), b"sk-" + b"k" * 40
+    body, key = BodyBeginning(), b"sk-" + b"k" * 40
     pieces = (b"x" * before, b" ", key[:9], key[9:], b" ", b"y" * 1_000_000)
     for piece in pieces:
         body.feed(piece)

@@ -15,8 +15,8 @@ import pytest
 
 from key_holders import count_under_way, give_key, total
 from properties import STEP
-from vibe_llms.daemons.keys.charges import Spending
-from vibe_llms.daemons.keys.ledger import Account, Ledger
+from vibe_llms.daemons.keys.charges import KeySpending
+from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 from vibe_llms.daemons.keys.register import Register
 from vibe_llms.daemons.keys.texts import access_identity
 
@@ -30,14 +30,14 @@ def start(*words: object) -> subprocess.Popen[str]:
     return subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
 
 
-def survey(directory: Path) -> Account:
+def survey(directory: Path) -> KeyAccount:
     """Looks at the account after the last process has ended."""
-    ledger = Ledger(directory, read_clock=time.monotonic, tell_time=time.time)
+    ledger = KeyLedger(directory, read_clock=time.monotonic, tell_time=time.time)
     with closing(ledger):
         return ledger.survey()
 
 
-def judge(account: Account, said: Counter[str], at_once: int) -> Spending:
+def judge(account: KeyAccount, said: Counter[str], at_once: int) -> KeySpending:
     """Holds the account against what was said; returns its sum.
 
     Args:

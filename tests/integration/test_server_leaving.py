@@ -10,7 +10,7 @@ import pytest
 
 from gateways import become
 from serving import Message, Receive, Send, begin, compose, read_body, say, serving
-from vibe_llms.daemons.server.connection import Connection
+from vibe_llms.daemons.server.connection import IncomingConnection
 from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, ClientGone
 
 
@@ -90,7 +90,7 @@ async def test_nothing_is_kept_of_a_connection_that_is_gone(leaves: bool) -> Non
             await asyncio.sleep(60 if leaves else 0)
 
     def count() -> int:
-        return sum(isinstance(each, Connection) for each in gc.get_objects())
+        return sum(isinstance(each, IncomingConnection) for each in gc.get_objects())
 
     gc.collect()
     gc.disable()

@@ -39,8 +39,8 @@ from vibe_llms.instruments.channels.batches.items import BatchInput
 from vibe_llms.instruments.channels.batches.submitting import (
     ARRIVING_SECONDS,
     FIRST_PAUSE_SECONDS,
+    ChunkCourse,
     ChunkNews,
-    Course,
     grow,
 )
 from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
@@ -90,7 +90,7 @@ async def perform(
 
 def leave(news: ChunkNews) -> None:
     """Dies when something was submitted."""
-    if news.course is Course.SUBMITTED:
+    if news.course is ChunkCourse.SUBMITTED:
         raise Death
 
 
@@ -135,7 +135,7 @@ async def test_inputs_are_submitted_at_once_and_read_when_they_are_answered(
     assert lines[0]["usage"]["output_tokens"] > 0
     assert count_submissions(simulator) == 1
     courses = [each.course for each in news]
-    assert courses == [Course.SUBMITTED, *[Course.WAITING] * 3, Course.ENDED]
+    assert courses == [ChunkCourse.SUBMITTED, *[ChunkCourse.WAITING] * 3, ChunkCourse.ENDED]
     assert news[0].vendor
     assert news[0].requests == 3
 
@@ -206,8 +206,8 @@ async def test_an_intent_whose_batch_nobody_heard_of_is_looked_for(
     assert len(items) == 3
     assert count_submissions(simulator) == 1
     courses = [each.course for each in news]
-    assert (Course.FOUND in courses) is has_arrived
-    assert (Course.ABSENT in courses) is not has_arrived
+    assert (ChunkCourse.FOUND in courses) is has_arrived
+    assert (ChunkCourse.ABSENT in courses) is not has_arrived
     check_whole(output)
 
 
@@ -338,7 +338,7 @@ async def test_batches_of_ours_that_are_known_are_not_waited_for(
 
     await perform("anthropic", simulator, output, ["One.", "Two."], listener=hear)
 
-    assert Course.ABSENT in [each.course for each in news]
+    assert ChunkCourse.ABSENT in [each.course for each in news]
     check_whole(output, ["One.", "Two."])
 
 
@@ -355,7 +355,7 @@ async def test_batches_of_others_are_not_taken_for_ours(
 
     await perform("openai_responses", simulator, output, listener=news.append)
 
-    assert Course.FOUND in [each.course for each in news]
+    assert ChunkCourse.FOUND in [each.course for each in news]
     assert count_submissions(simulator) == 4
     check_whole(output)
 
@@ -374,7 +374,7 @@ async def test_a_batch_that_was_taken_without_an_answer_is_found_at_once(
 
     await perform(provider, simulator, output, simulate="batch_unanswered", listener=hear)
 
-    assert Course.FOUND in [each.course for each in news]
+    assert ChunkCourse.FOUND in [each.course for each in news]
     assert count_submissions(simulator) == 1
     check_whole(output)
 
@@ -610,7 +610,7 @@ async def test_a_batch_that_the_vendor_has_not_any_more_is_lost(
 
     items = await perform("anthropic", simulator, output, listener=news.append)
 
-    assert [each.course for each in news] == [Course.LOST]
+    assert [each.course for each in news] == [ChunkCourse.LOST]
     assert {item.error.fault for item in items} == {ProviderFault.NOT_FOUND}
     assert await perform("anthropic", simulator, output, retry_failed=True, stored=False)
 
@@ -634,7 +634,7 @@ async def test_what_the_vendor_refuses_was_not_submitted(
 
     await perform("anthropic", simulator, output, ["Zero.", *TEXTS], listener=news.append)
 
-    assert Course.ABSENT not in [each.course for each in news]
+    assert ChunkCourse.ABSENT not in [each.course for each in news]
     check_whole(output, ["Zero.", *TEXTS])
 
 

@@ -44,7 +44,7 @@ MEDIA_TYPES: Final[Mapping[str, str]] = {
 
 
 @frozen(kw_only=True)
-class Document:
+class ConversationDocument:
     """A conversation in some form.
 
     Attributes:
@@ -183,14 +183,14 @@ class LocalConversations:
         """
         return await asyncio.to_thread(self._fork, identity, from_index, key, subject)
 
-    async def export(self, identity: str, form: str, *, subject: str = "") -> Document:
+    async def export(self, identity: str, form: str, *, subject: str = "") -> ConversationDocument:
         """Writes a conversation in a form.
 
         Raises:
             UnknownNameError: There is no such form.
         """
 
-        def write() -> Document:
+        def write() -> ConversationDocument:
             self._ensure(identity, subject)
             plugins = self.runs.application.plugins
             chosen = access_form(plugins.survey_pieces(ExporterSpecification), form)
@@ -198,7 +198,7 @@ class LocalConversations:
             text = write_document(chosen, conversation, self.store.contents)
             kind = MEDIA_TYPES.get(chosen.name, "text/plain; charset=utf-8")
             suffix = next(iter(chosen.suffixes), ".txt")
-            return Document(name=identity + suffix, media_type=kind, text=text)
+            return ConversationDocument(name=identity + suffix, media_type=kind, text=text)
 
         return await asyncio.to_thread(write)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from vibe_llms.agents.performing import PASSING, Performer
+from vibe_llms.agents.performing import PASSING, OrderPerformer
 from vibe_llms.agents.spending import count_begun, count_retried
 from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -77,7 +77,7 @@ class RunHost:
 
     def __init__(
         self,
-        performer: Performer,
+        performer: OrderPerformer,
         settings: HostSettings | None = None,
         index: RunIndex | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from vibe_llms.events.engine import GenerationAnsweredEvent
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault, StreamTruncatedError
-from vibe_llms.instruments.channels.batches.chunks import Chunk, ChunkLog, End, name_item
+from vibe_llms.instruments.channels.batches.chunks import Chunk, ChunkEnd, ChunkLog, name_item
 from vibe_llms.instruments.channels.batches.runs import Due
 from vibe_llms.instruments.channels.batches.submitting import (
     FIRST_PAUSE_SECONDS,
@@ -41,7 +41,7 @@ LOST: Final = "lost"
 _GONE: Final = "the vendor has its batch, or the results of it, no more"
 
 
-class Desk(Protocol):
+class LaneOwner(Protocol):
     """Whose lanes these are; see :class:`vibe_llms.agents.parking.ParkingDesk`."""
 
     name: str
@@ -63,7 +63,7 @@ class Lane:
 
     tier = "batch"
 
-    def __init__(self, desk: Desk, batches: ModelBatches, log: ChunkLog) -> None:
+    def __init__(self, desk: LaneOwner, batches: ModelBatches, log: ChunkLog) -> None:
         self._desk = desk
         self._batches = batches
         self._log = log
@@ -223,7 +223,7 @@ class Lane:
             self._sought.discard(chunk.chunk)
         if chunk.vendor or chunk.end:
             self._is_doubt_told = False
-        if chunk.end == End.ABSENT:  # asked again: what the vendor has not got was not billed
+        if chunk.end == ChunkEnd.ABSENT:  # asked again: what the vendor has not got was not billed
             for item in chunk.items:
                 await self._return(str(item.id), UNSENT)
         self._watch_soon()
@@ -238,17 +238,17 @@ class Lane:
         except ProviderError as error:
             if error.fault is not ProviderFault.NOT_FOUND:
                 raise
-            await self._end(chunk, set(), LOST, _GONE, End.LOST)
+            await self._end(chunk, set(), LOST, _GONE, ChunkEnd.LOST)
             return
         except StreamTruncatedError as error:
             reads = self._reads[chunk.chunk] = self._reads.get(chunk.chunk, 0) + 1
             if reads < READS:
                 raise
-            await self._end(chunk, set(), LOST, str(error), End.LOST)
+            await self._end(chunk, set(), LOST, str(error), ChunkEnd.LOST)
             return
         failure = json.dumps({"error": {"message": state.failure}}) if state.failure else ""
         fate = Fate.FAILED if failure else Fate.CANCELLED
-        await self._end(chunk, said, fate, failure, End.READ)
+        await self._end(chunk, said, fate, failure, ChunkEnd.READ)
 
     async def _read(self, chunk: Chunk, state: BatchState) -> set[int]:
         """Tells each run its answer; returns the places of those that have one."""
@@ -261,7 +261,7 @@ class Lane:
                 await self._tell_result(chunk, place, result.fate, body, result.status)
         return said
 
-    async def _end(self, chunk: Chunk, said: set[int], fate: str, body: str, end: End) -> None:
+    async def _end(self, chunk: Chunk, said: set[int], fate: str, body: str, end: ChunkEnd) -> None:
         """Tells the rest of a chunk; it has ended when all of its runs have heard."""
         places = range(len(chunk.items))
         for place in places:

@@ -73,7 +73,7 @@ class Connections:
 
 
 @frozen(kw_only=True, eq=False)
-class Performer:
+class OrderPerformer:
     """Performs orders.
 
     Attributes:

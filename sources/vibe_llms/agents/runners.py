@@ -14,7 +14,7 @@ from vibe_llms.exceptions import ConfigurationError, Finding
 if TYPE_CHECKING:
     from vibe_llms.agents.hosting import HostSettings
     from vibe_llms.agents.local import LocalRuns
-    from vibe_llms.agents.performing import Performer
+    from vibe_llms.agents.performing import OrderPerformer
     from vibe_llms.application import Application
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.instruments.engines import Tool
@@ -79,7 +79,7 @@ def check_shared(url: str) -> None:
 
 def produce_runner(
     url: str,
-    performer: Performer,
+    performer: OrderPerformer,
     *,
     queues: Sequence[Queue] = (Queue(),),
     hosting: HostSettings | None = None,
@@ -146,13 +146,13 @@ async def open_runner(
         DependencyError: What the runner needs is not installed.
     """
     from vibe_llms.agents.local import LocalRuns
-    from vibe_llms.agents.performing import Performer
+    from vibe_llms.agents.performing import OrderPerformer
     from vibe_llms.application import Application
 
     check_url(url)
     application = application or Application.load()
     store = store or choose_store(url, application)
-    performer = Performer(
+    performer = OrderPerformer(
         store=store,
         application=application,
         limits=application.configuration.limits,

@@ -21,7 +21,7 @@ from vibe_llms.tables.lines import locate_keys
 from vibe_llms.tables.reading import write_path
 
 
-class Draft:
+class FileDraft:
     """The user's file as it will be. Raises ConfigurationError where it cannot be read.
 
     Attributes:

@@ -14,7 +14,7 @@ _MARGIN_BYTES: Final = 4_096
 """Beyond that, so that a key on the edge is seen whole, and not half of it shown."""
 
 
-class Body:
+class BodyBeginning:
     """The beginning of a body, whose pieces are heard as they pass."""
 
     __slots__ = ("_data", "_size")
@@ -57,7 +57,7 @@ class Contents:
     __slots__ = ("answered", "asked", "credential")
 
     def __init__(self) -> None:
-        self.asked, self.answered = Body(), Body()
+        self.asked, self.answered = BodyBeginning(), BodyBeginning()
         self.credential = ""
 
     def hear_receive(self, receive: Receive) -> Receive:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.openapi import Operation, describe
+from vibe_llms.daemons.openapi import ApiOperation, describe
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route, Service, encode, write_plain_error
 from vibe_llms.exceptions import DependencyError
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.metrics import Metrics
 
 
-_NAME: Final = Operation(summary="Tells what this is.", tag="daemon")
-_LIVES: Final = Operation(summary="Tells that it lives.", tag="daemon")
-_READY: Final = Operation(
+_NAME: Final = ApiOperation(summary="Tells what this is.", tag="daemon")
+_LIVES: Final = ApiOperation(summary="Tells that it lives.", tag="daemon")
+_READY: Final = ApiOperation(
     summary="Tells whether it is ready.", tag="daemon", error={"type": "object"}
 )
-_METRICS: Final = Operation(
+_METRICS: Final = ApiOperation(
     summary="Tells what it has done.", tag="daemon", answers={"text/plain": {"type": "string"}}
 )
-_DESCRIPTION: Final = Operation(summary="Tells what there is to ask.", tag="daemon")
+_DESCRIPTION: Final = ApiOperation(summary="Tells what there is to ask.", tag="daemon")
 
 
 def add_health(service: Service) -> None:

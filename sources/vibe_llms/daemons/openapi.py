@@ -1,7 +1,7 @@
 """What a daemon answers, as OpenAPI 3.1 describes it (https://spec.openapis.org/oas/v3.1.1.html).
 
 The paths are those of its routes; what a route is for, and what is said there, it has as an
-:class:`Operation`. Schemas say what a request is refused without, and no more: clients of a
+:class:`ApiOperation`. Schemas say what a request is refused without, and no more: clients of a
 protocol have its own reference.
 """
 
@@ -50,7 +50,7 @@ PLAIN_ERROR: Final[JsonObject] = {
 
 
 @frozen(kw_only=True)
-class Operation:
+class ApiOperation:
     """What is said at a route. A schema that has a title is written once, under its title.
 
     Attributes:

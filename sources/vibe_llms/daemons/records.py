@@ -13,7 +13,7 @@ from vibe_llms.values import define, frozen
 
 
 @frozen(kw_only=True)
-class Attempt:
+class UpstreamAttempt:
     """One time that an upstream was asked, or passed over, where a table has several.
 
     Attributes:
@@ -93,7 +93,7 @@ class CallRecord:
     is_estimated: bool = False
     cents: Decimal | None = None
     losses: tuple[Loss, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[UpstreamAttempt, ...] = ()
     cache: str = ""
     contents: Contents | None = None
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall, read_credential
 from vibe_llms.daemons.contents import Contents
-from vibe_llms.daemons.openapi import Operation
+from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.server.words import (
     DRAIN_EXTENSION,
@@ -65,7 +65,7 @@ class Route:
     handler: Handler
     write_error: ErrorWriter
     is_admitted: bool = True
-    operation: Operation = Operation()
+    operation: ApiOperation = ApiOperation()
 
     def compile(self) -> re.Pattern[str]:
         """Returns what matches its paths; the parts are groups."""

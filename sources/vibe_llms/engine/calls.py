@@ -13,7 +13,7 @@ from vibe_llms.invocables.approvals import ApprovalRequest, produce_approval_req
 from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.invocables.validation import Fault
+from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
@@ -75,7 +75,7 @@ async def examine_owed(
         if canister.id in record.misfits or not _needs_answer(canister, invoker, record):
             continue
         arguments = read_arguments(canister)
-        if isinstance(arguments, Fault):
+        if isinstance(arguments, ArgumentFault):
             continue
         try:
             record.misfits[canister.id] = bool(await invoker.examine(arguments))
@@ -100,7 +100,7 @@ def _prepare(canister: InvocationCanister, registry: Registry, record: Record) -
     except UnknownNameError as error:
         return Call(canister=canister, fault=str(error))
     arguments = read_arguments(canister)
-    if isinstance(arguments, Fault):
+    if isinstance(arguments, ArgumentFault):
         return Call(canister=canister, fault=f"The arguments of {canister.name}: {arguments.rule}.")
     try:
         canonical = canonicalize(arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
 from vibe_llms.flows.invoking import InvocationTemplate
 from vibe_llms.invocables.invokers import Effect, Invoker
@@ -44,17 +44,19 @@ def find_tool_faults(
                     else "; name what has it in 'ensembles' or 'mcp'."
                 )
                 message = f"There is no tool called {invocation.tool!r}{end}"
-                yield _fault(node, Rule.TOOL, message)
+                yield _fault(node, TaskRule.TOOL, message)
             continue
         if not invocation.faults:
-            yield from (_fault(node, Rule.TOOL, each) for each in _check_names(invocation, invoker))
+            yield from (
+                _fault(node, TaskRule.TOOL, each) for each in _check_names(invocation, invoker)
+            )
         is_grave = invoker.effect is Effect.ONCE and not invoker.needs_approval
         if is_grave and name in guarded and not guarded[name]:
             message = (
                 f"{name} invokes {invoker.name}, which acts on the world whatever was said: put "
                 "a condition on the way to it, or let somebody approve of it."
             )
-            yield _fault(node, Rule.UNGUARDED, message)
+            yield _fault(node, TaskRule.UNGUARDED, message)
 
 
 def _check_names(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[str]:
@@ -84,5 +86,5 @@ def _find_guarded(flow: Flow) -> dict[str, bool]:
     return found
 
 
-def _fault(node: FlowNode, rule: Rule, message: str) -> FlowFault:
+def _fault(node: FlowNode, rule: TaskRule, message: str) -> FlowFault:
     return FlowFault(line=node.line, column=node.column, message=message, rule=rule)

@@ -85,7 +85,7 @@ def read_spending(event: NodeFinishedEvent | FlowEndedEvent) -> Spending:
 
 
 @frozen
-class Grant:
+class VisitGrant:
     """What one visit may use.
 
     Attributes:
@@ -164,7 +164,7 @@ class Budget:
         return spending
 
     @contextmanager
-    def grant(self, limits: Limits) -> Iterator[Grant]:
+    def grant(self, limits: Limits) -> Iterator[VisitGrant]:
         """Gives a visit what is left.
 
         Each that is on its way is expected to ask once; what else they use is not known before.
@@ -177,12 +177,12 @@ class Budget:
         finally:
             whole._asking -= 1
 
-    def _share(self, limits: Limits) -> Grant:
+    def _share(self, limits: Limits) -> VisitGrant:
         self._asking += 1
         config, known = self.config, {name: getattr(self.config, name) for name in BUDGETS}
         budgets = {name: value for name, value in known.items() if value is not None}
         if not budgets:  # what was used so far need not be added up
-            return Grant(limits, {}, config)
+            return VisitGrant(limits, {}, config)
         spent, forgiven, granted = self.spending, self.forgiven, {}
         used = {
             "max_requests": spent.requests - forgiven.requests + self._asking - 1,
@@ -193,11 +193,11 @@ class Budget:
             left = math.ceil(value - used[name])  # a visit may begin while anything is left
             if left <= 0:
                 # An engine that may take no step stops before it asks.
-                return Grant(attrs.evolve(limits, run_steps=0), {"run_steps": name}, config)
+                return VisitGrant(attrs.evolve(limits, run_steps=0), {"run_steps": name}, config)
             if left <= getattr(limits, BUDGETS[name]):
                 granted[BUDGETS[name]] = left
         names = {BUDGETS[name]: name for name in budgets if BUDGETS[name] in granted}
-        return Grant(attrs.evolve(limits, **granted), names, config)
+        return VisitGrant(attrs.evolve(limits, **granted), names, config)
 
     def _add(self, identities: Iterable[str]) -> Spending:
         total = Spending()

@@ -1,6 +1,6 @@
 """The check before a run: all that is wrong with a task, at once, before it costs a cent.
 
-What a finding does to a run is decided by its rule, in ``faults.WEIGHTS``.
+What a finding does to a run is decided by its rule, in ``faults.SEVERITIES``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.flows.acting import Tools, find_tool_faults, survey_acting
 from vibe_llms.flows.compiling import compile_flow
-from vibe_llms.flows.faults import FlowFault, Rule, Weight
+from vibe_llms.flows.faults import FlowFault, Severity, TaskRule
 from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template, read_template
 from vibe_llms.flows.invoking import InvocationTemplate, read_invocation
@@ -26,7 +26,7 @@ from vibe_llms.flows.references import ReferenceChecker, Use
 from vibe_llms.flows.salvaging import survey_entries, survey_names, survey_templates
 from vibe_llms.flows.soundness import find_graph_faults
 from vibe_llms.flows.splitting import find_split_faults
-from vibe_llms.flows.subflows import INPUT, Refusal, find_subflow
+from vibe_llms.flows.subflows import INPUT, SubflowRefusal, find_subflow
 from vibe_llms.flows.tasks import Task
 from vibe_llms.mermaid import Diagram, parse_diagram
 from vibe_llms.tables.reading import KeyPath
@@ -153,8 +153,8 @@ class _Checker:
     def _report(self, found: Iterable[Found]) -> None:
         for path, fault in found:
             weight = fault.weight
-            is_error = weight is Weight.ERROR or (
-                weight is Weight.HARMLESS and self._reading.strict
+            is_error = weight is Severity.ERROR or (
+                weight is Severity.HARMLESS and self._reading.strict
             )
             finding = self._reading.find(path, fault.message, fault.line, fault.column)
             (self._errors if is_error else self._warnings).append(finding)
@@ -191,7 +191,7 @@ class _Checker:
             first = flow.nodes[next(iter(invocations))]
             message = f"{first.id} invokes a tool, which must be given when the task is run; or "
             message += "name what has it in 'ensembles' or 'mcp'."
-            in_diagram.append(_fault(first, Rule.TOOL_LATER, message))
+            in_diagram.append(_fault(first, TaskRule.TOOL_LATER, message))
         yield from ((DIAGRAM, fault) for fault in in_diagram)
         categories = survey_names(self._reading, "categories", task.categories)
         yield from find_label_faults(task, categories, flow, DIAGRAM)
@@ -252,8 +252,8 @@ class _Checker:
     def _check_subflow(self, node: FlowNode) -> TaskCheck | None:
         task, trail = self._task, self._trail
         path = find_subflow(task.folder, node.text)
-        if isinstance(path, Refusal):
-            self._report([(DIAGRAM, _fault(node, Rule.SUBFLOW, path.message))])
+        if isinstance(path, SubflowRefusal):
+            self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, path.message))])
             return None
         own = Path(task.place).resolve()
         files, file = (*trail.files, own), path.resolve()
@@ -261,7 +261,7 @@ class _Checker:
             names = [each.name for each in (*files[files.index(file) :], file)]
             way = " \N{RIGHTWARDS ARROW} ".join(names)
             message = f"{way}: a task cannot run itself. Take one of these nodes away."
-            self._report([(DIAGRAM, _fault(node, Rule.SUBFLOW, message))])
+            self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, message))])
             return None
         variables = trail.variables.union(task.variables, {INPUT})
         # What a file may refer to depends on the way to it: it is looked at once for each such set.
@@ -269,7 +269,7 @@ class _Checker:
         if key not in trail.known:
             if len(trail.known) >= _FILES:
                 message = f"The task runs more than {_FILES} others; let it run fewer."
-                self._report([(DIAGRAM, _fault(node, Rule.SUBFLOW, message))])
+                self._report([(DIAGRAM, _fault(node, TaskRule.SUBFLOW, message))])
                 return None
             try:
                 reading = examine_task(path, strict=self._reading.strict)
@@ -301,7 +301,7 @@ def _locate(diagram: Diagram, name: str, line: int, column: int) -> tuple[int, i
     return place.line + line - 1, column + (place.column - 1 if line == 1 else 0)
 
 
-def _fault(place: object, rule: Rule, message: str) -> FlowFault:
+def _fault(place: object, rule: TaskRule, message: str) -> FlowFault:
     line, column = getattr(place, "line", 0), getattr(place, "column", 0)
     return FlowFault(line=line, column=column, message=message, rule=rule)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
 from vibe_llms.mermaid import Diagram, Edge, Node
 from vibe_llms.values import frozen
@@ -165,7 +165,7 @@ def _check_edge(edge: Edge, groups: set[str]) -> Iterator[FlowFault]:
         yield FlowFault(line=place.line, column=place.column, message=message)
     elif edge.type == "arrow_open":
         message = f"This edge has no arrow; it is taken from {edge.start} to {edge.end}. Write -->."
-        yield FlowFault(line=place.line, column=place.column, message=message, rule=Rule.ARROW)
+        yield FlowFault(line=place.line, column=place.column, message=message, rule=TaskRule.ARROW)
 
 
 def _check_prompts(flow: Flow, count: int) -> Iterator[FlowFault]:
@@ -174,5 +174,5 @@ def _check_prompts(flow: Flow, count: int) -> Iterator[FlowFault]:
             last = f"the last one is P{count - 1}" if count else "there are none"
             message = f"{node.id} puts a prompt that the task has not: {last}."
             yield FlowFault(
-                line=node.line, column=node.column, message=message, rule=Rule.PROMPT_MISSING
+                line=node.line, column=node.column, message=message, rule=TaskRule.PROMPT_MISSING
             )

@@ -18,7 +18,7 @@ from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.flows.budgets import tell_limit
 from vibe_llms.flows.debugging import enable_logging, log_event
-from vibe_llms.flows.machine import ENGAGED, Pass, Stop, Visit, decide
+from vibe_llms.flows.machine import ENGAGED, Pass, Stop, VisitNode, decide
 from vibe_llms.flows.performing import Performer, Rest
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import Branch, FlowState
@@ -114,7 +114,7 @@ class FlowDriver:
                         passed += 1
                         if passed % _BREATH == 0:
                             await asyncio.sleep(0)
-                    case Visit() as visit:
+                    case VisitNode() as visit:
                         task = asyncio.create_task(self._visit(visit))
                         working[visit.branch.number] = task
                         held.add(visit.branch.number)
@@ -156,7 +156,7 @@ class FlowDriver:
                 del self._resting[number]
                 self._held.discard(number)
 
-    async def _visit(self, visit: Visit) -> NodeFinishedEvent | Rest:
+    async def _visit(self, visit: VisitNode) -> NodeFinishedEvent | Rest:
         if visit.node.kind not in ENGAGED:
             return await self.performer.perform(visit, self._emit)
         arguments: JsonObject = {"branch": visit.branch.number, "node": visit.node.id}
@@ -174,7 +174,7 @@ class FlowDriver:
     async def _perform(self, arguments: JsonObject) -> JsonObject:
         """Performs a visit, as a step; says which way the flow goes on from there."""
         branch = self.state.branches[cast("int", arguments["branch"])]
-        visit = Visit(branch, self.state.flow.nodes[str(arguments["node"])])
+        visit = VisitNode(branch, self.state.flow.nodes[str(arguments["node"])])
         result = await self.performer.perform(visit, self._emit)
         if isinstance(result, NodeFinishedEvent):
             return {"event": encode_event(result).decode()}
@@ -192,7 +192,7 @@ class FlowDriver:
     async def _verify(self) -> GoalVerification:
         state, performer = self.state, self.performer
         end = state.flow.ends[0]
-        visit = Visit(Branch(0, end, state.visits[end]), state.flow.nodes[end])
+        visit = VisitNode(Branch(0, end, state.visits[end]), state.flow.nodes[end])
         outcome = FlowOutcome(
             response=state.final or "",
             category=state.category,

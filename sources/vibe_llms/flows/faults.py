@@ -9,7 +9,7 @@ from typing import Final
 from vibe_llms.values import frozen
 
 
-class Weight(enum.StrEnum):
+class Severity(enum.StrEnum):
     """What a mistake does to a run.
 
     ``ERROR``: there is none. ``HARMLESS``: there is one, unless the task is checked strictly.
@@ -21,7 +21,7 @@ class Weight(enum.StrEnum):
     WARNING = "warning"
 
 
-class Rule(enum.StrEnum):
+class TaskRule(enum.StrEnum):
     """What a part of a task can be at odds with; the guide to checks explains each."""
 
     SENSE = "sense"
@@ -63,37 +63,37 @@ class Rule(enum.StrEnum):
     BUDGET = "budget"
 
 
-WEIGHTS: Final[Mapping[Rule, Weight]] = {
-    **dict.fromkeys(Rule, Weight.ERROR),
+SEVERITIES: Final[Mapping[TaskRule, Severity]] = {
+    **dict.fromkeys(TaskRule, Severity.ERROR),
     **dict.fromkeys(
         (
-            Rule.ARROW,
-            Rule.UNREACHABLE,
-            Rule.TWICE,
-            Rule.ONE_WAY,
-            Rule.CATEGORY,
-            Rule.LOOP_EMPTY,
-            Rule.SPLIT_AGAIN,
-            Rule.SPLIT_CROSSED,
-            Rule.PROMPT_UNUSED,
-            Rule.LOOKALIKE,
-            Rule.REGISTRY_EMPTY,
+            TaskRule.ARROW,
+            TaskRule.UNREACHABLE,
+            TaskRule.TWICE,
+            TaskRule.ONE_WAY,
+            TaskRule.CATEGORY,
+            TaskRule.LOOP_EMPTY,
+            TaskRule.SPLIT_AGAIN,
+            TaskRule.SPLIT_CROSSED,
+            TaskRule.PROMPT_UNUSED,
+            TaskRule.LOOKALIKE,
+            TaskRule.REGISTRY_EMPTY,
         ),
-        Weight.HARMLESS,
+        Severity.HARMLESS,
     ),
     **dict.fromkeys(
         (
-            Rule.DEFAULT,
-            Rule.LOOP_BOUND,
-            Rule.CYCLE,
-            Rule.AT_ONCE,
-            Rule.NEVER_TAKEN,
-            Rule.VARIABLE_LATER,
-            Rule.TOOL_LATER,
-            Rule.RESPONSE_MAYBE,
-            Rule.UNGUARDED,
+            TaskRule.DEFAULT,
+            TaskRule.LOOP_BOUND,
+            TaskRule.CYCLE,
+            TaskRule.AT_ONCE,
+            TaskRule.NEVER_TAKEN,
+            TaskRule.VARIABLE_LATER,
+            TaskRule.TOOL_LATER,
+            TaskRule.RESPONSE_MAYBE,
+            TaskRule.UNGUARDED,
         ),
-        Weight.WARNING,
+        Severity.WARNING,
     ),
 }
 """What being at odds with each rule does: the one place where that is decided."""
@@ -113,9 +113,9 @@ class FlowFault:
     line: int
     column: int
     message: str
-    rule: Rule = Rule.SENSE
+    rule: TaskRule = TaskRule.SENSE
 
     @property
-    def weight(self) -> Weight:
+    def weight(self) -> Severity:
         """What it does to a run."""
-        return WEIGHTS[self.rule]
+        return SEVERITIES[self.rule]

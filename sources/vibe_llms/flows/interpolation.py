@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import attrs
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.plain import JsonValue
 from vibe_llms.suggestions import end_among
 from vibe_llms.values import frozen
@@ -188,7 +188,7 @@ def _read_reference(inner: str, line: int, column: int) -> Reference | FlowFault
 
 
 def _fault(line: int, column: int, message: str) -> FlowFault:
-    return FlowFault(line=line, column=column, message=message, rule=Rule.TEMPLATE)
+    return FlowFault(line=line, column=column, message=message, rule=TaskRule.TEMPLATE)
 
 
 def _look_up(reference: Reference, scope: TemplateScope) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.interpolation import (
     Reference,
     Template,
@@ -144,4 +144,4 @@ def _skip(label: str, position: int) -> int:
 def _fault(label: str, position: int, message: str) -> FlowFault:
     line = label.count("\n", 0, position) + 1
     column = position - label.rfind("\n", 0, position)
-    return FlowFault(line=line, column=column, message=message, rule=Rule.TOOL)
+    return FlowFault(line=line, column=column, message=message, rule=TaskRule.TOOL)

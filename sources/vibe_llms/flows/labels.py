@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow, FlowEdge, NodeKind
 from vibe_llms.flows.searching import normalize
 from vibe_llms.flows.tasks import EvaluationType, Task
@@ -49,7 +49,7 @@ def find_label_faults(
         if near is not None:
             meant.add(near)
             message = f"No category is called {edge.label!r}; did you mean {rules[near]!r}?"
-            yield diagram, _fault(message, Rule.LABEL, edge.line, edge.column)
+            yield diagram, _fault(message, TaskRule.LABEL, edge.line, edge.column)
     known = {**rules, **{label: edge.label for label, edge in edges.items()}}
     for name, index in expected.items():
         near = _find_near(name, known) if name not in known else None
@@ -57,11 +57,11 @@ def find_label_faults(
             meant.add(near)
             message = f"No category and no edge is called so; did you mean {known[near]!r}?"
             path = ("goal", "target_conditions", index, "expected_value")
-            yield path, _fault(message, Rule.LABEL)
+            yield path, _fault(message, TaskRule.LABEL)
     for name in unused:
         if name not in expected and name not in meant:
             message = "No edge is labelled so, and no condition expects it: label one, or leave it."
-            yield ("categories", rules[name]), _fault(message, Rule.CATEGORY)
+            yield ("categories", rules[name]), _fault(message, TaskRule.CATEGORY)
 
 
 def find_predicate_faults(task: Task, known: Iterable[str]) -> Iterator[Found]:
@@ -80,7 +80,7 @@ def find_predicate_faults(task: Task, known: Iterable[str]) -> Iterator[Found]:
     for path, name in named:
         if name not in known:
             end = end_among(name, known) if known else "; no plugin has any."
-            yield path, _fault(f"There is no predicate called {name!r}{end}", Rule.PREDICATE)
+            yield path, _fault(f"There is no predicate called {name!r}{end}", TaskRule.PREDICATE)
 
 
 def _find_near(name: str, known: Iterable[str]) -> str | None:
@@ -88,5 +88,5 @@ def _find_near(name: str, known: Iterable[str]) -> str | None:
     return find_nearest(name, known) if len(known) <= _COMPARED else None
 
 
-def _fault(message: str, rule: Rule, line: int = 0, column: int = 0) -> FlowFault:
+def _fault(message: str, rule: TaskRule, line: int = 0, column: int = 0) -> FlowFault:
     return FlowFault(line=line, column=column, message=message, rule=rule)

@@ -15,7 +15,7 @@ ENGAGED: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW})
 
 
 @frozen
-class Visit:
+class VisitNode:
     """Perform what a node does.
 
     Attributes:
@@ -52,7 +52,7 @@ class Stop:
     node: str = ""
 
 
-Command: TypeAlias = Visit | Pass | Stop | None
+Command: TypeAlias = VisitNode | Pass | Stop | None
 """What comes next; ``None``: wait for a visit that is on its way."""
 
 
@@ -76,7 +76,7 @@ def decide(state: FlowState, working: Container[int], max_iterations: int) -> Co
         if node.kind is NodeKind.LOOP:
             edges = _turn(state, branch, node, exits, max_iterations)
         elif node.kind in ENGAGED or exits.choices:
-            return Visit(branch, node)
+            return VisitNode(branch, node)
         elif node.kind is NodeKind.END:
             edges = ()
         else:

@@ -28,7 +28,7 @@ from vibe_llms.flows.graphs import Exits, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template, TemplateScope, render_template
 from vibe_llms.flows.invoking import render_arguments
 from vibe_llms.flows.judging import Judge
-from vibe_llms.flows.machine import ENGAGED, Visit, choose, escape, find_round
+from vibe_llms.flows.machine import ENGAGED, VisitNode, choose, escape, find_round
 from vibe_llms.flows.predicates import Predicates
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
@@ -48,7 +48,7 @@ class RunSubflow(Protocol):
 
     async def __call__(
         self,
-        visit: Visit,
+        visit: VisitNode,
         conversation_id: str,
         variables: Mapping[str, JsonValue],
         listener: Listener,
@@ -100,7 +100,7 @@ class Performer:
     predicates: Predicates
     tell: Callable[[VisitEvent], object] | None = None
 
-    async def perform(self, visit: Visit, emit: EmitStart) -> NodeFinishedEvent | Rest:
+    async def perform(self, visit: VisitNode, emit: EmitStart) -> NodeFinishedEvent | Rest:
         """Performs a visit, and returns where the flow goes on, or why it cannot."""
         outcome = VisitOutcome()
         if visit.node.kind in ENGAGED:
@@ -110,7 +110,7 @@ class Performer:
                 return Rest(reason="waiting", node=visit.node.id, detail=outcome.waits)
         return await self._conclude(visit, outcome, emit)
 
-    async def _engage(self, visit: Visit, identity: str) -> VisitOutcome:
+    async def _engage(self, visit: VisitNode, identity: str) -> VisitOutcome:
         node, branch, visitor = visit.node, visit.branch, self.visitor
         listener = self._listen(visit)
         try:
@@ -132,7 +132,7 @@ class Performer:
             return VisitOutcome(failure=str(error), error=error)
 
     async def _conclude(
-        self, visit: Visit, outcome: VisitOutcome, emit: EmitStart
+        self, visit: VisitNode, outcome: VisitOutcome, emit: EmitStart
     ) -> NodeFinishedEvent | Rest:
         """Finds out where the flow goes on after a visit; or why it cannot."""
         node, exits = visit.node, self.state.flow.exits[visit.node.id]
@@ -173,7 +173,9 @@ class Performer:
             **attrs.asdict(self.visitor.budget.settle(kept), recurse=False),
         )
 
-    async def _categorize(self, visit: Visit, said: str, exits: Exits, emit: EmitStart) -> Category:
+    async def _categorize(
+        self, visit: VisitNode, said: str, exits: Exits, emit: EmitStart
+    ) -> Category:
         return await categorize(
             said,
             tuple(dict.fromkeys(edge.label for edge in exits.choices)),
@@ -183,7 +185,7 @@ class Performer:
             context=PredicateContext(variables=self.variables, responses=self.state.responses),
         )
 
-    def produce_judge(self, visit: Visit, purpose: str, emit: EmitStart) -> Judge:
+    def produce_judge(self, visit: VisitNode, purpose: str, emit: EmitStart) -> Judge:
         """Makes what asks the model in a conversation of its own, which is taken up again."""
 
         async def judge(question: str, schema: JsonObject) -> JsonValue:
@@ -192,7 +194,7 @@ class Performer:
 
         return judge
 
-    async def begin(self, visit: Visit, purpose: str, emit: EmitStart) -> str:
+    async def begin(self, visit: VisitNode, purpose: str, emit: EmitStart) -> str:
         """Returns the conversation of a visit, which is written down before anything is sent."""
         known = self.state.begun.get(visit.branch.number, {}).get(purpose)
         if known is not None:
@@ -221,7 +223,7 @@ class Performer:
                     return True
         return False
 
-    def _listen(self, visit: Visit) -> Listener:
+    def _listen(self, visit: VisitNode) -> Listener:
         def hear(event: LogEvent | StreamEvent) -> None:
             if self.tell is not None:
                 self.tell(
@@ -235,7 +237,7 @@ class Performer:
 
         return hear
 
-    async def _compose_scope(self, visit: Visit) -> TemplateScope:
+    async def _compose_scope(self, visit: VisitNode) -> TemplateScope:
         wanted = survey_contents(self._survey_templates(visit.node))
         contents = await self.contents.acquire(wanted)
         fields = self._fields

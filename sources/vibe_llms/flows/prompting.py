@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow, NodeKind
 from vibe_llms.flows.knowledge import Knowledge
 from vibe_llms.flows.labels import Found
@@ -23,7 +23,7 @@ def find_unused_prompts(count: int, flow: Flow) -> Iterator[Found]:
     for index in range(count):
         if index not in used:
             message = f"It is never put, since no node of the diagram is called P{index}: draw it."
-            fault = FlowFault(line=0, column=0, message=message, rule=Rule.PROMPT_UNUSED)
+            fault = FlowFault(line=0, column=0, message=message, rule=TaskRule.PROMPT_UNUSED)
             yield ("prompts", index), fault
 
 
@@ -44,5 +44,5 @@ def find_early_choices(task: Task, flow: Flow, knowledge: Knowledge) -> Iterator
                 line=choices[0].line,
                 column=choices[0].column,
                 message=message,
-                rule=Rule.NOTHING_SAID,
+                rule=TaskRule.NOTHING_SAID,
             )

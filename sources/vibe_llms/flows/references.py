@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from vibe_llms.flows.contents import WAYS, find_address_fault
-from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.interpolation import Reference
 from vibe_llms.flows.knowledge import Knowledge
@@ -83,7 +83,7 @@ class ReferenceChecker:
                     FlowFault(line=place.line, column=place.column, message=message, rule=rule),
                 )
 
-    def _check(self, use: Use) -> Iterator[tuple[Rule, str]]:
+    def _check(self, use: Use) -> Iterator[tuple[TaskRule, str]]:
         match use.reference.source:
             case "variable":
                 yield from self._check_variable(use.reference.name)
@@ -94,16 +94,16 @@ class ReferenceChecker:
             case "loop":
                 yield from self._check_loop(use)
 
-    def _check_variable(self, name: str) -> Iterator[tuple[Rule, str]]:
+    def _check_variable(self, name: str) -> Iterator[tuple[TaskRule, str]]:
         if name in self._own:
             return
         if self._given is None:
             message = f"The variable {name!r} must be given when the task is run"
-            yield Rule.VARIABLE_LATER, message + self._among(name, sorted(self._own))
+            yield TaskRule.VARIABLE_LATER, message + self._among(name, sorted(self._own))
         elif name not in self._given:
             message = f"There is no variable called {name!r}"
             yield (
-                Rule.VARIABLE,
+                TaskRule.VARIABLE,
                 message
                 + (
                     self._among(name, sorted({*self._own, *self._given}))
@@ -111,12 +111,12 @@ class ReferenceChecker:
                 ),
             )
 
-    def _check_registry(self, reference: Reference) -> Iterator[tuple[Rule, str]]:
+    def _check_registry(self, reference: Reference) -> Iterator[tuple[TaskRule, str]]:
         if self._registry is None:
             return
         if reference.name not in self._registry:
             message = f"There is no entry of the registry called {reference.name!r}"
-            yield Rule.REGISTRY, message + self._among(reference.name, self._registry)
+            yield TaskRule.REGISTRY, message + self._among(reference.name, self._registry)
             return
         entry = self._registry[reference.name]
         if entry is None:
@@ -125,37 +125,37 @@ class ReferenceChecker:
         if reference.field == CONTENT:
             if fault := find_address_fault(entry, self._folder):
                 message = f"The content of {entry.name!r} cannot be had: {fault}"
-                yield Rule.REGISTRY, f"{message} {WAYS}"
+                yield TaskRule.REGISTRY, f"{message} {WAYS}"
         elif reference.field not in fields:
             message = f"The entry {reference.name!r} has no field {reference.field!r}"
-            yield Rule.REGISTRY, message + self._among(reference.field, [*fields, CONTENT])
+            yield TaskRule.REGISTRY, message + self._among(reference.field, [*fields, CONTENT])
         elif not fields[reference.field]:
             message = f"The entry {reference.name!r} has an empty {reference.field!r}: fill it in"
             hint = f", or write {{{{registry:{entry.name}.content}}}}" if entry.content else ""
-            yield Rule.REGISTRY_EMPTY, f"{message}{hint}."
+            yield TaskRule.REGISTRY_EMPTY, f"{message}{hint}."
 
-    def _check_response(self, use: Use) -> Iterator[tuple[Rule, str]]:
+    def _check_response(self, use: Use) -> Iterator[tuple[TaskRule, str]]:
         flow, knowledge, name = self._flow, self._knowledge, use.reference.name
         if flow is None or knowledge is None:
             return
         if name not in flow.nodes:
             message = f"There is no node called {name!r}"
-            yield Rule.RESPONSE, message + self._among(name, self._speaking)
+            yield TaskRule.RESPONSE, message + self._among(name, self._speaking)
             return
         if name not in self._speaking:
             message = f"{name} says nothing itself"
-            yield Rule.RESPONSE, message + self._among(name, self._speaking)
+            yield TaskRule.RESPONSE, message + self._among(name, self._speaking)
             return
         nodes = [each for each in use.nodes if each in flow.dominators.immediate]
         possible = [each for each in nodes if knowledge.is_possible(name, each)]
         if nodes and not possible:
             message = f"{name} has said nothing yet on any way to {nodes[0]}"
-            yield Rule.RESPONSE, f"{message}: refer to a node that comes before."
+            yield TaskRule.RESPONSE, f"{message}: refer to a node that comes before."
         for node in possible:
             if not knowledge.is_certain(name, node):
                 message = f"{name} may have said nothing yet when {node} is visited"
                 example = self._find_example(flow, name, node)
-                yield Rule.RESPONSE_MAYBE, f"{message}{example}: then this is empty."
+                yield TaskRule.RESPONSE_MAYBE, f"{message}{example}: then this is empty."
 
     def _find_example(self, flow: Flow, speaker: str, node: str) -> str:
         self._examples += 1
@@ -166,7 +166,7 @@ class ReferenceChecker:
         way = find_way(flow, flow.start, node, without=speaker)
         return f", as on {write_way(way)}" if way else ""
 
-    def _check_loop(self, use: Use) -> Iterator[tuple[Rule, str]]:
+    def _check_loop(self, use: Use) -> Iterator[tuple[TaskRule, str]]:
         flow = self._flow
         if flow is None or self._knowledge is None:
             return
@@ -175,7 +175,7 @@ class ReferenceChecker:
                 message = f"{node} is in no loop, where {use.reference} means something"
                 loops = list(flow.loops)
                 remedy = f"lead the way back to {loops[0]} from it" if loops else "draw a loop node"
-                yield Rule.LOOP_OUTSIDE, f"{message}: {remedy}, or take it away."
+                yield TaskRule.LOOP_OUTSIDE, f"{message}: {remedy}, or take it away."
                 return
 
     def _among(self, name: str, known: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent, NodeStarted
 from vibe_llms.exceptions import UnknownConversationError
 from vibe_llms.flows.checking import check_task
 from vibe_llms.flows.graphs import Flow
-from vibe_llms.flows.machine import Pass, Stop, Visit, decide
+from vibe_llms.flows.machine import Pass, Stop, VisitNode, decide
 from vibe_llms.flows.reading import TaskReading
 from vibe_llms.flows.records import FlowRecord, read_record
 from vibe_llms.flows.settings import AdapterConfig
@@ -192,6 +192,6 @@ class FlowWalk:
         match decide(self.state, others, self._bound):
             case Pass(passed) if passed.edges != event.edges:
                 return "the machine would go on otherwise"
-            case Visit() | Pass():
+            case VisitNode() | Pass():
                 return ""
         return "the machine would stop"

@@ -35,7 +35,7 @@ from vibe_llms.flows.budgets import Budget, Spending, read_spending
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
-from vibe_llms.flows.machine import Visit
+from vibe_llms.flows.machine import VisitNode
 from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.performing import Performer
 from vibe_llms.flows.predicates import Predicates, survey_predicates
@@ -270,7 +270,7 @@ class TaskRun:
     async def _run_subflow(
         self,
         check: TaskCheck,
-        visit: Visit,
+        visit: VisitNode,
         identity: str,
         given: Mapping[str, JsonValue],
         listener: FlowListener,

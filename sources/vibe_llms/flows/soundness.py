@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from vibe_llms.flows.dominance import find_cycles
-from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
 from vibe_llms.suggestions import find_nearest
 
@@ -60,7 +60,7 @@ def name_some(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _at(place: FlowNode | FlowEdge, rule: Rule, message: str) -> FlowFault:
+def _at(place: FlowNode | FlowEdge, rule: TaskRule, message: str) -> FlowFault:
     return FlowFault(line=place.line, column=place.column, message=message, rule=rule)
 
 
@@ -69,7 +69,7 @@ def _check_id(node: FlowNode) -> Iterator[FlowFault]:
     if node.id != upper and _SPECIAL.fullmatch(upper):
         yield _at(
             node,
-            Rule.LOOKALIKE,
+            TaskRule.LOOKALIKE,
             f"{node.id} is a node like any other: capitals count. Write {upper}, or call it "
             "otherwise.",
         )
@@ -87,12 +87,12 @@ def _check_edges(flow: Flow) -> Iterator[FlowFault]:
             if node.kind not in can and not chooses:
                 verb = "fails" if kind is EdgeKind.ERROR else "reaches a limit"
                 message = f"{node.id} never {verb}, so that this edge is never taken."
-                yield _at(edge, Rule.NEVER_TAKEN, f"{message} Take it away.")
+                yield _at(edge, TaskRule.NEVER_TAKEN, f"{message} Take it away.")
         else:
             key = (edge.source, edge.target, edge.label.casefold())
         if key in seen:
             message = f"{edge.source} has such an edge already, and takes the first; take one away."
-            yield _at(edge, Rule.TWICE, message)
+            yield _at(edge, TaskRule.TWICE, message)
         seen.add(key)
 
 
@@ -108,17 +108,17 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
         message = (
             f"{name_some(part)} cannot be reached from START: lead an edge there, or take it away"
         )
-        yield _at(flow.nodes[first], Rule.UNREACHABLE, message + _suggest(first, stuck))
+        yield _at(flow.nodes[first], TaskRule.UNREACHABLE, message + _suggest(first, stuck))
     for name in reached:
         node, exits = flow.nodes[name], flow.exits[name]
         if name in ends:
             continue
         if name in stuck:
             message = f"Nothing leads on from {name}: lead an edge to END, or to what comes next"
-            yield _at(node, Rule.DEAD_END, message + _suggest(name, lost))
+            yield _at(node, TaskRule.DEAD_END, message + _suggest(name, lost))
         elif not (exits.plain or exits.choices or exits.default):
             message = f"{name} has edges for when it goes wrong, and none for when it does not."
-            yield _at(node, Rule.DEAD_END, f"{message} Draw one.")
+            yield _at(node, TaskRule.DEAD_END, f"{message} Draw one.")
     # A flow that ends only where something fails is stuck when all goes well.
     good = {name: [] if name in ends else list(_follow_good(flow, name)) for name in reached}
     for cycle in find_cycles(good):
@@ -126,7 +126,7 @@ def _check_ways(flow: Flow) -> Iterator[FlowFault]:
         if all(each in inside for name in cycle for each in good[name]):
             names = _order(flow, cycle)
             message = f"No way leads from {name_some(names)} to END: draw an edge that leaves."
-            yield _at(flow.nodes[names[0]], Rule.DEAD_END, message)
+            yield _at(flow.nodes[names[0]], TaskRule.DEAD_END, message)
 
 
 def _order(flow: Flow, names: Iterable[str]) -> list[str]:
@@ -174,13 +174,13 @@ def _check_choice(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
     ways = (*exits.plain, *exits.choices, *((exits.default,) if exits.default else ()))
     if node.kind is NodeKind.CONDITION and len(exits.plain) > 1:
         message = f"{node.id} chooses by labels, and {len(exits.plain)} of its edges have none."
-        yield _at(node, Rule.AMBIGUOUS, f"{message} Label them: {node.id} -->|yes| A.")
+        yield _at(node, TaskRule.AMBIGUOUS, f"{message} Label them: {node.id} -->|yes| A.")
     elif node.kind is NodeKind.CONDITION and len(ways) == 1:
         message = f"{node.id} has one way on only, and decides nothing: draw another."
-        yield _at(node, Rule.ONE_WAY, message)
+        yield _at(node, TaskRule.ONE_WAY, message)
     elif exits.choices and not (exits.default or exits.error):
         message = f"{node.id} has no edge for when none of its labels fits, and fails then."
-        yield _at(node, Rule.DEFAULT, f"{message} Draw one without a label, or with |else|.")
+        yield _at(node, TaskRule.DEFAULT, f"{message} Draw one without a label, or with |else|.")
     targets: dict[str, str] = {}
     for edge in exits.choices:
         first = targets.setdefault(edge.label.casefold(), edge.target)
@@ -188,7 +188,7 @@ def _check_choice(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
             message = (
                 f"The label {edge.label!r} leads from {node.id} to {first} and to {edge.target}."
             )
-            yield _at(edge, Rule.AMBIGUOUS, f"{message} Choose another for one of them.")
+            yield _at(edge, TaskRule.AMBIGUOUS, f"{message} Choose another for one of them.")
 
 
 def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
@@ -200,26 +200,28 @@ def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
     if node.bound is None and not is_empty:
         message = f"{node.id} says no bound, and goes round until max_iterations is reached."
         yield _at(
-            node, Rule.LOOP_BOUND, f"{message} Write one: ([{node.text} \N{MULTIPLICATION SIGN}3])."
+            node,
+            TaskRule.LOOP_BOUND,
+            f"{message} Write one: ([{node.text} \N{MULTIPLICATION SIGN}3]).",
         )
     elif node.bound == 0:
-        yield _at(node, Rule.LOOP_WAYS, f"{node.id} goes round 0 times: write at least 1.")
+        yield _at(node, TaskRule.LOOP_WAYS, f"{node.id} goes round 0 times: write at least 1.")
     if is_empty:
         message = f"Nothing leads back to {node.id}, so that it is no loop: draw the way back."
-        yield _at(node, Rule.LOOP_EMPTY, message)
+        yield _at(node, TaskRule.LOOP_EMPTY, message)
     if len(rounds) > 1:
         names = " and to ".join(edge.target for edge in rounds)
         message = f"{node.id} begins its rounds with one edge, and leads to {names}."
-        yield _at(rounds[1], Rule.LOOP_WAYS, f"{message} Put a node between.")
+        yield _at(rounds[1], TaskRule.LOOP_WAYS, f"{message} Put a node between.")
     if len(leaving) > 1:
         names = " and to ".join(edge.target for edge in leaving)
         message = f"{node.id} is left by one edge after its last round, and leads to {names}."
-        yield _at(leaving[1], Rule.LOOP_WAYS, f"{message} Put a node between.")
+        yield _at(leaving[1], TaskRule.LOOP_WAYS, f"{message} Put a node between.")
     if rounds and not leaving and not exits.limit:
         message = (
             f"No edge leaves {node.id} after its last round: draw one, {node.id} -->|done| END."
         )
-        yield _at(node, Rule.LOOP_WAYS, message)
+        yield _at(node, TaskRule.LOOP_WAYS, message)
 
 
 def _find_unbounded(flow: Flow) -> list[list[str]]:
@@ -247,7 +249,7 @@ def _tell_entry(flow: Flow, node: FlowNode, cycle: Iterable[str]) -> FlowFault:
     way = next(ways, node)
     return _at(
         way,
-        Rule.LOOP_ENTRY,
+        TaskRule.LOOP_ENTRY,
         f"{node.id} is no loop, since this way leads into its round and does not pass it: lead it "
         f"to {node.id}.",
     )
@@ -271,7 +273,7 @@ def _tell_cycle(flow: Flow, members: Iterable[str]) -> FlowFault:
         f"{names} goes round until max_iterations is reached: a loop node such as "
         "([Again \N{MULTIPLICATION SIGN}3]) on the way bounds it."
     )
-    return _at(back, Rule.CYCLE, message)
+    return _at(back, TaskRule.CYCLE, message)
 
 
 def find_way(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vibe_llms.flows.faults import FlowFault, Rule
+from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge
 from vibe_llms.values import define
 
@@ -103,7 +103,7 @@ def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault
             f"A branch of {split} leads back to {split} before it meets the others at {join}, and "
             "splits again: go back from where they have met."
         )
-        yield _fault(walk.back, Rule.SPLIT_AGAIN, message)
+        yield _fault(walk.back, TaskRule.SPLIT_AGAIN, message)
     meets_early = early in walk.owners
     if walk.shared or meets_early:
         shared = early if meets_early else walk.shared
@@ -117,7 +117,7 @@ def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault
         )
         place = why if why is not None else node
         yield FlowFault(
-            line=place.line, column=place.column, message=message, rule=Rule.SPLIT_CROSSED
+            line=place.line, column=place.column, message=message, rule=TaskRule.SPLIT_CROSSED
         )
     if walk.clash is not None:
         what, one, other = walk.clash
@@ -126,8 +126,8 @@ def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault
             "they touch the same thing, let one follow the other."
         )
         node = flow.nodes[other]
-        yield FlowFault(line=node.line, column=node.column, message=message, rule=Rule.AT_ONCE)
+        yield FlowFault(line=node.line, column=node.column, message=message, rule=TaskRule.AT_ONCE)
 
 
-def _fault(edge: FlowEdge, rule: Rule, message: str) -> FlowFault:
+def _fault(edge: FlowEdge, rule: TaskRule, message: str) -> FlowFault:
     return FlowFault(line=edge.line, column=edge.column, message=message, rule=rule)

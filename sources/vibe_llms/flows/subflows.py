@@ -19,13 +19,13 @@ _LISTED: Final = 20
 
 
 @frozen
-class Refusal:
+class SubflowRefusal:
     """Why a name means no task."""
 
     message: str
 
 
-def find_subflow(folder: Path | None, name: str) -> Path | Refusal:
+def find_subflow(folder: Path | None, name: str) -> Path | SubflowRefusal:
     """Finds the file of a subflow.
 
     Args:
@@ -34,11 +34,11 @@ def find_subflow(folder: Path | None, name: str) -> Path | Refusal:
     """
     name = name.strip()
     if folder is None:
-        return Refusal(
+        return SubflowRefusal(
             f"[[{name}]] names a task beside this one, which is in no file: write it to one."
         )
     if not _NAME.fullmatch(name):
-        return Refusal(
+        return SubflowRefusal(
             f"{name!r} names no task: write the name of a file in the folder of this one, such as "
             "[[review]] for review.json."
         )
@@ -47,4 +47,6 @@ def find_subflow(folder: Path | None, name: str) -> Path | Refusal:
         if (folder / each).is_file():
             return folder / each
     known = sorted(each.stem for each in folder.iterdir() if each.suffix in SUFFIXES)[:_LISTED]
-    return Refusal(f"There is no {' or '.join(wanted)} beside this task{end_among(name, known)}")
+    return SubflowRefusal(
+        f"There is no {' or '.join(wanted)} beside this task{end_among(name, known)}"
+    )

@@ -29,7 +29,7 @@ from vibe_llms.instruments.options import EngineOptions
 from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.invocables.registry import Registry
-from vibe_llms.invocables.validation import Fault
+from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, SupervisorCanister
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import text_of
@@ -316,7 +316,7 @@ def _find_deed(said: Sequence[AnyCanister]) -> Deed:
 
 def _write_call(canister: InvocationCanister) -> str:
     arguments = read_arguments(canister)
-    if isinstance(arguments, Fault):  # shown as it was written
+    if isinstance(arguments, ArgumentFault):  # shown as it was written
         return f"{canister.name}({canister.arguments!r})"
     return f"{canister.name}({canonicalize(arguments)})"
 

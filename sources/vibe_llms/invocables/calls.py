@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.exceptions import ParseError, RequestError, Stage
-from vibe_llms.invocables.validation import Fault
+from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.plain import JsonObject
 
@@ -64,16 +64,16 @@ def digest_call(name: str, arguments: JsonObject, *, in_doubt: bool = False) -> 
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def read_arguments(canister: InvocationCanister) -> JsonObject | Fault:
+def read_arguments(canister: InvocationCanister) -> JsonObject | ArgumentFault:
     """Reads what a model wrote for arguments; a fault where they are no JSON object."""
     if canister.form == "text":
-        return Fault(
+        return ArgumentFault(
             path="arguments", rule=f"{canister.name} takes a JSON object, and free text was given"
         )
     try:
         return canister.parse_arguments()
     except ParseError as error:
-        return Fault(path="arguments", rule=error.detail)
+        return ArgumentFault(path="arguments", rule=error.detail)
 
 
 def compose_result(canister: InvocationCanister, outcome: Outcome) -> ResultCanister:

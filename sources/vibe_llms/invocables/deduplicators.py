@@ -13,7 +13,7 @@ import attrs
 
 from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables.calls import canonicalize, read_arguments
-from vibe_llms.invocables.validation import Fault
+from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import AnyCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import MEDIA_CLASSES, TextualContent
 from vibe_llms.messages.losses import Loss, LossKind, Translation
@@ -131,7 +131,7 @@ def _identify(pair: Pair, access: Callable[[str], Deduplicator | None]) -> str |
         return None
     deduplicator = access(invocation.name)
     arguments = read_arguments(invocation) if deduplicator is not None else None
-    if deduplicator is None or arguments is None or isinstance(arguments, Fault):
+    if deduplicator is None or arguments is None or isinstance(arguments, ArgumentFault):
         return None
     try:
         return deduplicator.identify(invocation.name, arguments)

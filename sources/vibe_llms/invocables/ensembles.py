@@ -11,7 +11,7 @@ from vibe_llms.invocables.invokers import Invoker, produce_invoker
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
-    from vibe_llms.invocables.libraries import Prompt, Resource
+    from vibe_llms.invocables.libraries import LibraryPrompt, Resource
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class Library(Ensemble, Protocol):
     async def survey_resources(self) -> Sequence[Resource]:
         """Returns what can be read, in an order that stays."""
 
-    async def survey_prompts(self) -> Sequence[Prompt]:
+    async def survey_prompts(self) -> Sequence[LibraryPrompt]:
         """Returns what was written beforehand for users to choose, in an order that stays."""
 
 
@@ -76,7 +76,7 @@ class FunctionsEnsemble:
     name: str
     invokers: tuple[Invoker, ...] = attrs.field(default=(), converter=_ensure_invokers)
     resources: tuple[Resource, ...] = attrs.field(default=(), converter=tuple, kw_only=True)
-    prompts: tuple[Prompt, ...] = attrs.field(default=(), converter=tuple, kw_only=True)
+    prompts: tuple[LibraryPrompt, ...] = attrs.field(default=(), converter=tuple, kw_only=True)
 
     async def connect(self) -> None:
         """Does nothing: functions need no connection."""
@@ -92,7 +92,7 @@ class FunctionsEnsemble:
         """Returns the resources, in the order in which they were given."""
         return self.resources
 
-    async def survey_prompts(self) -> Sequence[Prompt]:
+    async def survey_prompts(self) -> Sequence[LibraryPrompt]:
         """Returns the prompts, in the order in which they were given."""
         return self.prompts
 

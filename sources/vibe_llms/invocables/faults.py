@@ -11,7 +11,7 @@ from jsonschema.exceptions import SchemaError, ValidationError
 
 from vibe_llms.invocables.validation import (
     FAULTS_LIMIT,
-    Fault,
+    ArgumentFault,
     refuse_schema,
     shorten,
     show_value,
@@ -43,7 +43,7 @@ def produce_schema_validator(schema: JsonObject, name: str = "") -> Any:
     return validator(schema, registry=registry)
 
 
-def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[Fault, ...]:
+def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[ArgumentFault, ...]:
     """Returns what is wrong with arguments, at most ``FAULTS_LIMIT`` of it.
 
     Args:
@@ -55,7 +55,7 @@ def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[Fault, 
     try:
         errors = list(itertools.islice(validator.iter_errors(arguments), FAULTS_LIMIT))
     except RecursionError:
-        return (Fault(path="arguments", rule="nest too deeply"),)
+        return (ArgumentFault(path="arguments", rule="nest too deeply"),)
     # Not the schema's fault alone: the process that applies it tells of this in its own words.
     except MemoryError:
         raise
@@ -65,7 +65,7 @@ def find_faults(validator: Any, arguments: Any, name: str = "") -> tuple[Fault, 
     return tuple(itertools.islice(dict.fromkeys(faults), FAULTS_LIMIT))
 
 
-def _explain(error: ValidationError) -> Iterator[Fault]:
+def _explain(error: ValidationError) -> Iterator[ArgumentFault]:
     path = write_path(("arguments", *error.absolute_path))
     keyword = error.validator
     if keyword == "required":
@@ -75,10 +75,10 @@ def _explain(error: ValidationError) -> Iterator[Fault]:
     elif keyword in ("anyOf", "oneOf") and error.context:
         yield from _explain_alternatives(error, path)
     else:
-        yield Fault(path=path, rule=_compose_rule(error))
+        yield ArgumentFault(path=path, rule=_compose_rule(error))
 
 
-def _explain_required(error: ValidationError, path: str) -> Iterator[Fault]:
+def _explain_required(error: ValidationError, path: str) -> Iterator[ArgumentFault]:
     # One error a missing name, and only its message says which: all of them, then, each time.
     given: Any = error.instance
     known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
@@ -88,23 +88,23 @@ def _explain_required(error: ValidationError, path: str) -> Iterator[Fault]:
         if name not in given:
             near = find_nearest(name, strange)
             hint = f"; {near!r} was given, which is not known" if near else ""
-            yield Fault(path=f"{path}.{name}", rule=f"is required{hint}")
+            yield ArgumentFault(path=f"{path}.{name}", rule=f"is required{hint}")
 
 
-def _explain_unknown(error: ValidationError, path: str) -> Iterator[Fault]:
+def _explain_unknown(error: ValidationError, path: str) -> Iterator[ArgumentFault]:
     schema: Any = error.schema
     known = list(schema.get("properties", {}))
     given: Any = error.instance
     strange = [name for name in given if name not in known]
     if error.validator_value is not False or schema.get("patternProperties") or not strange:
-        yield Fault(path=path, rule=shorten(error.message))
+        yield ArgumentFault(path=path, rule=shorten(error.message))
         return
     for name in strange:
         hint = suggest_among(name, known) if known else "; nothing is to be given here"
-        yield Fault(path=f"{path}.{name}", rule=f"is not known{hint}")
+        yield ArgumentFault(path=f"{path}.{name}", rule=f"is not known{hint}")
 
 
-def _explain_alternatives(error: ValidationError, path: str) -> Iterator[Fault]:
+def _explain_alternatives(error: ValidationError, path: str) -> Iterator[ArgumentFault]:
     """Explains the alternative that the value comes nearest to."""
     branches: dict[Any, list[ValidationError]] = {}
     for each in error.context or ():
@@ -113,7 +113,7 @@ def _explain_alternatives(error: ValidationError, path: str) -> Iterator[Fault]:
     if all(_misses_type(errors, error) for errors in branches.values()):
         names = [name for errors in branches.values() for name in _list_types(errors[0])]
         rule = f"must be {_join_types(names)}, not {show_value(error.instance)}"
-        yield Fault(path=path, rule=rule)
+        yield ArgumentFault(path=path, rule=rule)
         return
 
     def rate(errors: list[ValidationError]) -> tuple[bool, int, int]:

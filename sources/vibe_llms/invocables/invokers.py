@@ -14,7 +14,7 @@ from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.gates import Gates
 from vibe_llms.invocables.outcomes import Outcome, produce_outcome, produce_structure
-from vibe_llms.invocables.validation import Fault, Validator, produce_validator
+from vibe_llms.invocables.validation import ArgumentFault, Validator, produce_validator
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.json_values import ensure_schema
 from vibe_llms.plain import JsonObject, JsonValue
@@ -165,7 +165,7 @@ class Invoker:
             name=self.name, description=self.description, schema=self.schema
         )
 
-    def check(self, arguments: JsonObject) -> tuple[Fault, ...]:
+    def check(self, arguments: JsonObject) -> tuple[ArgumentFault, ...]:
         """Returns what is wrong with arguments; nothing where they fit the schema.
 
         May wait for another process; :meth:`examine` does not hold an event loop meanwhile.
@@ -175,11 +175,11 @@ class Invoker:
         """
         return self._access_validator().check(arguments)
 
-    async def examine(self, arguments: JsonObject) -> tuple[Fault, ...]:
+    async def examine(self, arguments: JsonObject) -> tuple[ArgumentFault, ...]:
         """Does what :meth:`check` does, and lets the event loop go on meanwhile."""
         return await self._access_validator().examine(arguments)
 
-    async def examine_result(self, structured: JsonValue) -> tuple[Fault, ...]:
+    async def examine_result(self, structured: JsonValue) -> tuple[ArgumentFault, ...]:
         """Returns where a result as plain data does not fit what is said of results."""
         if self.output_schema is None:
             return ()

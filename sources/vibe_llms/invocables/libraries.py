@@ -84,7 +84,7 @@ class Resource:
 
 
 @frozen(kw_only=True, eq=False)
-class Prompt:
+class LibraryPrompt:
     """The beginning of a conversation, written beforehand.
 
     Attributes:
@@ -170,7 +170,7 @@ def produce_prompt(
     title: str = "",
     complete: Completer | None = None,
     **options: Any,
-) -> Prompt:
+) -> LibraryPrompt:
     """Makes a prompt of a plain or asynchronous function.
 
     Args:
@@ -186,7 +186,9 @@ def produce_prompt(
     made = produce_invoker(
         function, **{"effect": Effect.PURE, "conclude": _conclude_prompt, **options}
     )
-    return Prompt(writer=made, title=title, completer=_produce_completer(complete, made.name))
+    return LibraryPrompt(
+        writer=made, title=title, completer=_produce_completer(complete, made.name)
+    )
 
 
 def _produce_completer(complete: Completer | None, name: str) -> Invoker | None:

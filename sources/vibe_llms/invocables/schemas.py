@@ -88,7 +88,7 @@ Binder = Callable[[JsonObject, InvocationContext], Bound]
 
 
 @frozen(kw_only=True)
-class Form:
+class FunctionForm:
     """A function as a model sees it, and how it is called with what the model writes."""
 
     schema: JsonObject
@@ -96,7 +96,7 @@ class Form:
     bind: Binder
 
 
-def derive_form(function: Callable[..., Any], *, name: str = "") -> Form:
+def derive_form(function: Callable[..., Any], *, name: str = "") -> FunctionForm:
     """Derives from annotations and docstring what a model has to know about a function.
 
     A parameter without a default is required; one of type :class:`InvocationContext` is ours
@@ -140,7 +140,7 @@ def derive_form(function: Callable[..., Any], *, name: str = "") -> Form:
     if deriver.definitions:
         whole["$defs"] = deriver.definitions
     bind = functools.partial(_bind, parameters, converts)
-    return Form(schema=whole, description=docstring.text, bind=bind)
+    return FunctionForm(schema=whole, description=docstring.text, bind=bind)
 
 
 def produce_binder(function: Callable[..., Any], *, name: str = "") -> tuple[Binder, str]:

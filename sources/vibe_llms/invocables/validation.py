@@ -25,7 +25,7 @@ _SHOWN_CHARACTERS: Final = 80
 
 
 @frozen(kw_only=True)
-class Fault:
+class ArgumentFault:
     """One thing that is wrong with arguments.
 
     Attributes:
@@ -56,12 +56,12 @@ class Misfit(ValueError):
         self.others = tuple(others)
 
     @property
-    def fault(self) -> Fault:
+    def fault(self) -> ArgumentFault:
         """The same as a fault."""
-        return Fault(path=f"arguments{self.path}", rule=self.rule)
+        return ArgumentFault(path=f"arguments{self.path}", rule=self.rule)
 
     @property
-    def faults(self) -> tuple[Fault, ...]:
+    def faults(self) -> tuple[ArgumentFault, ...]:
         """All that was found, at most ``FAULTS_LIMIT`` of it."""
         return tuple(each.fault for each in (self, *self.others))[:FAULTS_LIMIT]
 
@@ -88,13 +88,13 @@ def shorten(text: str) -> str:
     return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"
 
 
-def explain_faults(name: str, faults: Sequence[Fault]) -> str:
+def explain_faults(name: str, faults: Sequence[ArgumentFault]) -> str:
     """Tells a model what is wrong with the arguments of a call."""
     lines = "\n".join(f"- {fault}" for fault in faults)
     return f"{name} was not executed, because its arguments do not fit:\n{lines}"
 
 
-def list_faults(faults: Sequence[Fault]) -> str:
+def list_faults(faults: Sequence[ArgumentFault]) -> str:
     """Returns what is wrong with a result, a line each."""
     return "".join(
         f"\n- {fault.path.replace('arguments', 'result', 1)}: {fault.rule}" for fault in faults
@@ -119,7 +119,7 @@ def refuse_schema(name: str, detail: str, *, is_told: bool = False) -> RequestEr
 
 
 @frozen
-class Weight:
+class DataWeight:
     """How large plain data are.
 
     Attributes:
@@ -131,7 +131,7 @@ class Weight:
     characters: int
 
 
-def weigh(value: Any, limit: int) -> Weight:
+def weigh(value: Any, limit: int) -> DataWeight:
     """Weighs data, and stops soon after so many nodes: rings and floods end, too."""
     nodes = characters = 0
     ahead = [value]
@@ -146,7 +146,7 @@ def weigh(value: Any, limit: int) -> Weight:
             ahead.extend(each.values())
         elif isinstance(each, list | tuple):
             ahead.extend(each)
-    return Weight(nodes + len(ahead), characters)
+    return DataWeight(nodes + len(ahead), characters)
 
 
 CHECK_PAIRS: Final = 1_000_000
@@ -173,7 +173,7 @@ class Validator:
     schema: JsonObject
     name: str = ""
     _check: Check | None = attrs.field(init=False, repr=False)
-    _weight: Weight = attrs.field(init=False, repr=False)
+    _weight: DataWeight = attrs.field(init=False, repr=False)
     _validator: Any = attrs.field(default=None, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -181,7 +181,7 @@ class Validator:
         # A schema so large that weighing it was given up is not walked once more to compile it.
         self._check = compile_check(self.schema) if self._weight.nodes < CHECK_PAIRS else None
 
-    def check(self, arguments: Any) -> tuple[Fault, ...]:
+    def check(self, arguments: Any) -> tuple[ArgumentFault, ...]:
         """Returns what is wrong with the arguments; nothing where they fit.
 
         May wait for another process; :meth:`examine` does not hold an event loop meanwhile.
@@ -193,7 +193,7 @@ class Validator:
         faults = self._check_here(arguments)
         return self._consult(arguments) if faults is None else faults
 
-    async def examine(self, arguments: Any) -> tuple[Fault, ...]:
+    async def examine(self, arguments: Any) -> tuple[ArgumentFault, ...]:
         """Does what :meth:`check` does, and lets the event loop go on meanwhile."""
         faults = self._check_here(arguments)
         if faults is not None:
@@ -202,17 +202,17 @@ class Validator:
 
         return await asyncio.to_thread(self._consult, arguments)
 
-    def is_at_hand(self, weight: Weight) -> bool:
+    def is_at_hand(self, weight: DataWeight) -> bool:
         """Tells whether :meth:`check` certainly asks no other process about data so large."""
         return self._check is not None and self._is_told_here(weight)
 
-    def _is_told_here(self, weight: Weight) -> bool:
+    def _is_told_here(self, weight: DataWeight) -> bool:
         """Tells whether jsonschema may say here what is wrong with data so large."""
         pairs = weight.nodes * self._weight.nodes
         quoted = pairs * (weight.characters + self._weight.characters)
         return pairs <= EXPLAIN_PAIRS and quoted <= EXPLAIN_CHARACTERS
 
-    def _check_here(self, arguments: Any) -> tuple[Fault, ...] | None:
+    def _check_here(self, arguments: Any) -> tuple[ArgumentFault, ...] | None:
         """Checks what certainly takes little; ``None`` where that cannot be told."""
         if self._check is None:
             return None
@@ -223,7 +223,7 @@ class Validator:
             if self._check(arguments):
                 return ()
         except RecursionError:
-            return (Fault(path="arguments", rule="nest too deeply"),)
+            return (ArgumentFault(path="arguments", rule="nest too deeply"),)
         if not self._is_told_here(weight):
             return None
         # Only where something is wrong: it brings jsonschema, which is slow to import.
@@ -233,7 +233,7 @@ class Validator:
             self._validator = produce_schema_validator(self.schema, self.name)
         return find_faults(self._validator, arguments, self.name)
 
-    def _consult(self, arguments: Any) -> tuple[Fault, ...]:
+    def _consult(self, arguments: Any) -> tuple[ArgumentFault, ...]:
         from vibe_llms.invocables.validator_process import consult
 
         return consult(self.schema, arguments, self.name)

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final
 
-from vibe_llms.invocables.validation import Fault, refuse_schema, shorten, show_value
+from vibe_llms.invocables.validation import ArgumentFault, refuse_schema, shorten, show_value
 from vibe_llms.plain import JsonObject
 
 VALIDATOR_SECONDS: Final = 5.0
@@ -125,7 +125,7 @@ _door = threading.Lock()
 _running: _ValidatorProcess | None = None
 
 
-def consult(schema: JsonObject, value: Any, name: str) -> tuple[Fault, ...]:
+def consult(schema: JsonObject, value: Any, name: str) -> tuple[ArgumentFault, ...]:
     """Returns what is wrong with a value by a schema, whatever that costs the other process.
 
     Waits for the answer: in an event loop this belongs into a thread.
@@ -139,13 +139,13 @@ def consult(schema: JsonObject, value: Any, name: str) -> tuple[Fault, ...]:
     try:
         question = json.dumps([schema, value, name]).encode()
     except RecursionError:
-        return (Fault(path="arguments", rule="nest too deeply"),)
+        return (ArgumentFault(path="arguments", rule="nest too deeply"),)
     except (TypeError, ValueError) as error:
-        return (Fault(path="arguments", rule=f"are beyond JSON: {shorten(str(error))}"),)
+        return (ArgumentFault(path="arguments", rule=f"are beyond JSON: {shorten(str(error))}"),)
     answer = _ask(question, schema, name)
     if "refusal" in answer:
         raise refuse_schema(name, answer["refusal"], is_told=True)
-    return tuple(Fault(path=path, rule=rule) for path, rule in answer["faults"])
+    return tuple(ArgumentFault(path=path, rule=rule) for path, rule in answer["faults"])
 
 
 def _ask(question: bytes, schema: JsonObject, name: str) -> dict[str, Any]:

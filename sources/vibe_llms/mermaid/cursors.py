@@ -21,7 +21,7 @@ _WORDS = {
 }
 
 
-class Refusal(Exception):
+class SyntaxRefusal(Exception):
     """A token that cannot stand where it does; goes no further than the parser."""
 
     def __init__(self, place: Span, position: int, message: str) -> None:
@@ -62,7 +62,7 @@ class Cursor:
             raise self.refuse(rule, since)
         return self.take()
 
-    def refuse(self, rule: str, since: int | None = None) -> Refusal:
+    def refuse(self, rule: str, since: int | None = None) -> SyntaxRefusal:
         """Produces the error that says what was found instead of what the rule wants.
 
         Args:
@@ -71,9 +71,9 @@ class Cursor:
         token = self.token
         if since is not None and token.kind == END:
             message = f"What begins here has no end, or what follows {rule}"
-            return Refusal(self.writing.locate(since, since + 1), since, message)
+            return SyntaxRefusal(self.writing.locate(since, since + 1), since, message)
         place = self.writing.locate(token.start, token.end)
-        return Refusal(place, token.start, f"{self._describe(token)} {rule}")
+        return SyntaxRefusal(place, token.start, f"{self._describe(token)} {rule}")
 
     def resume(self, position: int) -> None:
         """Goes on at the first line after a position."""

@@ -7,7 +7,7 @@ import re
 import attrs
 
 from vibe_llms.mermaid.chains import parse_nodes
-from vibe_llms.mermaid.cursors import ID_KINDS, Cursor, Refusal
+from vibe_llms.mermaid.cursors import ID_KINDS, Cursor, SyntaxRefusal
 from vibe_llms.mermaid.labels import Label, LabelKind, finish_label, reveal_entities
 from vibe_llms.mermaid.lexing import END
 from vibe_llms.mermaid.simple import PARSERS
@@ -47,7 +47,7 @@ class _Subgraph:
 
 
 @define
-class Parser:
+class DiagramParser:
     """Reads the statements of a diagram.
 
     Attributes:
@@ -58,7 +58,7 @@ class Parser:
     writing: Writing
     direction: str = ""
     statements: list[Statement] = attrs.field(factory=list)
-    refusals: list[Refusal] = attrs.field(factory=list)
+    refusals: list[SyntaxRefusal] = attrs.field(factory=list)
     _open: list[_Subgraph] = attrs.field(factory=list)
 
     def parse(self) -> None:
@@ -66,19 +66,19 @@ class Parser:
         cursor = Cursor(self.writing)
         try:
             self._parse_head(cursor)
-        except Refusal as refusal:
+        except SyntaxRefusal as refusal:
             self.refusals.append(refusal)
             return
         while cursor.token.kind != END and len(self.refusals) < MOST_REFUSALS:
             try:
                 self._parse_line(cursor)
-            except Refusal as refusal:
+            except SyntaxRefusal as refusal:
                 self.refusals.append(refusal)
                 # Never back to what was taken: it would be refused again and again.
                 cursor.resume(max(refusal.position, cursor.last_end))
         for left in self._open:
             message = "This subgraph has no end: close it with a line that says end."
-            self.refusals.append(Refusal(left.head, left.start, message))
+            self.refusals.append(SyntaxRefusal(left.head, left.start, message))
 
     def _parse_head(self, cursor: Cursor) -> None:
         while cursor.accept("SPACE", "NEWLINE"):

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from typing import NamedTuple
 
-from vibe_llms.mermaid.lexical_rules import RULES, Rule
+from vibe_llms.mermaid.lexical_rules import RULES, LexicalRule
 from vibe_llms.mermaid.spans import SPACE, skip_space
 
 
@@ -76,7 +76,7 @@ class Lexer:
         self._direction_ends = [(each[1], each.end()) for each in found]
         self._line_end = self._run_end = self._run_at = -1
         self._space_end = -1
-        self._link: tuple[Rule, int] | None = None
+        self._link: tuple[LexicalRule, int] | None = None
 
     def resume(self, position: int) -> None:
         """Goes on there, outside of any label."""
@@ -113,7 +113,7 @@ class Lexer:
         self._is_done = True
         return Token(final or END, "", position, position)
 
-    def _say(self, rule: Rule, start: int, end: int) -> str:
+    def _say(self, rule: LexicalRule, start: int, end: int) -> str:
         # Mermaid empties it: the brackets are no part of the attributes.
         if rule.enter == "shapeData":
             return ""
@@ -123,7 +123,7 @@ class Lexer:
             return re.sub(rf"\n[{SPACE}]*", "<br/>", text)
         return text
 
-    def _match_any(self, state: str, start: int) -> tuple[Rule, int] | None:
+    def _match_any(self, state: str, start: int) -> tuple[LexicalRule, int] | None:
         if state in _EDGE_ENDS:
             return self._match_edge_text(state, start)
         if state != "INITIAL":
@@ -138,7 +138,7 @@ class Lexer:
             or self._match("blanks", start)
         )
 
-    def _match(self, state: str, position: int) -> tuple[Rule, int] | None:
+    def _match(self, state: str, position: int) -> tuple[LexicalRule, int] | None:
         pattern, rules = RULES[state]
         found = pattern.match(self.text, position)
         if found is None:
@@ -146,7 +146,7 @@ class Lexer:
         assert found.lastindex is not None
         return rules[found.lastindex - 1], found.end()
 
-    def _match_direction(self, start: int) -> tuple[Rule, int] | None:
+    def _match_direction(self, start: int) -> tuple[LexicalRule, int] | None:
         """A direction takes its whole line, with whatever stands before it."""
         if start > self._line_end:
             line_end = _LINE_END.search(self.text, start)
@@ -158,10 +158,10 @@ class Lexer:
         # line.
         for name in _DIRECTIONS:
             if name in ends:
-                return Rule(f"direction_{name.lower()}", ""), ends[name]
+                return LexicalRule(f"direction_{name.lower()}", ""), ends[name]
         return None
 
-    def _match_link_id(self, start: int) -> tuple[Rule, int] | None:
+    def _match_link_id(self, start: int) -> tuple[LexicalRule, int] | None:
         """What has no spaces and no brackets is an id if ``@`` follows, the last of its run."""
         if start >= self._run_end:
             found = _RUN_END.search(self.text, start)
@@ -169,9 +169,9 @@ class Lexer:
             ats = _LINK_ID.finditer(self.text, start, self._run_end + 1)
             self._run_at = max((each.start() for each in ats), default=-1)
             self._run_end = max(self._run_end, start + 1)
-        return (Rule("LINK_ID", ""), self._run_at + 1) if self._run_at > start else None
+        return (LexicalRule("LINK_ID", ""), self._run_at + 1) if self._run_at > start else None
 
-    def _match_spaced_link(self, start: int) -> tuple[Rule, int] | None:
+    def _match_spaced_link(self, start: int) -> tuple[LexicalRule, int] | None:
         """A link may have spaces before it; what they end at is the same for each of them."""
         if start < self._space_end:
             return self._link
@@ -182,11 +182,11 @@ class Lexer:
         self._link = self._match("links", end)
         return self._link
 
-    def _match_edge_text(self, state: str, start: int) -> tuple[Rule, int] | None:
+    def _match_edge_text(self, state: str, start: int) -> tuple[LexicalRule, int] | None:
         """The text of an edge goes up to what may be its end, and up to quotes."""
         found = _EDGE_ENDS[state].search(self.text, start)
         if found is None:
-            return Rule("EDGE_TEXT", ""), len(self.text)
+            return LexicalRule("EDGE_TEXT", ""), len(self.text)
         matched = self._match(state, found.start())
         begin = found.start()
         if matched and matched[0].leaves:
@@ -198,4 +198,4 @@ class Lexer:
                 begin -= 1
             while begin > start and skip_space(self.text[begin - 1], 0):
                 begin -= 1
-        return (Rule("EDGE_TEXT", ""), begin) if begin > start else matched
+        return (LexicalRule("EDGE_TEXT", ""), begin) if begin > start else matched

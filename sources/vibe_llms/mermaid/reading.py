@@ -8,7 +8,7 @@ from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.mermaid.building import Builder
 from vibe_llms.mermaid.cleaning import FrontMatter, clean
 from vibe_llms.mermaid.diagrams import Diagram, StyleClass
-from vibe_llms.mermaid.grammar import Parser
+from vibe_llms.mermaid.grammar import DiagramParser
 from vibe_llms.mermaid.spans import Span, Writing
 from vibe_llms.mermaid.yaml import YamlError, read_yaml
 from vibe_llms.mermaid.yaml_scalars import write_key
@@ -45,7 +45,7 @@ def parse_diagram(text: str, name: str = "diagram") -> Diagram:
         problems.append(
             (writing.locate(0, 13), "Swimlanes are no flowchart: begin with flowchart.")
         )
-    parser = Parser(writing)
+    parser = DiagramParser(writing)
     parser.parse()
     problems += [(refusal.place, refusal.message) for refusal in parser.refusals]
     # Also where statements were refused: all mistakes are told at once.
@@ -78,7 +78,7 @@ def _read_front_matter(matter: FrontMatter | None) -> dict[str, object]:
 
 
 def _finish(
-    text: str, name: str, front: dict[str, object], parser: Parser, builder: Builder
+    text: str, name: str, front: dict[str, object], parser: DiagramParser, builder: Builder
 ) -> Diagram:
     title = front.get("title")
     return Diagram(

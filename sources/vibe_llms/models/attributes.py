@@ -25,7 +25,7 @@ class Capability(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class Layer(enum.StrEnum):
+class AttributeLayer(enum.StrEnum):
     """Who set a value, from the weakest to the strongest."""
 
     SHIPPED = "key table"
@@ -55,7 +55,7 @@ class Provenance:
         date: When the writer read it there, as ``2026-11-21``.
     """
 
-    layer: Layer
+    layer: AttributeLayer
     name: str = ""
     file: str = ""
     line: int = 0
@@ -90,7 +90,7 @@ class TracedValue:
 
 
 @frozen(kw_only=True)
-class Explanation:
+class AttributeRow:
     """One row of ``vibe models show``.
 
     Attributes:
@@ -165,7 +165,7 @@ class ModelAttributes:
             if control.default is not ABSENT
         }
 
-    def explain(self) -> tuple[Explanation, ...]:
+    def explain(self) -> tuple[AttributeRow, ...]:
         """Lists every value with its layer, file, source and date, and what it overrode."""
         groups: dict[object, list[TracedValue]] = {}
         for traced in self.traced:
@@ -174,7 +174,7 @@ class ModelAttributes:
         return tuple(_explain(group) for group in groups.values())
 
 
-def _explain(group: Sequence[TracedValue]) -> Explanation:
+def _explain(group: Sequence[TracedValue]) -> AttributeRow:
     """Makes one row of a value, or of the fields of a control that are from one place."""
     first = group[0]
     value = first.value
@@ -185,7 +185,7 @@ def _explain(group: Sequence[TracedValue]) -> Explanation:
             if traced.value is not ABSENT
         }
         value = fields or ABSENT
-    return Explanation(
+    return AttributeRow(
         key=first.control or first.key,
         value=value,
         layer=str(first.provenance),

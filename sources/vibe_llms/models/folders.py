@@ -22,7 +22,7 @@ import tomli
 
 from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.files import read_file
-from vibe_llms.models.attributes import Layer
+from vibe_llms.models.attributes import AttributeLayer
 from vibe_llms.models.rules import ORIGIN, Rule, RuleReader
 from vibe_llms.resources import access_data
 from vibe_llms.tables.documents import Document, parse_document
@@ -89,7 +89,9 @@ class ProviderFolder:
             families = head.get("families", ())
             self.names = head.get("names", ())
             self.prefixes = head.get("prefixes", ())
-            yield from _read_tables(reader, head, document.text, Layer.DEFAULT, Layer.FAMILY)
+            yield from _read_tables(
+                reader, head, document.text, AttributeLayer.DEFAULT, AttributeLayer.FAMILY
+            )
         yield from self._read_family_files(families)
         for path in sorted((self.directory / "models").glob("*.toml")):
             yield self._read_model_file(path)
@@ -126,7 +128,7 @@ class ProviderFolder:
                 continue
             document = self._load(files[name])
             table = document.tree
-            rule = self._produce_reader(document).read(table, Layer.FAMILY, name=name)
+            rule = self._produce_reader(document).read(table, AttributeLayer.FAMILY, name=name)
             if table and ("pattern" not in table or rule.model):
                 self._report(files[name], "A family needs a 'pattern', and no 'model'.")
             yield rule
@@ -142,11 +144,15 @@ class ProviderFolder:
         model = {"model": path.name.removesuffix(".toml")}
         if "pattern" in document.tree:
             self._report(path, "The record of one model has no 'pattern'.")
-        return self._produce_reader(document).read({**model, **document.tree}, Layer.MODEL)
+        return self._produce_reader(document).read({**model, **document.tree}, AttributeLayer.MODEL)
 
 
 def _read_tables(
-    reader: RuleReader, head: Mapping[str, Any], text: str, default: Layer, named: Layer
+    reader: RuleReader,
+    head: Mapping[str, Any],
+    text: str,
+    default: AttributeLayer,
+    named: AttributeLayer,
 ) -> Iterator[Rule]:
     """Reads ``[defaults]`` and each of ``[[models]]``.
 
@@ -167,7 +173,9 @@ def _read_tables(
         path = ("models", index)
         if ("pattern" in model) == ("model" in model):
             reader.tables.report(path, "It needs either 'pattern' or 'model'.")
-        layer = Layer.MODEL if named is Layer.FAMILY and "model" in model else named
+        layer = (
+            AttributeLayer.MODEL if named is AttributeLayer.FAMILY and "model" in model else named
+        )
         yield reader.read(model, layer, path, line=line)
 
 
@@ -202,4 +210,4 @@ def read_overrides(overrides: Overrides, findings: list[Finding]) -> Iterator[Ru
     reader = RuleReader(place=document.place, tables=tables, source="the user's configuration")
     ours = {key: overrides.table[key] for key in ("defaults", "models") if key in overrides.table}
     head = tables.read_fields(_ROOT_KEYS, ours)
-    yield from _read_tables(reader, head, document.text, Layer.USER, Layer.USER)
+    yield from _read_tables(reader, head, document.text, AttributeLayer.USER, AttributeLayer.USER)

@@ -16,7 +16,7 @@ import attrs
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError, end_sentence
 from vibe_llms.models.addresses import ModelAddress
-from vibe_llms.models.attributes import Layer, ModelAttributes, Provenance, TracedValue
+from vibe_llms.models.attributes import AttributeLayer, ModelAttributes, Provenance, TracedValue
 from vibe_llms.models.controls import Control
 from vibe_llms.models.definitions import read_control
 from vibe_llms.models.genera import Genus
@@ -28,7 +28,7 @@ from vibe_llms.tables.documents import Document
 from vibe_llms.tables.reading import TableReader, write_path
 from vibe_llms.values import define, frozen
 
-_STRENGTHS = {layer: strength for strength, layer in enumerate(Layer)}
+_STRENGTHS = {layer: strength for strength, layer in enumerate(AttributeLayer)}
 
 
 def _sort_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -124,14 +124,14 @@ class ModelsIntegrator:
             rule.model
             for rule in self.rules
             if rule.model
-            and (rule.provenance.layer is Layer.MODEL or rule.provider == self.provider)
+            and (rule.provenance.layer is AttributeLayer.MODEL or rule.provider == self.provider)
         ]
         first = [self.default_model] if self.default_model else []
         return tuple(dict.fromkeys((*first, *self.names, *sorted(named))))
 
     def knows(self, model: str) -> bool:
         """Tells whether a record or a family of the provider's own data concerns the name."""
-        own = (Layer.FAMILY, Layer.MODEL)
+        own = (AttributeLayer.FAMILY, AttributeLayer.MODEL)
         return any(rule.provenance.layer in own for rule in self.find_rules(model))
 
     @cached_property
@@ -150,7 +150,9 @@ class ModelsIntegrator:
 
 def _produce_learnt_rule(learnt: Mapping[str, JsonValue], source: str) -> Rule:
     tables = TableReader(Document(source, "", learnt).locate)
-    rule = RuleReader(place=source, tables=tables, source=source).read(learnt, Layer.VENDOR)
+    rule = RuleReader(place=source, tables=tables, source=source).read(
+        learnt, AttributeLayer.VENDOR
+    )
     tables.finish()
     # It was said and stands in no file; the reader wants a name for its findings alone.
     return attrs.evolve(rule, provenance=attrs.evolve(rule.provenance, file=""))
@@ -253,7 +255,7 @@ class _Fold:
             return
         known = self.controls[name]
         known += [field for field in key.definition if field not in known]
-        shipped = Provenance(layer=Layer.SHIPPED)
+        shipped = Provenance(layer=AttributeLayer.SHIPPED)
         for field, value in key.definition.items():
             self.put(_name(name, field), {"replace": value}, shipped, control=name)
 

@@ -26,7 +26,7 @@ class KeyRole(enum.StrEnum):
 
 
 @frozen(kw_only=True)
-class Key:
+class AttributeKey:
     """One row of the table.
 
     Attributes:
@@ -42,20 +42,20 @@ class Key:
     stands_for: str = ""
 
 
-def _word(name: str, means: str) -> Key:
-    return Key(name=name, role=KeyRole.WORD, means=means)
+def _word(name: str, means: str) -> AttributeKey:
+    return AttributeKey(name=name, role=KeyRole.WORD, means=means)
 
 
-def _control(name: str, means: str, **definition: JsonValue) -> Key:
-    return Key(name=name, role=KeyRole.CONTROL, means=means, definition=definition)
+def _control(name: str, means: str, **definition: JsonValue) -> AttributeKey:
+    return AttributeKey(name=name, role=KeyRole.CONTROL, means=means, definition=definition)
 
 
-def _capability(name: str, means: str, stands_for: str = "") -> Key:
-    return Key(name=name, role=KeyRole.CAPABILITY, means=means, stands_for=stands_for)
+def _capability(name: str, means: str, stands_for: str = "") -> AttributeKey:
+    return AttributeKey(name=name, role=KeyRole.CAPABILITY, means=means, stands_for=stands_for)
 
 
-def _attribute(name: str, means: str) -> Key:
-    return Key(name=name, role=KeyRole.ATTRIBUTE, means=means)
+def _attribute(name: str, means: str) -> AttributeKey:
+    return AttributeKey(name=name, role=KeyRole.ATTRIBUTE, means=means)
 
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from vibe_llms.models.attributes import Layer, Provenance
+from vibe_llms.models.attributes import AttributeLayer, Provenance
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import (
     KEYS_BY_NAME,
@@ -102,7 +102,7 @@ class RuleReader:
     def read(
         self,
         table: Mapping[str, object],
-        layer: Layer,
+        layer: AttributeLayer,
         path: KeyPath = (),
         *,
         name: str = "",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.configuration.classes import Configuration, Layer, PluginEntry, Source
-from vibe_llms.configuration.editing import Draft
+from vibe_llms.configuration.editing import FileDraft
 from vibe_llms.configuration.redaction import redact_addresses
 from vibe_llms.exceptions import PluginError, TrustError, UnknownNameError
 from vibe_llms.files import read_file
@@ -109,7 +109,7 @@ def remove_plugin(name: str, configuration: Configuration) -> tuple[PluginEntry,
             if ships
             else "",
         )
-    draft = Draft()
+    draft = FileDraft()
     for entry in entries:
         draft.unset(f'{entry.table}."{name}"')
     draft.load()
@@ -195,7 +195,7 @@ def _write(
 ) -> tuple[PluginEntry, ...]:
     """Writes the tables of what was found, and puts its package where each looks for it."""
     entries = [entry for module, hooks in found.items() for entry in _name_entries(module, hooks)]
-    draft = Draft()
+    draft = FileDraft()
     known = {(entry.table, entry.name): entry for entry in configuration.plugins}
     added = []
     for table, name, module in entries:

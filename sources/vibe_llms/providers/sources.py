@@ -18,7 +18,7 @@ from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.frames import Framer
 from vibe_llms.wire.selection import (
     JSON,
-    Form,
+    AnswerForm,
     read_kind,
     recognize_form,
     refuse_answer,
@@ -43,7 +43,7 @@ def _blame_end(error: ConverseError) -> ConverseError:
     )
 
 
-class Attempt(Protocol):
+class SourceAttempt(Protocol):
     """One try of a request, as its source goes through it."""
 
     def open_exchange(self) -> Awaitable[Exchange]:
@@ -73,7 +73,7 @@ class WireSource:
     """
 
     def __init__(
-        self, attempt: Attempt, content_type: str, request_id_headers: Sequence[str] = ()
+        self, attempt: SourceAttempt, content_type: str, request_id_headers: Sequence[str] = ()
     ) -> None:
         self._attempt = attempt
         self._content_type = content_type
@@ -181,19 +181,19 @@ class WireSource:
         """Looks how the answer begins; returns what that brought, or all of one that is whole."""
         kind, wanted, is_over = read_kind(exchange.headers), self._content_type, False
         form = recognize_form(self._beginning, kind, wanted)
-        while form is Form.UNCLEAR:
+        while form is AnswerForm.UNCLEAR:
             data = await exchange.receive()
             is_over = not data
             self._beginning = strip_beginning(self._beginning + data)
             form = recognize_form(self._beginning, kind, wanted, is_over=is_over)
-        if form is Form.FOREIGN:
+        if form is AnswerForm.FOREIGN:
             expected = dict.fromkeys((JSON, self._content_type))
             raise await refuse_answer(exchange, tuple(expected), self._beginning)
         decoder = self._decoder = self._attempt.produce_decoder()
         self._may_be_complete = hasattr(decoder, "is_complete")  # which it need not have
         beginning, self._beginning = self._beginning, b""
         events: list[StreamEvent] = []
-        if form is Form.STREAM:
+        if form is AnswerForm.STREAM:
             self._framer = self._attempt.produce_framer()
             if beginning:
                 self._read(beginning, events)

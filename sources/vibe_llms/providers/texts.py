@@ -45,7 +45,7 @@ _LACKING: Final = dict.fromkeys(
 _PROTOCOL: Final = "text"
 
 
-class Said(NamedTuple):
+class Utterance(NamedTuple):
     """What somebody said.
 
     Attributes:
@@ -72,7 +72,7 @@ class TextProvider(abc.ABC):
         self.context = context
 
     @abc.abstractmethod
-    def answer(self, said: Sequence[Said], model: str) -> AsyncIterator[str]:
+    def answer(self, said: Sequence[Utterance], model: str) -> AsyncIterator[str]:
         """Answers, piece by piece: an asynchronous generator of texts.
 
         Args:
@@ -118,7 +118,7 @@ class TextClient:
         return ModelDescriptor(provider=context.name, name=name, attributes=attributes)
 
 
-class TextModel(ModelBase[Sequence[Said]]):
+class TextModel(ModelBase[Sequence[Utterance]]):
     """One of the models."""
 
     protocol = _PROTOCOL
@@ -127,7 +127,7 @@ class TextModel(ModelBase[Sequence[Said]]):
         super().__init__(descriptor, EstimatingTokenizer(), provider.context.limits)
         self._provider = provider
 
-    def nativize(self, request: Request, *, streaming: bool) -> Translation[Sequence[Said]]:
+    def nativize(self, request: Request, *, streaming: bool) -> Translation[Sequence[Utterance]]:
         """Returns what was said. Raises RequestError for what words cannot say."""
         check_controls(request.controls, self.descriptor.attributes.controls)
         ledger = Ledger(protocol=_PROTOCOL, provider=self.descriptor.provider)
@@ -139,7 +139,7 @@ class TextModel(ModelBase[Sequence[Said]]):
         return Translation([_read(placed, ledger) for placed in history], ledger.losses)
 
     async def send(
-        self, native: Sequence[Said], request: Request, *, streaming: bool
+        self, native: Sequence[Utterance], request: Request, *, streaming: bool
     ) -> TextSource:
         """Has the provider answer."""
         return TextSource(
@@ -149,7 +149,7 @@ class TextModel(ModelBase[Sequence[Said]]):
         )
 
 
-def _read(placed: Placed, ledger: Ledger) -> Said:
+def _read(placed: Placed, ledger: Ledger) -> Utterance:
     """Reads a canister. Losses name the place where it stood before repairs."""
     canister, path = placed.canister, placed.path
     ledger.omit_native(canister.native, path)
@@ -160,7 +160,7 @@ def _read(placed: Placed, ledger: Ledger) -> Said:
     if isinstance(canister, InvocationCanister):
         ledger.coerce(path, "an invocation goes as its name and arguments")
         texts.insert(0, f"{canister.name} {canister.arguments}")
-    return Said(canister.role, BOUNDARY.join(texts))
+    return Utterance(canister.role, BOUNDARY.join(texts))
 
 
 def _read_texts(placed: Placed, ledger: Ledger) -> Iterator[str]:

@@ -24,19 +24,19 @@ UPDATE vibe_claims SET until = clock_timestamp() + make_interval(secs => %s)
 FROM unnest(%s::text[], %s::bigint[]) AS mine (conversation, epoch)
 WHERE vibe_claims.conversation = mine.conversation AND vibe_claims.epoch = mine.epoch
 """
-_KEEPERS: weakref.WeakKeyDictionary[Database, Keeper] = weakref.WeakKeyDictionary()
+_KEEPERS: weakref.WeakKeyDictionary[Database, ClaimRenewer] = weakref.WeakKeyDictionary()
 _DOOR = threading.Lock()
 
 
-def access_keeper(database: Database) -> Keeper:
+def access_keeper(database: Database) -> ClaimRenewer:
     """Returns what renews the claims of this process on a database."""
     with _DOOR:
         if database not in _KEEPERS:
-            _KEEPERS[database] = Keeper()
+            _KEEPERS[database] = ClaimRenewer()
         return _KEEPERS[database]
 
 
-class Keeper:
+class ClaimRenewer:
     """Renews claims in a thread of its own, as long as there are any."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.exceptions import ConverseError, CorruptionError, StoreError
 from vibe_llms.invocables.calls import canonicalize, read_arguments
-from vibe_llms.invocables.validation import Fault
+from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.identities import access_now
 from vibe_llms.runs.lines import open_envelope, read_envelope, read_head, write_logged
@@ -227,6 +227,6 @@ def _find_arguments(canister: AnyCanister | None) -> str | None:
         return None
     try:
         arguments = read_arguments(canister)
-        return None if isinstance(arguments, Fault) else canonicalize(arguments)
+        return None if isinstance(arguments, ArgumentFault) else canonicalize(arguments)
     except ConverseError:
         return None

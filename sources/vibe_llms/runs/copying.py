@@ -25,7 +25,7 @@ Kind: TypeAlias = Literal["conversations", "canisters", "events", "letters", "co
 KINDS: Final[tuple[Kind, ...]] = ("conversations", "canisters", "events", "letters", "contents")
 
 
-class Progress(Protocol):
+class CopyProgress(Protocol):
     """Hears how far a copy has come, in conversations."""
 
     def start(self, total: int | None, label: str) -> None:
@@ -39,7 +39,7 @@ class Progress(Protocol):
 
 
 @frozen(kw_only=True)
-class Sum:
+class SideSum:
     """What one side has of one kind.
 
     Attributes:
@@ -56,8 +56,8 @@ class Comparison:
     """What both sides have of one kind."""
 
     kind: Kind
-    source: Sum
-    target: Sum
+    source: SideSum
+    target: SideSum
 
 
 @frozen(kw_only=True)
@@ -92,7 +92,7 @@ def copy_store(
     target: ConversationStore,
     *,
     identities: Sequence[str] | None = None,
-    progress: Progress | None = None,
+    progress: CopyProgress | None = None,
 ) -> CopyReport:
     """Copies all that a store has into another, and proves it.
 
@@ -184,8 +184,8 @@ class _Measure:
         self.add("events", snapshot.events)
         self.add("letters", letters)
 
-    def sum_up(self, kind: Kind) -> Sum:
-        return Sum(count=self._counts[kind], digest=self._hashes[kind].hexdigest())
+    def sum_up(self, kind: Kind) -> SideSum:
+        return SideSum(count=self._counts[kind], digest=self._hashes[kind].hexdigest())
 
 
 def _describe(snapshot: Snapshot) -> bytes:

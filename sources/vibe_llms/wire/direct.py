@@ -15,7 +15,7 @@ from vibe_llms.wire.bodies import BoundedExchange, check_request, ensure_final, 
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
 from vibe_llms.wire.http import faults, heads
 from vibe_llms.wire.http.codings import choose_unpacker
-from vibe_llms.wire.http.connection import Connection
+from vibe_llms.wire.http.connection import HttpConnection
 from vibe_llms.wire.http.dialing import dial
 from vibe_llms.wire.http.pools import Pool
 from vibe_llms.wire.http.tls import produce_tls_context
@@ -90,7 +90,7 @@ class DirectTransport:
 
     def _compose(
         self, request: WireRequest, address: str
-    ) -> tuple[bytes, heads.Target, heads.Target | None]:
+    ) -> tuple[bytes, heads.RequestTarget, heads.RequestTarget | None]:
         """Returns the head of a request, where it goes, and through which proxy, if any."""
         target = heads.parse_target(request.url)
         through = self._proxies.access(request.url, address)
@@ -102,8 +102,12 @@ class DirectTransport:
         return head, target, proxy
 
     async def _connect(
-        self, pool: Pool, watch: failures.Watch, target: heads.Target, proxy: heads.Target | None
-    ) -> Connection:
+        self,
+        pool: Pool,
+        watch: failures.Watch,
+        target: heads.RequestTarget,
+        proxy: heads.RequestTarget | None,
+    ) -> HttpConnection:
         connect, total = watch.timeouts.connect_seconds, watch.timeouts.total_seconds
         end = min(pool.loop.time() + _or_never(connect), watch.begun + _or_never(total))
         connection = pool.produce(watch.address)
@@ -157,9 +161,9 @@ class DirectExchange(BoundedExchange):
     )
 
     def __init__(
-        self, connection: Connection, pool: Pool, watch: failures.Watch, limit: int
+        self, connection: HttpConnection, pool: Pool, watch: failures.Watch, limit: int
     ) -> None:
-        self._connection: Connection | None = None  # until nothing can be raised here any more
+        self._connection: HttpConnection | None = None  # until nothing can be raised here any more
         self._pool = pool
         self._watch = watch
         self._failure: ConverseError | None = None
@@ -198,7 +202,7 @@ class DirectExchange(BoundedExchange):
     def _has_packed(self) -> bool:
         return self._unpacker is not None and self._unpacker.has_more
 
-    def _take(self, connection: Connection) -> bytes:
+    def _take(self, connection: HttpConnection) -> bytes:
         """Returns what has come, unpacked and counted."""
         unpacker = self._unpacker
         if unpacker is None:
@@ -216,7 +220,7 @@ class DirectExchange(BoundedExchange):
             raise refuse_response(self._limit)
         return data
 
-    def _end(self, connection: Connection) -> None:
+    def _end(self, connection: HttpConnection) -> None:
         """Lets go of the connection, of whose answer all has been taken."""
         fault = connection.fault
         if fault is None and self._unpacker is not None:

@@ -28,7 +28,7 @@ _EVENT = re.compile(rb":|(?:data|event|id|retry)[ \t]*[:\r\n]")
 """How server-sent events begin: with a comment, or one of the fields that there are."""
 
 
-class Form(Enum):
+class AnswerForm(Enum):
     """What an answer is."""
 
     WHOLE = auto()  # one JSON value
@@ -50,7 +50,9 @@ def read_kind(headers: Mapping[str, str]) -> str:
     return f"{main}/{subtype.rpartition('+')[2]}" if subtype else kind
 
 
-def recognize_form(beginning: bytes, kind: str, wanted: str, *, is_over: bool = False) -> Form:
+def recognize_form(
+    beginning: bytes, kind: str, wanted: str, *, is_over: bool = False
+) -> AnswerForm:
     """Tells what an answer is.
 
     Args:
@@ -60,19 +62,19 @@ def recognize_form(beginning: bytes, kind: str, wanted: str, *, is_over: bool = 
         is_over: Whether there is no more of it.
     """
     if (not beginning or _MARK.startswith(beginning)) and not is_over:
-        return Form.UNCLEAR
+        return AnswerForm.UNCLEAR
     if beginning[:1] in (b"{", b"["):
-        return _recognize_lines(beginning, is_over) if wanted == NDJSON else Form.WHOLE
+        return _recognize_lines(beginning, is_over) if wanted == NDJSON else AnswerForm.WHOLE
     if wanted != NDJSON:
         if _EVENT.match(beginning):
-            return Form.STREAM
+            return AnswerForm.STREAM
         if _may_become_field(beginning) and not is_over:
-            return Form.UNCLEAR
+            return AnswerForm.UNCLEAR
     if kind == wanted or (not kind and wanted == JSON):
-        return Form.WHOLE if wanted == JSON else Form.STREAM
+        return AnswerForm.WHOLE if wanted == JSON else AnswerForm.STREAM
     if kind == JSON or not (kind or beginning):
-        return Form.WHOLE
-    return Form.FOREIGN
+        return AnswerForm.WHOLE
+    return AnswerForm.FOREIGN
 
 
 def _may_become_field(beginning: bytes) -> bool:
@@ -80,13 +82,13 @@ def _may_become_field(beginning: bytes) -> bool:
     return len(beginning) < _LOOK_CHARACTERS and any(each.startswith(name) for each in _FIELDS)
 
 
-def _recognize_lines(beginning: bytes, is_over: bool) -> Form:
+def _recognize_lines(beginning: bytes, is_over: bool) -> AnswerForm:
     """Tells lines of JSON from one value that goes over several lines."""
     line, end, _ = beginning.partition(b"\n")
     if end:
-        return Form.STREAM if line.rstrip().endswith((b"}", b"]")) else Form.WHOLE
+        return AnswerForm.STREAM if line.rstrip().endswith((b"}", b"]")) else AnswerForm.WHOLE
     # A first line as long as this is not waited for: what is streamed has to be seen as it comes.
-    return Form.STREAM if is_over or len(beginning) > _READ_BYTES else Form.UNCLEAR
+    return AnswerForm.STREAM if is_over or len(beginning) > _READ_BYTES else AnswerForm.UNCLEAR
 
 
 async def refuse_answer(

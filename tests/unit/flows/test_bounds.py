@@ -25,7 +25,7 @@ from flow_drawings import (
 from vibe_llms.events.flow import NodeFinishedEvent
 from vibe_llms.flows.bounds import FlowBound, bound_flow, check_budget
 from vibe_llms.flows.checking import Surroundings, check_task
-from vibe_llms.flows.machine import Pass, Stop, Visit, choose, decide, escape
+from vibe_llms.flows.machine import Pass, Stop, VisitNode, choose, decide, escape
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision
@@ -252,8 +252,8 @@ def test_no_run_adds_up_to_more(
         number = chance.choice(sorted(state.branches))
         working = {each for each in state.branches if each != number}
         command = decide(state, working, iterations)
-        assert isinstance(command, Pass | Visit)
-        if isinstance(command, Visit):
+        assert isinstance(command, Pass | VisitNode)
+        if isinstance(command, VisitNode):
             exits = flow.exits[command.node.id]
             taken = escape(exits, is_limit=False) if chance.random() < 0.2 else ()
             labels = [edge.label for edge in exits.choices] + [""] * (exits.default is not None)

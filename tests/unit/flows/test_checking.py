@@ -11,7 +11,7 @@ import pytest
 
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
-from vibe_llms.flows.faults import WEIGHTS
+from vibe_llms.flows.faults import SEVERITIES
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.invocables.invokers import Effect, Invoker
 
@@ -649,5 +649,5 @@ def test_the_guide_explains_every_rule() -> None:
     guide = Path(__file__).parents[3] / "documentation" / "guides" / "flow-checks.rst"
     rows = re.findall(r"\* - ``([\w-]+)``\n     - (\w+)\n", guide.read_text(encoding="utf-8"))
 
-    assert dict(rows) == {str(rule): str(weight) for rule, weight in WEIGHTS.items()}
-    assert len(rows) == len(WEIGHTS)
+    assert dict(rows) == {str(rule): str(weight) for rule, weight in SEVERITIES.items()}
+    assert len(rows) == len(SEVERITIES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vibe_llms.flows.compiling import Compilation, compile_flow, read_bound
-from vibe_llms.flows.faults import Weight
+from vibe_llms.flows.faults import Severity
 from vibe_llms.flows.graphs import EdgeKind, NodeKind
 from vibe_llms.mermaid import parse_diagram
 
@@ -97,7 +97,7 @@ def test_what_means_nothing_is_found_with_its_place(
     compilation = compile_text(f"graph TD\nSTART --> A --> END\n{line}", prompts=2)
     found = [each for each in compilation.faults if words in each.message]
     assert (found[0].line, found[0].column) == place
-    assert (found[0].weight is Weight.HARMLESS) == ("no arrow" in words)
+    assert (found[0].weight is Severity.HARMLESS) == ("no arrow" in words)
 
 
 def test_a_flow_begins_and_ends_somewhere() -> None:

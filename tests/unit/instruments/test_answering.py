@@ -14,7 +14,7 @@ from vibe_llms import Application, Conversation, Engine, Model
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import ParseError
 from vibe_llms.instruments.answering import Answer, Answering
-from vibe_llms.instruments.parsers.choosing import Choice, Mode
+from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
 from vibe_llms.instruments.parsers.dialogue import Repair
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import AnyCanister, Usage
@@ -78,7 +78,7 @@ async def test_what_was_cut_off_or_refused_is_no_answer(
 async def test_an_answer_is_mended_whoever_gives_it(kind: str, tmp_path: Path) -> None:
     """One wrapper: what does not fit is quoted with its faults, and the last word counts."""
     answering = produce(kind, tmp_path, "Rome, of course.", '{"name": 1}', ROME)
-    repair = Repair[City, Answer](parser=Parser(City), choice=Choice(Mode.PROMPT, "Told."))
+    repair = Repair[City, Answer](parser=Parser(City), choice=ModeChoice(Mode.PROMPT, "Told."))
     conversation = Conversation()
     heard: list[str] = []
 
@@ -103,7 +103,7 @@ async def test_an_answer_is_mended_whoever_gives_it(kind: str, tmp_path: Path) -
 async def test_what_was_cut_off_is_not_asked_for_again(kind: str, tmp_path: Path) -> None:
     """It would break off again, and cost as much."""
     answering = produce(kind, tmp_path, '{"name": "Ro', ROME, stop_reason="limit")
-    repair = Repair[City, Answer](parser=Parser(City), choice=Choice(Mode.PROMPT, "Told."))
+    repair = Repair[City, Answer](parser=Parser(City), choice=ModeChoice(Mode.PROMPT, "Told."))
 
     with pytest.raises(ParseError):
         await repair.answer(lambda _: answering.answer("Where?"))

@@ -17,9 +17,9 @@ from properties import examples
 from vibe_llms.exceptions import RequestError, StoreError
 from vibe_llms.instruments.channels.batches.chunks import (
     Chunk,
+    ChunkEnd,
     ChunkItem,
     ChunkLog,
-    End,
     find_path,
     name_item,
     refuse_open_chunks,
@@ -55,7 +55,7 @@ async def test_what_is_written_is_read_as_it_was(tmp_path: Path) -> None:
     assert again.vendor_names == {"msgbatch_1"}
     with pytest.raises(RequestError, match="--channel vendor"):
         refuse_open_chunks(output)
-    await again.end(again.open_chunks[0], End.READ)
+    await again.end(again.open_chunks[0], ChunkEnd.READ)
     assert again.open_chunks == []
     again.forget()
 
@@ -112,7 +112,7 @@ async def test_other_settings_are_refused_as_long_as_something_is_open(tmp_path:
         ChunkLog(output, "other")
 
     log = ChunkLog(output, "batch")
-    await log.end(log.open_chunks[0], End.ABSENT)
+    await log.end(log.open_chunks[0], ChunkEnd.ABSENT)
     log.close()
     ChunkLog(output, "other").close()
 
@@ -165,8 +165,8 @@ class Histories(RuleBasedStateMachine):
             chunk = data.draw(st.sampled_from(self.log.open_chunks))
             perform(self.log.name(chunk, vendor))
 
-    @rule(data=st.data(), end=st.sampled_from(End))
-    def end(self, data: st.DataObject, end: End) -> None:
+    @rule(data=st.data(), end=st.sampled_from(ChunkEnd))
+    def end(self, data: st.DataObject, end: ChunkEnd) -> None:
         if self.log.open_chunks:
             perform(self.log.end(data.draw(st.sampled_from(self.log.open_chunks)), end))
 

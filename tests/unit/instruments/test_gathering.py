@@ -19,7 +19,7 @@ from vibe_llms.instruments.channels.batches.databases import SqliteBatches, open
 from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.lines import encode_item
-from vibe_llms.instruments.channels.batches.row_chunks import Row, take_up
+from vibe_llms.instruments.channels.batches.row_chunks import InputRow, take_up
 from vibe_llms.instruments.channels.batches.row_journals import _WRITE, RowJournal, _Result
 
 BATCH = "b" * 32
@@ -120,7 +120,7 @@ async def test_what_is_there_by_hundreds_is_not_looked_through_by_the_collector(
 ) -> None:
     """Else it looks through all that lives, again and again, which took a fifth of the time."""
     rows = [
-        Row(0, None, "d", '"x"', 0),
+        InputRow(0, None, "d", '"x"', 0),
         _Placed(0, 0, 1, "x"),
         _Result(0, "x", False, 1, 1, 1, 0, 0),
         *[each async for each in ask("one")],

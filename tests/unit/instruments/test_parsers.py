@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from scripting import produce_model
 from vibe_llms.exceptions import CapabilityError, ParseError, RequestError
 from vibe_llms.instruments.parsers.choosing import Mode
-from vibe_llms.instruments.parsers.dialogue import Attempt, Dialogue, Parsed
+from vibe_llms.instruments.parsers.dialogue import Dialogue, ParseAttempt, Parsed
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.performing import perform
@@ -274,7 +274,7 @@ def test_each_way_makes_another_request() -> None:
 
 async def test_an_answer_that_does_not_fit_is_mended() -> None:
     """The fault is quoted, the mended answer is taken, and both are paid for."""
-    heard: list[Attempt] = []
+    heard: list[ParseAttempt] = []
     model = produce_model(say('{"name": "Paris"}', usage=USAGE), say(PARIS, usage=USAGE))
     dialogue = parse(Parser(City), supports_schema="yes")
     dialogue.listener = heard.append

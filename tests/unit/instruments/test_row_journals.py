@@ -17,15 +17,15 @@ import pytest
 
 from batching import BASES, ask, choose_url, order, submit
 from vibe_llms.agents.batches.batches import Batches
-from vibe_llms.agents.batches.following import Follower
-from vibe_llms.agents.batches.submitting import Submission
+from vibe_llms.agents.batches.following import BatchFollower
+from vibe_llms.agents.batches.submitting import BatchHandover
 from vibe_llms.exceptions import RequestError, StoreError
 from vibe_llms.instruments.channels.batches import row_journals
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
 from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.lines import decode_item, encode_item
-from vibe_llms.instruments.channels.batches.orders import Asked
+from vibe_llms.instruments.channels.batches.orders import KeptInput
 from vibe_llms.instruments.channels.batches.purses import Purse
 from vibe_llms.instruments.channels.batches.row_chunks import leave, take_up
 from vibe_llms.instruments.channels.batches.row_journals import RowJournal
@@ -54,7 +54,7 @@ async def keep(journal: RowJournal, index: int, text: str = "fine") -> None:
 
 
 async def read(database: BatchDatabase, *, ordered: bool = False) -> list[tuple[int, str | None]]:
-    follower = Follower(database, BATCH, waits=False)
+    follower = BatchFollower(database, BATCH, waits=False)
     items = [decode_item(line) async for line, _ in follower.follow(ordered=ordered)]
     return [(item.index, item.text) for item in items]
 
@@ -151,7 +151,7 @@ async def test_inputs_are_compared_and_others_come_behind_them(database: BatchDa
 async def test_two_may_hand_the_same_batch_over_at_once(database: BatchDatabase) -> None:
     texts = [f"input {number}" for number in range(40)]
     told: list[int] = []
-    both = [Submission(database, BATCH, order(), 4) for _ in range(2)]
+    both = [BatchHandover(database, BATCH, order(), 4) for _ in range(2)]
     await asyncio.gather(*(each.perform(ask(*texts), lambda: told.append(1)) for each in both))
     found = await Batches(database).find(BATCH)
     assert (found.total, found.known) == (40, 40)
@@ -168,7 +168,7 @@ async def test_what_comes_is_followed_as_it_comes_or_in_order(database: BatchDat
     assert [index for index, _ in await read(database, ordered=True)] == [0, 2, 4]
 
     for ordered, wanted in ((False, [2, 0, 4, 1, 5, 3]), (True, [0, 1, 2, 3, 4, 5])):
-        follower = Follower(database, BATCH, waits=True)
+        follower = BatchFollower(database, BATCH, waits=True)
         seen: list[tuple[int, bool]] = []
         async for line, is_stored in follower.follow(ordered=ordered):
             seen.append((decode_item(line).index, is_stored))
@@ -188,7 +188,7 @@ async def test_a_stopped_batch_is_followed_over_its_gaps(database: BatchDatabase
     for chunk, index in ((0, 1), (1, 4)):
         await keep(produce_journal(database, chunk), index)
     await Batches(database).stop(BATCH)
-    follower = Follower(database, BATCH, waits=True)
+    follower = BatchFollower(database, BATCH, waits=True)
     found = [decode_item(line).index async for line, _ in follower.follow(ordered=True)]
     assert found == [1, 4]
 
@@ -308,13 +308,13 @@ async def test_who_breaks_off_takes_nothing_that_another_has_handed_over(
 ) -> None:
     """He began it; the other one, under the same key, was told that all of it is there."""
 
-    async def break_off() -> AsyncIterator[Asked]:
+    async def break_off() -> AsyncIterator[KeptInput]:
         await submit(database, BATCH, "one", "two")
         raise asyncio.CancelledError
         yield
 
     with pytest.raises(asyncio.CancelledError):
-        await Submission(database, BATCH, order(), 2).perform(break_off(), lambda: None)
+        await BatchHandover(database, BATCH, order(), 2).perform(break_off(), lambda: None)
 
     (found,) = await Batches(database).survey()
     assert (found.state, found.total) == ("open", 2)
@@ -323,14 +323,14 @@ async def test_who_breaks_off_takes_nothing_that_another_has_handed_over(
 async def test_who_is_interrupted_while_handing_over_leaves_nothing_half_there(
     database: BatchDatabase,
 ) -> None:
-    async def stall() -> AsyncIterator[Asked]:
+    async def stall() -> AsyncIterator[KeptInput]:
         async for each in ask("one", "two"):
             yield each
         waiting.set()
         await asyncio.Event().wait()
 
     waiting = asyncio.Event()
-    submission = Submission(database, BATCH, order(), 1)
+    submission = BatchHandover(database, BATCH, order(), 1)
     work = asyncio.create_task(submission.perform(stall(), lambda: None))
     await waiting.wait()
     work.cancel()
@@ -402,12 +402,12 @@ async def test_settings_that_would_not_be_heeded_are_refused(database: BatchData
     await submit(database, BATCH, "one")
 
     for name, value in (("concurrency", 7), ("retries", 2), ("priority", 1)):
-        again = Submission(database, BATCH, order(**{name: value}))
+        again = BatchHandover(database, BATCH, order(**{name: value}))
         with pytest.raises(RequestError, match=f"has {name} .*, not {value}"):
             await again.perform(ask("one", "two"), lambda: None)
 
     assert (await Batches(database).find(BATCH)).total == 1
-    await Submission(database, BATCH, order(cap_usd="1")).perform(ask("one"), lambda: None)
+    await BatchHandover(database, BATCH, order(cap_usd="1")).perform(ask("one"), lambda: None)
 
 
 @pytest.mark.postgresql
@@ -473,7 +473,7 @@ async def test_what_could_not_be_handed_over_whole_keeps_what_was_paid_for(
 ) -> None:
     """It is gone where nobody had taken anything of it, and else stopped."""
 
-    async def break_off() -> AsyncIterator[Asked]:
+    async def break_off() -> AsyncIterator[KeptInput]:
         async for each in ask("one", "two"):
             yield each
         if is_taken:
@@ -481,7 +481,7 @@ async def test_what_could_not_be_handed_over_whole_keeps_what_was_paid_for(
         raise RequestError(path="inputs", detail="bad line")
 
     with pytest.raises(RequestError, match="bad line"):
-        await Submission(database, BATCH, order(), 2).perform(break_off(), lambda: None)
+        await BatchHandover(database, BATCH, order(), 2).perform(break_off(), lambda: None)
     found = await Batches(database).survey()
     assert [(each.state, each.done) for each in found] == ([("stopped", 1)] if is_taken else [])
 

@@ -33,7 +33,7 @@ from vibe_llms.invocables.calls import (
 )
 from vibe_llms.invocables.deduplicators import ByArgument, ByArguments, trim_stale
 from vibe_llms.invocables.outcomes import Outcome
-from vibe_llms.invocables.validation import Fault
+from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister, UserCanister
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.views import text_of
@@ -207,8 +207,8 @@ def test_each_call_is_in_one_group(calls: list[tuple[str, dict[str, Any]]]) -> N
 @pytest.mark.parametrize("text", ["[]", "{", "3", '{"a": NaN}', "[" * 100_000])
 def test_what_is_no_object_is_a_fault(text: str) -> None:
     """A model may write anything."""
-    assert isinstance(read_arguments(call("f", text)), Fault)
-    assert isinstance(read_arguments(call("f", "{}", form="text")), Fault)
+    assert isinstance(read_arguments(call("f", text)), ArgumentFault)
+    assert isinstance(read_arguments(call("f", "{}", form="text")), ArgumentFault)
     assert read_arguments(call("f", '{"a": 1}')) == {"a": 1}
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables import connected, owners
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
-from vibe_llms.invocables.mcp.connections import Connection
+from vibe_llms.invocables.mcp.connections import ServerConnection
 from vibe_llms.invocables.mcp.kit import produce_failure
 from vibe_llms.invocables.owners import ConnectionOwner, Disconnection
 
@@ -29,10 +29,10 @@ class World:
     opened: int = 0
     closed: int = 0
     changes: int = 0
-    connection: Connection | None = None
+    connection: ServerConnection | None = None
 
     @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[Connection]:
+    async def open(self) -> AsyncIterator[ServerConnection]:
         """Connects, in place of the real thing."""
         assert self.opened == self.closed, "There is one connection at a time."
         await asyncio.sleep(0)
@@ -41,7 +41,7 @@ class World:
         task = asyncio.current_task()
         self.opened += 1
         ending = Disconnection()
-        self.connection = Connection(client=mock.Mock(), ending=ending)
+        self.connection = ServerConnection(client=mock.Mock(), ending=ending)
         try:
             yield self.connection
         finally:
@@ -62,7 +62,7 @@ def at_once() -> Any:
         yield
 
 
-def own(world: World, restarts: int) -> ConnectionOwner[Connection]:
+def own(world: World, restarts: int) -> ConnectionOwner[ServerConnection]:
     """Returns an owner of that world's server."""
     return ConnectionOwner(
         "it",
@@ -107,7 +107,7 @@ def test_whatever_happens_connections_are_closed_by_their_owner(
     assert world.opened == world.closed
 
 
-async def take(step: str, owner: ConnectionOwner[Connection], world: World) -> None:
+async def take(step: str, owner: ConnectionOwner[ServerConnection], world: World) -> None:
     """Does one thing."""
     match step:
         case "die" if world.connection is not None:
@@ -128,7 +128,7 @@ async def take(step: str, owner: ConnectionOwner[Connection], world: World) -> N
 
 
 async def run(
-    world: World, restarts: int, act: Callable[[ConnectionOwner[Connection]], Any]
+    world: World, restarts: int, act: Callable[[ConnectionOwner[ServerConnection]], Any]
 ) -> None:
     """Runs something with an owner that is connected."""
     with at_once():
@@ -144,7 +144,7 @@ async def test_who_waits_for_a_restart_gets_the_new_connection_or_the_reason() -
     """Nobody is left waiting when the server is given up."""
     world = World(["lives", "fails", "lives", "fails", "fails", "lives"])
 
-    async def act(owner: ConnectionOwner[Connection]) -> None:
+    async def act(owner: ConnectionOwner[ServerConnection]) -> None:
         first = await owner.acquire()
         first.ending.report("died")
         assert await owner.acquire() is not first
@@ -161,7 +161,7 @@ async def test_who_waits_for_a_restart_gets_the_new_connection_or_the_reason() -
 async def test_an_owner_starts_once_at_a_time() -> None:
     """Starting twice would be two owners."""
 
-    async def act(owner: ConnectionOwner[Connection]) -> None:
+    async def act(owner: ConnectionOwner[ServerConnection]) -> None:
         with pytest.raises(ConverseError, match="connected already"):
             await owner.start()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from properties import examples
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.models.attributes import Layer
+from vibe_llms.models.attributes import AttributeLayer
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.folders import Overrides, ProviderFolder
 from vibe_llms.models.integrators import ModelsIntegrator
@@ -38,11 +38,11 @@ def produce_tables(draw: st.DrawFn) -> dict[str, Any]:
 
 @examples(200)
 @given(
-    tables=st.lists(st.tuples(st.sampled_from(Layer), produce_tables()), max_size=12),
+    tables=st.lists(st.tuples(st.sampled_from(AttributeLayer), produce_tables()), max_size=12),
     model=st.sampled_from(NAMES),
 )
 def test_the_index_of_exact_names_finds_what_asking_each_rule_does(
-    tables: list[tuple[Layer, dict[str, Any]]], model: str
+    tables: list[tuple[AttributeLayer, dict[str, Any]]], model: str
 ) -> None:
     """Whatever rules there are, those found are those that concern the model, in their order."""
     reader = RuleReader(place="attributes.toml", tables=TableReader(locate_by_name()))

@@ -9,7 +9,7 @@ import pytest
 
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 from vibe_llms.models.addresses import ModelAddress
-from vibe_llms.models.attributes import Layer
+from vibe_llms.models.attributes import AttributeLayer
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.folders import Overrides
 
@@ -69,7 +69,7 @@ def test_a_family_that_several_providers_share_is_named_with_a_slash(tmp_path: P
     assert attributes_of_it.access_value("title") == "ours"
     provenance = attributes_of_it.access_provenance("token_encoding")
     assert provenance is not None
-    assert (provenance.layer, provenance.name) == (Layer.FAMILY, "openai/gpt-5")
+    assert (provenance.layer, provenance.name) == (AttributeLayer.FAMILY, "openai/gpt-5")
     (finding,) = report(tmp_path, {"vendor/attributes.toml": 'families = ["openai/x", "own"]'})
     assert (
         finding
@@ -118,7 +118,9 @@ def test_a_provider_without_data_has_what_the_user_says(tmp_path: Path) -> None:
 
     attributes = catalogue.access_attributes(ModelAddress("strange", "x"))
 
-    assert [(t.key, t.provenance.layer) for t in attributes.traced] == [("title", Layer.USER)]
+    assert [(t.key, t.provenance.layer) for t in attributes.traced] == [
+        ("title", AttributeLayer.USER)
+    ]
 
 
 def test_a_later_override_beats_an_earlier_one(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from properties import examples
 from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
-from vibe_llms.models.attributes import Capability, Layer, ModelAttributes
+from vibe_llms.models.attributes import AttributeLayer, Capability, ModelAttributes
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.controls import IntervalControl
 from vibe_llms.models.folders import Overrides
@@ -39,7 +39,7 @@ max_tokens = 8192  # Opus models get higher limit
 """
 
 
-def produce_rule(layer: Layer, **table: Any) -> Rule:
+def produce_rule(layer: AttributeLayer, **table: Any) -> Rule:
     tables = TableReader(locate_by_name())
     rule = RuleReader(place=f"{layer}.toml", tables=tables).read(table, layer)
     assert not tables.findings
@@ -94,20 +94,30 @@ def test_a_flat_default_takes_the_definition_of_the_table(tmp_path: Path) -> Non
     )
     provenance = attributes.access_provenance("max_tokens.minimum")
     assert provenance is not None
-    assert provenance.layer is Layer.SHIPPED
+    assert provenance.layer is AttributeLayer.SHIPPED
 
 
-LAYERS = st.sampled_from([Layer.DEFAULT, Layer.FAMILY, Layer.MODEL, Layer.VENDOR, Layer.USER])
+LAYERS = st.sampled_from(
+    [
+        AttributeLayer.DEFAULT,
+        AttributeLayer.FAMILY,
+        AttributeLayer.MODEL,
+        AttributeLayer.VENDOR,
+        AttributeLayer.USER,
+    ]
+)
 
 
 @given(st.lists(st.tuples(LAYERS, st.integers(1, 9)), min_size=1, max_size=8))
-def test_the_strongest_layer_wins_and_provenance_names_it(said: list[tuple[Layer, int]]) -> None:
+def test_the_strongest_layer_wins_and_provenance_names_it(
+    said: list[tuple[AttributeLayer, int]],
+) -> None:
     """Whatever the order of the files, the value is that of the last rule of the top layer."""
     rules = [produce_rule(layer, context_window_tokens=value) for layer, value in said]
 
     attributes = ModelsIntegrator(provider="vendor", rules=tuple(rules)).integrate("m")
 
-    order = list(Layer)
+    order = list(AttributeLayer)
     expected = sorted(said, key=lambda pair: order.index(pair[0]))
     (traced,) = attributes.traced
     assert [(t.provenance.layer, t.value) for t in traced.history] == expected[::-1]
@@ -128,8 +138,8 @@ def test_each_field_of_a_control_names_the_layer_that_set_it(said: Any) -> None:
     for layer, word, fields in said:
         content: Any = True if word == "remove" else {"kind": "interval", **fields}
         rules.append(produce_rule(layer, controls={"warmth": {word: content}}))
-    expected: dict[str, tuple[Layer, Any]] = {}
-    order = list(Layer)
+    expected: dict[str, tuple[AttributeLayer, Any]] = {}
+    order = list(AttributeLayer)
     for layer, word, fields in sorted(said, key=lambda change: order.index(change[0])):
         if word != "merge":
             expected = {}
@@ -212,7 +222,11 @@ def test_the_users_word_is_the_last_and_may_concern_one_provider(tmp_path: Path)
     assert attributes.control_defaults == {"max_tokens": 20}
     provenance = attributes.access_provenance("max_tokens")
     assert provenance is not None
-    assert (provenance.layer, provenance.file, provenance.line) == (Layer.USER, "config.toml", 2)
+    assert (provenance.layer, provenance.file, provenance.line) == (
+        AttributeLayer.USER,
+        "config.toml",
+        2,
+    )
 
 
 def test_a_wish_for_all_models_gives_none_a_control_it_lacks(tmp_path: Path) -> None:
@@ -227,8 +241,8 @@ def test_a_wish_for_all_models_gives_none_a_control_it_lacks(tmp_path: Path) -> 
 def test_what_was_learnt_stands_between_the_data_and_the_user() -> None:
     """A fact from the vendor's service beats what ships, and the user beats both."""
     rules = (
-        produce_rule(Layer.MODEL, model="m", context_window_tokens=1, title="shipped"),
-        produce_rule(Layer.USER, title="mine"),
+        produce_rule(AttributeLayer.MODEL, model="m", context_window_tokens=1, title="shipped"),
+        produce_rule(AttributeLayer.USER, title="mine"),
     )
     learnt: Any = {"context_window_tokens": 2, "title": "theirs", "supports_images": True}
 
@@ -241,12 +255,12 @@ def test_what_was_learnt_stands_between_the_data_and_the_user() -> None:
     assert attributes.access_capability("supports_images") is Capability.YES
     provenance = attributes.access_provenance("context_window_tokens")
     assert provenance is not None
-    assert (provenance.layer, provenance.source) == (Layer.VENDOR, "GET /v1/models")
+    assert (provenance.layer, provenance.source) == (AttributeLayer.VENDOR, "GET /v1/models")
 
 
 def test_every_known_capability_is_listed_even_when_unknown() -> None:
     """Unknown is an answer of its own, and not the same as no."""
-    rules = (produce_rule(Layer.DEFAULT, supports_audio=False, supports_telepathy=True),)
+    rules = (produce_rule(AttributeLayer.DEFAULT, supports_audio=False, supports_telepathy=True),)
 
     capabilities = ModelsIntegrator(provider="vendor", rules=rules).integrate("m").capabilities
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from vibe_llms.absence import ABSENT, is_absent
-from vibe_llms.models.attributes import Capability, Layer
+from vibe_llms.models.attributes import AttributeLayer, Capability
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.controls import check_controls
 from vibe_llms.models.keys import KeyRole, classify_key
@@ -81,7 +81,7 @@ def test_a_claude_that_nobody_has_met_inherits_its_family() -> None:
     assert attributes.access_control("temperature") is None
     provenance = attributes.access_provenance("context_window_tokens")
     assert provenance is not None
-    assert (provenance.layer, provenance.name) == (Layer.FAMILY, "claude-5")
+    assert (provenance.layer, provenance.name) == (AttributeLayer.FAMILY, "claude-5")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from vibe_llms.testing.simulator.answering import understand
 from vibe_llms.testing.simulator.behaviour import respond
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.complaints import Complaint
-from vibe_llms.testing.simulator.faces import Face, Setting, produce_minting
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest, produce_minting
 from vibe_llms.testing.simulator.faults import read_conditions
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
@@ -106,7 +106,7 @@ OLLAMA_BODY = {
     "think": True,
     "options": {"num_ctx": 99, "num_predict": 9, "stop": ["x"]},
 }
-SUBJECTS: dict[str, tuple[Face, dict[str, Any]]] = {
+SUBJECTS: dict[str, tuple[SimulatedFace, dict[str, Any]]] = {
     "chat": (CHAT, CHAT_BODY),
     "messages": (MESSAGES, MESSAGES_BODY),
     "responses": (RESPONSES, RESPONSES_BODY),
@@ -116,7 +116,7 @@ SUBJECTS: dict[str, tuple[Face, dict[str, Any]]] = {
 WRONG = st.sampled_from([None, 0, -1, "", "x", [], {}, [None], [[]], {"type": "x"}, True, [1]])
 
 
-def make_setting(body: Any) -> Setting:
+def make_setting(body: Any) -> SimulatedRequest:
     """A request with every key."""
     headers = {
         "authorization": "Bearer k",
@@ -124,7 +124,7 @@ def make_setting(body: Any) -> Setting:
         "x-goog-api-key": "k",
         "anthropic-version": "2023-06-01",
     }
-    return Setting(
+    return SimulatedRequest(
         path="",
         query={},
         headers=headers,
@@ -173,7 +173,7 @@ def test_a_request_that_is_wrong_somewhere_is_refused_or_answered(
     complaint = None
     try:
         ask = understand(face, setting)
-    except Complaint as refusal:
+    except SimulatedRefusal as refusal:
         complaint = refusal
     if complaint is not None:
         assert complaint.status in (400, 404)

@@ -9,8 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.agents.batches.following import Follower
-from vibe_llms.agents.batches.submitting import CHUNK, Submission, derive_batch, settle
+from vibe_llms.agents.batches.following import BatchFollower
+from vibe_llms.agents.batches.submitting import CHUNK, BatchHandover, derive_batch, settle
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.agents.runners import LOCAL, check_url, choose_store
 from vibe_llms.asynchrony import finish
@@ -18,10 +18,10 @@ from vibe_llms.exceptions import AmbiguousIdentityError, RequestError, StoreErro
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
 from vibe_llms.instruments.channels.batches.orders import (
     PRIORITY_BOUND,
-    Asked,
     BatchOrder,
     BatchSummary,
-    Outcome,
+    ItemOutcome,
+    KeptInput,
     Submitted,
     read_model,
 )
@@ -61,7 +61,7 @@ class Batches:
         self._chunk = chunk
 
     async def submit(
-        self, order: BatchOrder, asked: AsyncIterator[Asked], key: str = ""
+        self, order: BatchOrder, asked: AsyncIterator[KeptInput], key: str = ""
     ) -> Submitted:
         """Asks for a batch, or goes on with one; see :class:`.BatchRunner`."""
         if abs(order.priority) > PRIORITY_BOUND:
@@ -71,7 +71,7 @@ class Batches:
                 f"not {order.priority}.",
             )
         batch = derive_batch(order, key)
-        submission = Submission(self.database, batch, order, self._chunk)
+        submission = BatchHandover(self.database, batch, order, self._chunk)
         await submission.perform(asked, lambda: self._wake(batch))
         await finish(asyncio.to_thread(self._wake, batch))  # what was there may be waiting, too
         return Submitted(batch, submission.before)
@@ -132,9 +132,11 @@ class Batches:
         ordered: bool = False,
         waits: bool = True,
         before: Mapping[int, int] | None = None,
-    ) -> AsyncGenerator[Outcome]:
+    ) -> AsyncGenerator[ItemOutcome]:
         """Yields what came of each item; see :class:`.BatchRunner`."""
-        return Follower(self.database, batch, waits=waits, before=before).follow(ordered=ordered)
+        return BatchFollower(self.database, batch, waits=waits, before=before).follow(
+            ordered=ordered
+        )
 
     async def survey_failures(self, batch: str) -> AsyncGenerator[bytes]:
         """Yields the lines of what failed, in the order of the inputs."""
@@ -256,11 +258,11 @@ async def open_batches(
         yield None
         return
     from vibe_llms.agents.durable.runner import DurableRunner
-    from vibe_llms.agents.performing import Performer
+    from vibe_llms.agents.performing import OrderPerformer
     from vibe_llms.application import Application
 
     application = application or Application.load()
-    performer = Performer(store=choose_store(url, application), application=application)
+    performer = OrderPerformer(store=choose_store(url, application), application=application)
     runner = DurableRunner(url, performer, queues=queues)
     await runner.start()
     try:

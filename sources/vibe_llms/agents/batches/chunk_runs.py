@@ -16,7 +16,7 @@ from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.orders import BatchOrder, read_input
 from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
 from vibe_llms.instruments.channels.batches.row_chunks import (
-    Row,
+    InputRow,
     Taken,
     begin_alone,
 )
@@ -97,7 +97,7 @@ class ChunkRun:
         )
         self._kept: asyncio.Future[Sequence[None]] | None = None
         self._is_careful = taken.attempts > ATTEMPTS
-        self._held: list[Row] = []
+        self._held: list[InputRow] = []
         self._may_hold = False
         self._failure: BaseException | None = None
         self.is_capped = False
@@ -111,7 +111,7 @@ class ChunkRun:
 
     async def perform(self) -> None:
         """Asks for all that has no result yet."""
-        rows: Sequence[Row] = self._taken.rows
+        rows: Sequence[InputRow] = self._taken.rows
         retries = self._work.order.retries
         try:
             for turn in range(retries + 1):
@@ -128,7 +128,7 @@ class ChunkRun:
             raise self._failure
         await finish(asyncio.to_thread(self._settle))
 
-    async def _ask_all(self, rows: Sequence[Row]) -> None:
+    async def _ask_all(self, rows: Sequence[InputRow]) -> None:
         concurrency = 1 if self._is_careful else self._work.order.concurrency
         due = iter(rows)
         places = range(min(concurrency, len(rows)))
@@ -144,7 +144,7 @@ class ChunkRun:
             async for _ in items:
                 pass
 
-    async def _ask_some(self, due: Iterator[Row]) -> None:
+    async def _ask_some(self, due: Iterator[InputRow]) -> None:
         """Asks one input after the other, as long as there are any.
 
         A place among those that are asked at once is given up at the end alone: to hand it over
@@ -157,7 +157,7 @@ class ChunkRun:
                     return
                 await self._ask(row)
 
-    async def _ask(self, row: Row) -> None:
+    async def _ask(self, row: InputRow) -> None:
         if self._is_careful and not await self._begin(row):
             return
         amount = await self._put_down(row) if self._taken.cap is not None else 0
@@ -170,7 +170,7 @@ class ChunkRun:
             if amount:
                 self._work.purse.settle()
 
-    async def _keep(self, row: Row, item: BatchItem[Any], amount: int) -> None:
+    async def _keep(self, row: InputRow, item: BatchItem[Any], amount: int) -> None:
         error = item.error
         # What the vendor itself has refused is not billed, and what did not fit the schema is
         # accounted for; of what broke off nobody knows, nor of what was sent again why it was.
@@ -187,7 +187,7 @@ class ChunkRun:
             self._journal.reserve(row.number, known)
         await self._write(row, item)
 
-    async def _write(self, row: Row, item: BatchItem[Any]) -> None:
+    async def _write(self, row: InputRow, item: BatchItem[Any]) -> None:
         kept = self._journal.put(item, row.digest)
         if kept is not self._kept:  # the first of those that are written together
             self._kept = kept
@@ -202,7 +202,7 @@ class ChunkRun:
         if not kept.cancelled() and (error := kept.exception()) is not None:
             self._failure = error
 
-    async def _put_down(self, row: Row) -> int | None:
+    async def _put_down(self, row: InputRow) -> int | None:
         """Returns what was put down for an input; ``None`` where the cap does not bear it."""
         estimator = self._work.estimator
         if estimator is None:
@@ -221,7 +221,7 @@ class ChunkRun:
             await asyncio.sleep(_PAUSE_SECONDS)
         return 0
 
-    async def _begin(self, row: Row) -> bool:
+    async def _begin(self, row: InputRow) -> bool:
         """Begins an input that is asked by itself; sets one aside that was, too often."""
         if row.begun < ALONE:
             await finish(asyncio.to_thread(begin_alone, self._database, self._batch, row.number))

@@ -11,7 +11,7 @@ import msgspec
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
-from vibe_llms.instruments.channels.batches.orders import Outcome
+from vibe_llms.instruments.channels.batches.orders import ItemOutcome
 from vibe_llms.instruments.channels.batches.tables import WORKING
 
 _PAGE: Final = 500
@@ -40,7 +40,7 @@ class _Chunk(msgspec.Struct, array_like=True, gc=False):
 _QUERY: Final = "SELECT number, chunk, place, outcome FROM vibe_items WHERE batch = ?"
 
 
-class Follower:
+class BatchFollower:
     """Reads what came of a batch's items.
 
     Args:
@@ -67,7 +67,7 @@ class Follower:
         self._low = 0
         self._next = 0
 
-    async def follow(self, *, ordered: bool) -> AsyncGenerator[Outcome]:
+    async def follow(self, *, ordered: bool) -> AsyncGenerator[ItemOutcome]:
         """Yields what came of each item. Raises StoreError where it does not wait."""
         if self._before is None:
             self._before = await finish(asyncio.to_thread(read_placed, self._database, self._batch))
@@ -82,7 +82,7 @@ class Follower:
                 is_working, rows = True, []
             for each in rows:
                 is_stored = each.place <= self._before.get(each.chunk, 0)
-                yield Outcome(each.outcome.encode(), is_stored)
+                yield ItemOutcome(each.outcome.encode(), is_stored)
             if rows:
                 pause = _FIRST_SECONDS
             elif not is_working:

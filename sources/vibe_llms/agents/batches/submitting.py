@@ -17,8 +17,8 @@ from vibe_llms.exceptions import RequestError, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
 from vibe_llms.instruments.channels.batches.journals import refuse_input
 from vibe_llms.instruments.channels.batches.orders import (
-    Asked,
     BatchOrder,
+    KeptInput,
     decode_order,
     encode_order,
 )
@@ -57,7 +57,7 @@ def derive_batch(order: BatchOrder, key: str) -> str:
     return hashlib.sha256(f"{order.settings}{key}".encode()).hexdigest()[:_DIGITS]
 
 
-class Submission:
+class BatchHandover:
     """One batch that is being handed over.
 
     Args:
@@ -84,7 +84,7 @@ class Submission:
         self._told = -_TELLING_SECONDS
         self.before: dict[int, int] = {}
 
-    async def perform(self, asked: AsyncIterator[Asked], tell: Callable[[], object]) -> None:
+    async def perform(self, asked: AsyncIterator[KeptInput], tell: Callable[[], object]) -> None:
         """Writes all that is asked; what is there already is compared.
 
         Args:
@@ -104,8 +104,8 @@ class Submission:
                 await finish(asyncio.to_thread(self._withdraw))
             raise
 
-    async def _write(self, asked: AsyncIterator[Asked], tell: Callable[[], object]) -> None:
-        page: list[Asked] = []
+    async def _write(self, asked: AsyncIterator[KeptInput], tell: Callable[[], object]) -> None:
+        page: list[KeptInput] = []
         async for each in asked:
             page.append(each)
             if len(page) == self._room:
@@ -174,7 +174,7 @@ class Submission:
             self._batch,
         )
 
-    def _add(self, page: Sequence[Asked], tell: Callable[[], object]) -> None:
+    def _add(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> None:
         is_new = False
         while page:
             with self._database.transact() as transaction:
@@ -195,7 +195,7 @@ class Submission:
                 tell()
                 self._told = time.monotonic()
 
-    def _compare(self, transaction: Transaction, page: Sequence[Asked]) -> None:
+    def _compare(self, transaction: Transaction, page: Sequence[KeptInput]) -> None:
         rows = transaction.fetch_all(
             _Known,
             "SELECT number, name, digest FROM vibe_items"
@@ -209,7 +209,7 @@ class Submission:
                 key = known.number if given.name is None else given.name
                 raise refuse_input(f"Batch {self._batch}", key, "or give another key")
 
-    def _insert(self, transaction: Transaction, page: Sequence[Asked]) -> bool:
+    def _insert(self, transaction: Transaction, page: Sequence[KeptInput]) -> bool:
         is_first = transaction.change(
             "INSERT INTO vibe_chunks VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)"
             " ON CONFLICT (batch, number) DO NOTHING",

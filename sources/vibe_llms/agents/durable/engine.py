@@ -31,7 +31,7 @@ _DOOR = threading.Lock()
 
 
 @frozen(kw_only=True, eq=False)
-class Engine:
+class DurableDatabase:
     """An open database.
 
     Attributes:
@@ -64,7 +64,7 @@ class Engine:
         self.connections.dispose()
 
 
-def open_engine(url: str) -> Engine:
+def open_engine(url: str) -> DurableDatabase:
     """Opens the database of a runner, and makes its tables where there are none.
 
     Raises:
@@ -88,7 +88,7 @@ def open_engine(url: str) -> Engine:
             application_name=APPLICATION,
             retry_connection_errors=False,
         )
-    return Engine(
+    return DurableDatabase(
         place=place,
         schema=schema,
         connections=connections,

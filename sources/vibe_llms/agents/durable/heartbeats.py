@@ -10,7 +10,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.agents.durable.engine import Engine
+from vibe_llms.agents.durable.engine import DurableDatabase
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -33,7 +33,9 @@ class Heartbeats:
         dead_seconds: How old a row is when its worker counts as dead.
     """
 
-    def __init__(self, engine: Engine, worker: str, dead_seconds: float = DEAD_SECONDS) -> None:
+    def __init__(
+        self, engine: DurableDatabase, worker: str, dead_seconds: float = DEAD_SECONDS
+    ) -> None:
         self._engine = engine
         self._worker = worker
         self._dead_seconds = dead_seconds

@@ -17,7 +17,7 @@ from vibe_llms.agents.batches.submitting import survey_due
 from vibe_llms.agents.durable.engine import (
     APPLICATION,
     VERSION,
-    Engine,
+    DurableDatabase,
     describe_place,
     open_engine,
     reaching,
@@ -25,7 +25,7 @@ from vibe_llms.agents.durable.engine import (
 from vibe_llms.agents.durable.heartbeats import BEAT_SECONDS, DEAD_SECONDS, Heartbeats
 from vibe_llms.agents.durable.scheduling import CHUNK_WORKFLOW, WORKFLOW, Scheduler
 from vibe_llms.agents.hosting import OPEN, HostSettings, RunHost
-from vibe_llms.agents.performing import Performer
+from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import Queue
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreError
@@ -67,7 +67,7 @@ class DurableRunner:
     def __init__(
         self,
         url: str,
-        performer: Performer,
+        performer: OrderPerformer,
         *,
         queues: Sequence[Queue] = (Queue(),),
         hosting: HostSettings | None = None,
@@ -84,7 +84,7 @@ class DurableRunner:
         self._chunks = ChunkPerformer(self.batches, performer.application)
         self._beat_seconds = beat_seconds
         self._grace_seconds = grace_seconds
-        self._engine: Engine | None = None
+        self._engine: DurableDatabase | None = None
         self._is_leaving = False
         self._is_working = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -190,7 +190,7 @@ class DurableRunner:
 
     # --- as a worker -------------------------------------------------------------------------
 
-    async def _begin_work(self, engine: Engine) -> None:
+    async def _begin_work(self, engine: DurableDatabase) -> None:
         if not _WORKING.acquire(blocking=False):
             detail = "This process is a worker already, and DBOS is there once in each."
             raise StoreError(path=describe_place(self.url), detail=detail)
@@ -203,7 +203,7 @@ class DurableRunner:
         self._is_working = True
         self._begin(self._beat())
 
-    def _launch(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+    def _launch(self, engine: DurableDatabase, loop: asyncio.AbstractEventLoop) -> None:
         from dbos import DBOS
 
         async def perform(run_id: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from vibe_llms.agents.durable.engine import VERSION, Engine, reaching
+from vibe_llms.agents.durable.engine import VERSION, DurableDatabase, reaching
 from vibe_llms.agents.hosting import OPEN, is_free
 from vibe_llms.agents.queues import BATCH_QUEUE, DEFAULT_QUEUE, Queue
 from vibe_llms.exceptions import StoreError
@@ -40,7 +40,7 @@ class Scheduler:
         index: Knows where runs stand.
     """
 
-    def __init__(self, engine: Engine, index: RunIndex) -> None:
+    def __init__(self, engine: DurableDatabase, index: RunIndex) -> None:
         self._engine = engine
         self._index = index
 

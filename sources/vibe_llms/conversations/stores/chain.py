@@ -18,7 +18,7 @@ from vibe_llms.conversations.stores.descriptors import (
     merged_bytes_of,
 )
 from vibe_llms.conversations.stores.layout import Layout
-from vibe_llms.conversations.stores.parts import Part
+from vibe_llms.conversations.stores.parts import FilePart
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
 from vibe_llms.files import open_regular, read_regular
 from vibe_llms.logs.lines import find_torn_start, measure_lines
@@ -117,13 +117,13 @@ def describe_broken_link(layout: Layout, level: Level, trouble: str) -> Corrupti
     )
 
 
-def read_inherited(layout: Layout, levels: list[Level]) -> list[Part]:
+def read_inherited(layout: Layout, levels: list[Level]) -> list[FilePart]:
     """Reads what the first of some levels inherits from the others.
 
     Raises:
         CorruptionError: A parent is shorter than the point at which it was forked.
     """
-    parts: list[Part] = []
+    parts: list[FilePart] = []
     # From the root on: each level cuts what is above it at its own fork point.
     for child, parent in reversed(list(pairwise(levels))):
         link = child.link
@@ -133,7 +133,7 @@ def read_inherited(layout: Layout, levels: list[Level]) -> list[Part]:
         data = read_whole_lines(path, size)
         if len(data) < (size or 0):
             raise describe_broken_link(layout, child, f"has only {len(data)} of {size} bytes")
-        parts.append(Part(path=path, data=data))
+        parts.append(FilePart(path=path, data=data))
         # These count from the very beginning, unlike bytes: they may end within an ancestor's part.
         if link.canisters is not None and not _cut(parts, link.canisters):
             trouble = f"has fewer than the {link.canisters} canisters at the fork point"
@@ -141,7 +141,7 @@ def read_inherited(layout: Layout, levels: list[Level]) -> list[Part]:
     return parts
 
 
-def _cut(parts: list[Part], count: int) -> bool:
+def _cut(parts: list[FilePart], count: int) -> bool:
     """Cuts parts after some lines, in place; tells whether there were that many."""
     for index, part in enumerate(parts):
         size = measure_lines(part.data, count)
@@ -152,6 +152,6 @@ def _cut(parts: list[Part], count: int) -> bool:
     return False
 
 
-def count_lines(parts: list[Part]) -> int:
+def count_lines(parts: list[FilePart]) -> int:
     """Returns how many canisters the parts hold."""
     return sum(part.data.count(b"\n") for part in parts)

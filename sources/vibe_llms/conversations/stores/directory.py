@@ -275,7 +275,7 @@ class DirectoryStore:
             notices=tuple(notices),
         )
 
-    def _read_inherited(self, identity: str) -> tuple[list[parts.Part], CorruptionError | None]:
+    def _read_inherited(self, identity: str) -> tuple[list[parts.FilePart], CorruptionError | None]:
         try:
             levels = chain.walk_to_root(self.layout, identity)
             return chain.read_inherited(self.layout, levels), None
@@ -291,7 +291,7 @@ class DirectoryStore:
             data = log.read()
             loss = tallies.find_loss(self.layout.tally(identity), data.count(b"\n"), path)
         return _Own(
-            part=parts.Part(path=path, data=data),
+            part=parts.FilePart(path=path, data=data),
             position=Position(size=log.end.size, merged=toml.merged_bytes_of(table)),
             torn=log.notices,
             loss=loss,
@@ -365,7 +365,7 @@ class DirectoryStore:
 
 @frozen(kw_only=True)
 class _Own:
-    part: parts.Part
+    part: parts.FilePart
     position: Position
     torn: tuple[Finding, ...]
     loss: Finding | None

@@ -72,7 +72,7 @@ class Examiner:
                 data = log.read()
                 loss = tallies.find_loss(self.layout.tally(identity), data.count(b"\n"), path)
             trouble = self._prove_link(identity, table, data)
-        part = parts.Part(path=path, data=data)
+        part = parts.FilePart(path=path, data=data)
         canisters, damages = parts.decode_part(part, tolerant=True)
         findings = [*log.notices, *damages, *find_doubles(path, canisters)]
         findings += [loss] if loss else []

@@ -9,7 +9,7 @@ from vibe_llms.exceptions import CodecError, CorruptionError, Finding
 from vibe_llms.messages.canisters import AnyCanister
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """The first lines of one file."""
 
     path: str
@@ -17,7 +17,7 @@ class Part(NamedTuple):
 
 
 def decode_part(
-    part: Part, *, tolerant: bool = False
+    part: FilePart, *, tolerant: bool = False
 ) -> tuple[Sequence[AnyCanister], list[Finding]]:
     """Reads the canisters of some lines.
 
@@ -41,7 +41,7 @@ def decode_part(
     return canisters, []
 
 
-def _decode_singly(part: Part, tolerant: bool) -> tuple[list[AnyCanister], list[Finding]]:
+def _decode_singly(part: FilePart, tolerant: bool) -> tuple[list[AnyCanister], list[Finding]]:
     from vibe_llms.messages.codec.lines import decode_canister
 
     canisters: list[AnyCanister] = []

@@ -36,7 +36,7 @@ _CANISTERS: Final[dict[str, type[UserCanister | SupervisorCanister]]] = {
 
 
 @frozen(kw_only=True)
-class Said:
+class MessageBody:
     """Something that is said to a run.
 
     Attributes:
@@ -53,7 +53,7 @@ class Said:
 
 
 @frozen(kw_only=True)
-class Answer:
+class ApprovalBody:
     """An answer to a request for an approval.
 
     Attributes:
@@ -79,7 +79,7 @@ class Answer:
 
 
 @frozen(kw_only=True)
-class Stop:
+class StopBody:
     """That a run shall end.
 
     Attributes:
@@ -122,7 +122,7 @@ def read_said(given: object) -> list[AnyCanister]:
     if isinstance(given, str):
         return [UserCanister(given)]
     listed = given if isinstance(given, list) else [given]
-    return [read_table(Said, each, "input").produce_canister() for each in listed]
+    return [read_table(MessageBody, each, "input").produce_canister() for each in listed]
 
 
 def write_error(error: ConverseError) -> ErrorAnswer:

@@ -10,7 +10,7 @@ import attrs
 from vibe_llms.daemons.agents.bodies import write_error
 from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import JSON, HttpCall
-from vibe_llms.daemons.openapi import Operation
+from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route
 from vibe_llms.exceptions import RequestError, Stage
@@ -82,7 +82,7 @@ class Guard:
             handler=answer,
             write_error=write_error,
             is_admitted=row.is_admitted,
-            operation=Operation(
+            operation=ApiOperation(
                 summary=row.summary,
                 tag=tag,
                 body=row.body,

@@ -9,7 +9,7 @@ from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import OrderRules
-from vibe_llms.agents.performing import Performer
+from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL, produce_runner
 from vibe_llms.application import Application
@@ -78,7 +78,7 @@ def produce_service(
     rules = rules or OrderRules(limits=application.configuration.limits)
     index = RunIndex(store)
     feeds = Feeds(index)
-    performer = Performer(
+    performer = OrderPerformer(
         store=store,
         application=application,
         limits=rules.limits,

@@ -17,7 +17,7 @@ import attrs
 
 from vibe_llms.daemons.arrivals import ensure_place
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.openapi import Operation
+from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route, write_plain_error
 from vibe_llms.plain import JsonObject
@@ -132,6 +132,8 @@ def produce_page_routes(hosts: Collection[str] | None) -> list[Route]:
     ]
 
 
-def _describe(media_type: str, status: int = 200) -> Operation:
+def _describe(media_type: str, status: int = 200) -> ApiOperation:
     answers: dict[str, JsonObject] = {media_type.partition(";")[0]: {"type": "string"}}
-    return Operation(summary="Shows runs to a browser.", tag=FACE, answers=answers, status=status)
+    return ApiOperation(
+        summary="Shows runs to a browser.", tag=FACE, answers=answers, status=status
+    )

@@ -11,7 +11,14 @@ import attrs
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import read_order
 from vibe_llms.daemons.agents import schemas
-from vibe_llms.daemons.agents.bodies import Answer, Fork, Said, Stop, read_json, read_said
+from vibe_llms.daemons.agents.bodies import (
+    ApprovalBody,
+    Fork,
+    MessageBody,
+    StopBody,
+    read_json,
+    read_said,
+)
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.streams import follow, read_number
@@ -140,18 +147,18 @@ class Desk:
         await call.answer(200, encode({"data": waiting}), {})
 
     async def _approve(self, call: HttpCall, subject: str) -> None:
-        said = read_table(Answer, read_json(await call.read_body()), "body")
+        said = read_table(ApprovalBody, read_json(await call.read_body()), "body")
         approval, run_id = said.produce_approval(), call.names["id"]
         answered = await self.runs.approve(run_id, approval, key=said.key, subject=subject)
         await call.answer(200, encode(answered), {})
 
     async def _send(self, call: HttpCall, subject: str) -> None:
-        said = read_table(Said, read_json(await call.read_body()), "body")
+        said = read_table(MessageBody, read_json(await call.read_body()), "body")
         await self.runs.send(call.names["id"], said.produce_canister(), subject=subject)
         await self._find(call, subject)
 
     async def _stop(self, call: HttpCall, subject: str) -> None:
-        said = read_table(Stop, read_json(await call.read_body()), "body")
+        said = read_table(StopBody, read_json(await call.read_body()), "body")
         await self.runs.stop(call.names["id"], reason=said.reason, subject=subject)
         await self._find(call, subject)
 

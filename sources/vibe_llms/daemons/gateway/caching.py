@@ -128,7 +128,7 @@ class AnswerCache:
             self.size_bytes -= dropped[1].size_bytes
 
 
-class Recording:
+class AnswerRecorder:
     """Writes down an answer while it goes to the client.
 
     Args:
@@ -196,7 +196,7 @@ def compose_key(call: HttpCall, face: Face, asked: Asked) -> str | None:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-class Answers:
+class ModelCache:
     """What is kept for one model, and who waits for whom.
 
     Args:
@@ -218,12 +218,12 @@ class Answers:
         record: CallRecord,
         face: Face,
         asked: Asked,
-        ask: Callable[[Recording], Awaitable[None]],
+        ask: Callable[[AnswerRecorder], Awaitable[None]],
     ) -> None:
         """Answers with what is kept, or with what is asked now. Raises ConverseError."""
         key = compose_key(call, face, asked)
         if key is None:
-            await ask(Recording(face, 0))
+            await ask(AnswerRecorder(face, 0))
             return
         answer = self._find(key, call)
         if answer is None and (flight := self._flights.get(key)) is not None:
@@ -235,7 +235,7 @@ class Answers:
             record.sent_bytes = answer.size_bytes
             await answer.send(call)
             return
-        recording = Recording(face, self._limit)
+        recording = AnswerRecorder(face, self._limit)
         await self._lead(key, record, asked, partial(ask, recording), recording)
 
     def _find(self, key: str, call: HttpCall) -> StoredAnswer | None:
@@ -249,7 +249,7 @@ class Answers:
         record: CallRecord,
         asked: Asked,
         ask: Callable[[], Awaitable[None]],
-        recording: Recording,
+        recording: AnswerRecorder,
     ) -> None:
         """Asks, and lets those know who wait."""
         flight: asyncio.Future[StoredAnswer | None] | None = None
@@ -268,8 +268,8 @@ class Answers:
                 flight.set_result(answer)
 
 
-def produce_answers(settings: ModelSettings, clock: Clock) -> Answers | None:
+def produce_answers(settings: ModelSettings, clock: Clock) -> ModelCache | None:
     """Makes what a model's table has switched on; ``None`` for nothing."""
     if settings.cache is None and not settings.single_flight:
         return None
-    return Answers(settings.cache, waits=settings.single_flight, clock=clock)
+    return ModelCache(settings.cache, waits=settings.single_flight, clock=clock)

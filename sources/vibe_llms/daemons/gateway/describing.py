@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from vibe_llms.daemons.openapi import Operation
+from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.service import Route
 from vibe_llms.dialects.converse.versions import VERSION
 from vibe_llms.plain import JsonObject, JsonValue
@@ -161,76 +161,78 @@ _FOLLOWED: Final[Mapping[str, JsonObject]] = {
 }
 
 
-def _answer(body: JsonObject, answers: Mapping[str, JsonObject] = _WHOLE) -> Operation:
-    return Operation(summary="Answers.", body=body, answers=answers, headers=_TOLD)
+def _answer(body: JsonObject, answers: Mapping[str, JsonObject] = _WHOLE) -> ApiOperation:
+    return ApiOperation(summary="Answers.", body=body, answers=answers, headers=_TOLD)
 
 
-def _describe_generation(version: str) -> dict[tuple[str, str], Operation]:
+def _describe_generation(version: str) -> dict[tuple[str, str], ApiOperation]:
     base = f"/{version}/models/{{model:path}}"
     return {
         ("POST", f"{base}:generateContent"): _answer(_GEMINI),
-        ("POST", f"{base}:streamGenerateContent"): Operation(
+        ("POST", f"{base}:streamGenerateContent"): ApiOperation(
             summary="Answers piece by piece.",
             body=_GEMINI,
             queries={"alt": {"enum": ["sse", "json"]}},
             answers={"application/json": {"type": "array"}, "text/event-stream": {}},
             headers=_TOLD,
         ),
-        ("POST", f"{base}:countTokens"): Operation(summary="Counts tokens.", body=_GEMINI),
+        ("POST", f"{base}:countTokens"): ApiOperation(summary="Counts tokens.", body=_GEMINI),
     }
 
 
-_OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
+_OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/chat/completions"): _answer(_CHAT, _EVENTS),
     ("POST", "/v1/responses"): _answer(_RESPONSE, _EVENTS),
-    ("POST", "/v1/responses/input_tokens"): Operation(summary="Counts tokens.", body=_COUNTED),
-    ("POST", "/v1/responses/compact"): Operation(
+    ("POST", "/v1/responses/input_tokens"): ApiOperation(summary="Counts tokens.", body=_COUNTED),
+    ("POST", "/v1/responses/compact"): ApiOperation(
         summary="Makes a conversation shorter, where its vendor does that.", body=_COUNTED
     ),
-    ("GET", "/v1/responses/{id}"): Operation(
+    ("GET", "/v1/responses/{id}"): ApiOperation(
         summary="Reads a response that was kept.", queries=_FOLLOWED, answers=_EVENTS
     ),
-    ("DELETE", "/v1/responses/{id}"): Operation(summary="Removes a response."),
-    ("POST", "/v1/responses/{id}/cancel"): Operation(summary="Ends one in the background."),
-    ("GET", "/v1/responses/{id}/input_items"): Operation(
+    ("DELETE", "/v1/responses/{id}"): ApiOperation(summary="Removes a response."),
+    ("POST", "/v1/responses/{id}/cancel"): ApiOperation(summary="Ends one in the background."),
+    ("GET", "/v1/responses/{id}/input_items"): ApiOperation(
         summary="Lists what was asked.", queries=_PAGE
     ),
-    ("POST", "/v1/conversations"): Operation(
+    ("POST", "/v1/conversations"): ApiOperation(
         summary="Begins a conversation.",
         body=_CONVERSATION,
         needs_body=False,
     ),
-    ("GET", "/v1/conversations/{id}"): Operation(summary="Reads a conversation."),
-    ("POST", "/v1/conversations/{id}"): Operation(
+    ("GET", "/v1/conversations/{id}"): ApiOperation(summary="Reads a conversation."),
+    ("POST", "/v1/conversations/{id}"): ApiOperation(
         summary="Changes its metadata.", body=_METADATA, needs_body=False
     ),
-    ("DELETE", "/v1/conversations/{id}"): Operation(summary="Forgets a conversation."),
-    ("POST", "/v1/conversations/{id}/items"): Operation(
+    ("DELETE", "/v1/conversations/{id}"): ApiOperation(summary="Forgets a conversation."),
+    ("POST", "/v1/conversations/{id}/items"): ApiOperation(
         summary="Adds items.", body=_ITEMS, needs_body=False
     ),
-    ("GET", "/v1/conversations/{id}/items"): Operation(summary="Lists its items.", queries=_PAGE),
-    ("GET", "/v1/conversations/{id}/items/{item}"): Operation(summary="Reads an item."),
-    ("DELETE", "/v1/conversations/{id}/items/{item}"): Operation(summary="Takes an item out."),
+    ("GET", "/v1/conversations/{id}/items"): ApiOperation(
+        summary="Lists its items.", queries=_PAGE
+    ),
+    ("GET", "/v1/conversations/{id}/items/{item}"): ApiOperation(summary="Reads an item."),
+    ("DELETE", "/v1/conversations/{id}/items/{item}"): ApiOperation(summary="Takes an item out."),
     ("POST", "/v1/messages"): _answer(_MESSAGE, _EVENTS),
-    ("POST", "/v1/messages/count_tokens"): Operation(summary="Counts tokens.", body=_MESSAGE),
+    ("POST", "/v1/messages/count_tokens"): ApiOperation(summary="Counts tokens.", body=_MESSAGE),
     **_describe_generation("v1beta"),
     **_describe_generation("v1"),
     ("POST", "/api/chat"): _answer(_OLLAMA, _LINES),
-    ("GET", "/api/tags"): Operation(summary="Lists models."),
-    ("POST", "/api/show"): Operation(summary="Tells of a model.", body=_SHOWN),
-    ("GET", "/api/version"): Operation(summary="Tells whose protocol it is."),
+    ("GET", "/api/tags"): ApiOperation(summary="Lists models."),
+    ("POST", "/api/show"): ApiOperation(summary="Tells of a model.", body=_SHOWN),
+    ("GET", "/api/version"): ApiOperation(summary="Tells whose protocol it is."),
     ("POST", "/v1/converse"): _answer(_CONVERSE, _EVENTS),
-    ("POST", "/v1/converse/count"): Operation(summary="Counts tokens.", body=_CONVERSE),
-    ("GET", "/v1/converse/models"): Operation(
+    ("POST", "/v1/converse/count"): ApiOperation(summary="Counts tokens.", body=_CONVERSE),
+    ("GET", "/v1/converse/models"): ApiOperation(
         summary="Tells all that is known of models.", queries={"model": _TEXT}
     ),
-    ("GET", "/v1/models"): Operation(summary="Lists models."),
-    ("GET", "/v1/models/{name:path}"): Operation(summary="Tells of a model."),
-    ("GET", "/v1beta/models"): Operation(summary="Lists models, in Gemini's words."),
-    ("GET", "/v1beta/models/{name:path}"): Operation(summary="Tells of a model, likewise."),
+    ("GET", "/v1/models"): ApiOperation(summary="Lists models."),
+    ("GET", "/v1/models/{name:path}"): ApiOperation(summary="Tells of a model."),
+    ("GET", "/v1beta/models"): ApiOperation(summary="Lists models, in Gemini's words."),
+    ("GET", "/v1beta/models/{name:path}"): ApiOperation(summary="Tells of a model, likewise."),
 }
 
-_CARRIED: Final = Operation(
+_CARRIED: Final = ApiOperation(
     summary="Is carried to an upstream as it is.", body={}, body_type="*/*", answers={"*/*": {}}
 )
 _OPEN: Final = frozenset({"/api/version"})
@@ -248,7 +250,7 @@ def describe_routes(routes: Iterable[Route], *, needs_key: bool) -> list[Route]:
     ]
 
 
-def _describe(route: Route, needs_key: bool) -> Operation:
+def _describe(route: Route, needs_key: bool) -> ApiOperation:
     operation = _OPERATIONS.get((route.method, route.pattern))
     if operation is None:
         body = _CARRIED.body if route.method == "POST" else None

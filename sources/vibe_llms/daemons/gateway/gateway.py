@@ -12,7 +12,7 @@ from vibe_llms.daemons.gateway.carrying import carry
 from vibe_llms.daemons.gateway.circling import enter, name_gateway
 from vibe_llms.daemons.gateway.estimating import estimate
 from vibe_llms.daemons.gateway.responses.holding import detach, expand, hold
-from vibe_llms.daemons.gateway.responses.keeping import Keeper
+from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
 from vibe_llms.daemons.gateway.settling import demand_nothing, settling, settling_nothing
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import (
@@ -69,7 +69,7 @@ class Gateway:
         limits: Limits,
         authorizer: Authorizer | None = None,
         router: Router | None = None,
-        keeper: Keeper | None = None,
+        keeper: ResponseKeeper | None = None,
         reactors: ConversationReactors | None = None,
     ) -> None:
         self.upstreams = upstreams

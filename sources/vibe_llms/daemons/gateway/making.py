@@ -20,7 +20,7 @@ from vibe_llms.daemons.gateway.faces import (
     responses,
 )
 from vibe_llms.daemons.gateway.gateway import Gateway
-from vibe_llms.daemons.gateway.responses.keeping import Keeper, KeepingLimits
+from vibe_llms.daemons.gateway.responses.keeping import KeepingLimits, ResponseKeeper
 from vibe_llms.daemons.gateway.responses.sockets import ResponseSockets
 from vibe_llms.daemons.gateway.tables import Tables
 from vibe_llms.daemons.gateway.upstreams import Upstreams
@@ -118,9 +118,9 @@ def _produce_tracing(application: Application) -> Tracing | None:
 
 def _produce_keeper(
     application: Application, keeping: KeepingLimits | None, *, knows_subjects: bool
-) -> Keeper:
+) -> ResponseKeeper:
     configuration = application.configuration
-    return Keeper(
+    return ResponseKeeper(
         lambda: application.store,
         configuration.data_directory / "gateway",
         limits=configuration.limits,

@@ -6,22 +6,22 @@ import asyncio
 from contextlib import suppress
 from typing import TypeAlias
 
-from vibe_llms.daemons.keys.journal import Journal
-from vibe_llms.daemons.keys.ledger import Ledger, Stake
+from vibe_llms.daemons.keys.journal import KeyJournal
+from vibe_llms.daemons.keys.ledger import KeyLedger, Stake
 from vibe_llms.exceptions import AccessError, StoreError
 
 _Waiting: TypeAlias = tuple[Stake, "asyncio.Future[AccessError | None]"]
 
 
-class Gate:
+class AdmissionGate:
     """Asks the ledger, in a thread, one transaction after the other. For one event loop."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: KeyLedger) -> None:
         self._ledger = ledger
         self._waiting: list[_Waiting] = []
         self._worker: asyncio.Task[None] | None = None
 
-    async def admit(self, stake: Stake, journal: Journal) -> None:
+    async def admit(self, stake: Stake, journal: KeyJournal) -> None:
         """Lets a request in, durably.
 
         Args:
@@ -67,7 +67,9 @@ class Gate:
                     outcome.set_result(refusal)
 
 
-def _give_back(outcome: asyncio.Future[AccessError | None], journal: Journal, number: int) -> None:
+def _give_back(
+    outcome: asyncio.Future[AccessError | None], journal: KeyJournal, number: int
+) -> None:
     """Gives back what was set aside for a request that nobody waits for any more."""
     if outcome.cancelled() or outcome.exception() is not None or outcome.result() is not None:
         journal.drop_number()

@@ -15,11 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vibe_llms.daemons.keys.admitting import Gate
+from vibe_llms.daemons.keys.admitting import AdmissionGate
 from vibe_llms.daemons.keys.bounds import DAY_SECONDS
 from vibe_llms.daemons.keys.charges import Charge, Used, bound_cents, bound_tokens, clean_model
-from vibe_llms.daemons.keys.journal import FOLDER, Journal
-from vibe_llms.daemons.keys.ledger import Ledger, Stake
+from vibe_llms.daemons.keys.journal import FOLDER, KeyJournal
+from vibe_llms.daemons.keys.ledger import KeyLedger, Stake
 from vibe_llms.daemons.keys.register import Key, Register
 from vibe_llms.daemons.keys.texts import NOBODY, Compare, access_identity, find_slip, fits
 from vibe_llms.exceptions import AccessError, ConfigurationError, Finding, ProviderFault, StoreError
@@ -76,16 +76,16 @@ class KeyAuthorizer:
     ) -> None:
         self._register = Register(directory, tell_time)
         self._register.load()
-        self._ledger = Ledger(directory, read_clock=read_clock, tell_time=tell_time)
+        self._ledger = KeyLedger(directory, read_clock=read_clock, tell_time=tell_time)
         self._folder, self._disk = directory / FOLDER, disk or Disk()
         self._tell_time, self._compare = tell_time, compare
         try:
             self._ledger.fold()
-            self._journal = Journal(self._folder, self._disk)
+            self._journal = KeyJournal(self._folder, self._disk)
         except BaseException:
             self._ledger.close()
             raise
-        self._gate = Gate(self._ledger)
+        self._gate = AdmissionGate(self._ledger)
         self._is_dirty = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
@@ -156,7 +156,7 @@ class KeyAuthorizer:
             try:
                 await asyncio.to_thread(self._ledger.fold)
                 if self._journal.size_bytes > _JOURNAL_BYTES:
-                    fresh = await asyncio.to_thread(Journal, self._folder, self._disk)
+                    fresh = await asyncio.to_thread(KeyJournal, self._folder, self._disk)
                     former, self._journal = self._journal, fresh
                     former.retire()
             except (StoreError, OSError) as error:  # requests are refused where it matters
@@ -207,7 +207,7 @@ class KeyReservation:
 
     __slots__ = ("_is_dirty", "_journal", "_number")
 
-    def __init__(self, journal: Journal, number: int, is_dirty: asyncio.Event) -> None:
+    def __init__(self, journal: KeyJournal, number: int, is_dirty: asyncio.Event) -> None:
         self._journal, self._number, self._is_dirty = journal, number, is_dirty
 
     async def settle(self, usage: Usage | None, cents: Decimal | None) -> None:

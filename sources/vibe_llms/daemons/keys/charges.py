@@ -55,7 +55,7 @@ class Used(NamedTuple):
 UNKNOWN: Final = Used(None, None, None)
 
 
-class Spending(NamedTuple):
+class KeySpending(NamedTuple):
     """What requests have used, and what others perhaps have, at most.
 
     Attributes:
@@ -77,9 +77,9 @@ class Spending(NamedTuple):
     unpriced: int = 0
 
 
-def add_spending(one: Spending, other: Spending) -> Spending:
+def add_spending(one: KeySpending, other: KeySpending) -> KeySpending:
     """Adds what was used to what was used."""
-    return Spending(
+    return KeySpending(
         requests=one.requests + other.requests,
         input_tokens=one.input_tokens + other.input_tokens,
         output_tokens=one.output_tokens + other.output_tokens,
@@ -97,11 +97,11 @@ def add_cents(one: Decimal, other: Decimal) -> Decimal:
     return _EXACT.add(one, other)
 
 
-def settle(charge: Charge, used: Used) -> Spending:
+def settle(charge: Charge, used: Used) -> KeySpending:
     """Says what counts of a request that was sent: what it used, else what was set aside."""
     is_known = used != UNKNOWN
     cents = charge.cents if used.cents is None else None
-    return Spending(
+    return KeySpending(
         requests=int(is_known),
         input_tokens=used.input_tokens or 0,
         output_tokens=used.output_tokens or 0,

@@ -33,17 +33,17 @@ class Begun(NamedTuple):
     charge: Charge
 
 
-class Ended(NamedTuple):
+class EndedRequest(NamedTuple):
     """A request that is over; ``used`` is ``None`` where it was never sent."""
 
     number: int
     used: Used | None
 
 
-Entry: TypeAlias = Begun | Ended
+Entry: TypeAlias = Begun | EndedRequest
 
 
-class Journal:
+class KeyJournal:
     """The journal of this process, open at its end. Not for several threads.
 
     Args:
@@ -222,12 +222,12 @@ def _parse_line(words: list[str]) -> Entry:
             )
             return Begun(int(number), charge)
         case ["=", number, "-"]:
-            return Ended(int(number), None)
+            return EndedRequest(int(number), None)
         case ["=", number, input_tokens, output_tokens, cents]:
             used = Used(
                 _parse_count(input_tokens), _parse_count(output_tokens), _parse_cents(cents)
             )
-            return Ended(int(number), used)
+            return EndedRequest(int(number), used)
     raise ValueError(words)
 
 

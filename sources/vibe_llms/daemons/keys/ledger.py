@@ -18,7 +18,7 @@ from vibe_llms.daemons.keys.charges import (
     NOTHING,
     UNKNOWN,
     Charge,
-    Spending,
+    KeySpending,
     add_cents,
     add_spending,
     settle,
@@ -28,7 +28,7 @@ from vibe_llms.daemons.keys.journal import (
     FOLDER,
     Begun,
     DeadJournal,
-    Ended,
+    EndedRequest,
     read_entries,
     survey_journals,
 )
@@ -36,8 +36,8 @@ from vibe_llms.daemons.keys.register import Key
 from vibe_llms.exceptions import AccessError
 
 _FILE: Final = "spending.sqlite"
-_COLUMNS: Final = ", ".join(Spending._fields)
-_PLACES: Final = ", ".join("?" * (3 + len(Spending._fields)))
+_COLUMNS: Final = ", ".join(KeySpending._fields)
+_PLACES: Final = ", ".join("?" * (3 + len(KeySpending._fields)))
 
 
 class Bin(NamedTuple):
@@ -57,7 +57,7 @@ class Stake(NamedTuple):
     number: int
 
 
-class Account(NamedTuple):
+class KeyAccount(NamedTuple):
     """What keys have spent, and what is under way.
 
     Attributes:
@@ -65,11 +65,11 @@ class Account(NamedTuple):
         under_way: Requests of processes that live, and what is set aside for them.
     """
 
-    spent: Mapping[Bin, Spending]
-    under_way: Mapping[Bin, Spending]
+    spent: Mapping[Bin, KeySpending]
+    under_way: Mapping[Bin, KeySpending]
 
 
-class Ledger:
+class KeyLedger:
     """The sums, and what is under way. For several threads, of which one at a time uses it.
 
     Args:
@@ -112,11 +112,11 @@ class Ledger:
                 for _, journal in dead:
                     journal.release()
 
-    def survey(self) -> Account:
+    def survey(self) -> KeyAccount:
         """Returns what was spent, up to this moment."""
         self.fold()
-        spent: dict[Bin, Spending] = {}
-        under_way: dict[Bin, Spending] = {}
+        spent: dict[Bin, KeySpending] = {}
+        under_way: dict[Bin, KeySpending] = {}
         with self._door, telling(self._path):
             query = f"SELECT key, day, model, {_COLUMNS} FROM spending ORDER BY key, day, model"
             for key, day, model, *sums in self._database.execute(query):
@@ -128,8 +128,8 @@ class Ledger:
                 charge = _read_charge(row)
                 place = Bin(charge.key, charge.day, charge.model)
                 held = settle(charge, UNKNOWN)
-                under_way[place] = add_spending(under_way.get(place, Spending()), held)
-        return Account(spent, under_way)
+                under_way[place] = add_spending(under_way.get(place, KeySpending()), held)
+        return KeyAccount(spent, under_way)
 
     # --- letting in ------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class Ledger:
         except FileNotFoundError:  # others have written it off, and its name never comes again
             return
         begun: dict[int, Charge] = {}
-        sums: dict[Bin, Spending] = {}
+        sums: dict[Bin, KeySpending] = {}
         for entry in entries:
             if isinstance(entry, Begun):
                 begun[entry.number] = entry.charge
@@ -228,7 +228,7 @@ class Ledger:
             (name, end),
         )
 
-    def _take(self, journal: str, ended: Ended) -> Charge | None:
+    def _take(self, journal: str, ended: EndedRequest) -> Charge | None:
         """Takes back what was set aside earlier, and puts the minute right that it counts in."""
         row = self._database.execute(
             "DELETE FROM reservations WHERE journal = ? AND number = ? RETURNING"
@@ -254,7 +254,7 @@ class Ledger:
             " key, day, model, input_tokens, output_tokens, cents",
             (journal,),
         ).fetchall()
-        sums: dict[Bin, Spending] = {}
+        sums: dict[Bin, KeySpending] = {}
         for row in rows:
             charge = _read_charge(row)
             _add(sums, charge, settle(charge, UNKNOWN))
@@ -266,7 +266,7 @@ class Ledger:
         gone = [each for each in names if not (self._journals / each[0]).exists()]
         self._database.executemany("DELETE FROM journals WHERE name = ?", gone)
 
-    def _add_sums(self, sums: Mapping[Bin, Spending]) -> None:
+    def _add_sums(self, sums: Mapping[Bin, KeySpending]) -> None:
         for place, more in sums.items():
             query = f"SELECT {_COLUMNS} FROM spending WHERE key = ? AND day = ? AND model = ?"
             row = self._database.execute(query, place).fetchone()
@@ -283,12 +283,12 @@ def _seize(path: Path) -> tuple[Path, DeadJournal] | None:
     return None if journal is None else (path, journal)
 
 
-def _add(sums: dict[Bin, Spending], charge: Charge, more: Spending) -> None:
+def _add(sums: dict[Bin, KeySpending], charge: Charge, more: KeySpending) -> None:
     place = Bin(charge.key, charge.day, charge.model)
     sums[place] = add_spending(sums[place], more) if place in sums else more
 
 
-def _find_difference(charge: Charge, ended: Ended) -> tuple[int, int]:
+def _find_difference(charge: Charge, ended: EndedRequest) -> tuple[int, int]:
     """Returns by how many requests and tokens a minute changes when a request is over."""
     reserved = charge.input_tokens + charge.output_tokens
     if ended.used is None:
@@ -305,10 +305,10 @@ def _read_charge(row: tuple[str, str, str, int, int, str | None]) -> Charge:
     )
 
 
-def _read_spending(row: Iterable[object]) -> Spending:
-    kinds = (type(each) for each in Spending())
+def _read_spending(row: Iterable[object]) -> KeySpending:
+    kinds = (type(each) for each in KeySpending())
     values = [
         Decimal(str(value)) if kind is Decimal else value
         for kind, value in zip(kinds, row, strict=True)
     ]
-    return Spending(*values)  # type: ignore[arg-type]  # the schema says of what kind each is
+    return KeySpending(*values)  # type: ignore[arg-type]  # the schema says of what kind each is

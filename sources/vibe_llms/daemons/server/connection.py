@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from vibe_llms.daemons.server.exchange import BUFFER_BYTES, Exchange
+from vibe_llms.daemons.server.exchange import BUFFER_BYTES, ServedExchange
 from vibe_llms.daemons.server.heads import CONTINUE, compose_refusal
 from vibe_llms.daemons.server.peers import Peer, describe_peer
 from vibe_llms.daemons.server.requests import (
@@ -20,7 +20,7 @@ from vibe_llms.daemons.server.requests import (
     RequestReader,
 )
 from vibe_llms.daemons.server.scopes import compose_scope
-from vibe_llms.daemons.server.service import Service
+from vibe_llms.daemons.server.service import ServedApplication
 from vibe_llms.daemons.server.words import ClientGone, Scope
 from vibe_llms.installing import advise_extra
 from vibe_llms.wire.http.reading import reading
@@ -47,7 +47,7 @@ To close at once, with something unread, would take the last word back from the 
 _VANISH: Final = struct.pack("ii", 1, 0)
 
 
-class Connection(asyncio.BufferedProtocol):
+class IncomingConnection(asyncio.BufferedProtocol):
     """Reads requests, lets the application answer them one after the other, and keeps the time.
 
     Whoever sweeps calls :meth:`look` now and then.
@@ -89,17 +89,17 @@ class Connection(asyncio.BufferedProtocol):
     transport: asyncio.Transport
 
     def __init__(
-        self, service: Service, connected: socket.socket, *, is_surplus: bool = False
+        self, service: ServedApplication, connected: socket.socket, *, is_surplus: bool = False
     ) -> None:
         self.service = service
         self._socket = connected
         self._reader = RequestReader(self, service.settings.header_bytes)
         self._peer: Peer
         self._is_surplus = is_surplus
-        self._current: Exchange | None = None
-        self._incoming: Exchange | None = None
+        self._current: ServedExchange | None = None
+        self._incoming: ServedExchange | None = None
         # Not a deque: an empty one takes as much as all else of a connection that waits.
-        self._queue: list[tuple[Exchange, Scope]] = []
+        self._queue: list[tuple[ServedExchange, Scope]] = []
         self._takers: list[asyncio.Future[None]] = []
         self._websocket: WebSocket | None = None
         self._last_word = b""
@@ -207,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
         if head.is_upgrade:
             self._begin_websocket(head)
             return
-        exchange = Exchange(
+        exchange = ServedExchange(
             self,
             head.method,
             is_kept=head.is_kept,
@@ -278,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
     def _compose_scope(self, head: Head, watch: Callable[..., None]) -> Scope:
         return compose_scope(head, self._peer, self.service.lifespan.state, watch)
 
-    def _start(self, exchange: Exchange, scope: Scope) -> None:
+    def _start(self, exchange: ServedExchange, scope: Scope) -> None:
         service = self.service
         self._current = exchange
         self._answer_due = service.loop.time() + service.settings.total_seconds
@@ -333,7 +333,7 @@ class Connection(asyncio.BufferedProtocol):
         exchanges = [self._current, *(exchange for exchange, _ in self._queue)]
         return sum(exchange.buffered for exchange in exchanges if exchange is not None)
 
-    async def wait_until_taken(self, exchange: Exchange | WebSocket) -> None:
+    async def wait_until_taken(self, exchange: ServedExchange | WebSocket) -> None:
         """Waits as long as the client does not take what is sent. Raises ClientGone."""
         taker = self.service.loop.create_future()
         self._takers.append(taker)
@@ -341,7 +341,7 @@ class Connection(asyncio.BufferedProtocol):
         if exchange.is_gone:
             raise ClientGone
 
-    def conclude(self, exchange: Exchange) -> None:
+    def conclude(self, exchange: ServedExchange) -> None:
         """Is told that an answer is complete: the next request has its turn."""
         self._answer_due = inf
         self._current = None
@@ -365,7 +365,7 @@ class Connection(asyncio.BufferedProtocol):
             self._input_due = now + (settings.idle_seconds if is_between else settings.head_seconds)
             self.adjust_reading()
 
-    def fail(self, exchange: Exchange, status: int) -> None:
+    def fail(self, exchange: ServedExchange, status: int) -> None:
         """Ends an answer that does not come, or does not come to its end."""
         if exchange.is_begun:
             self._cut(exchange)
@@ -374,7 +374,7 @@ class Connection(asyncio.BufferedProtocol):
             self._current = None
             self.say_last(compose_refusal(status, self.service.date))
 
-    def _cut(self, exchange: Exchange) -> None:
+    def _cut(self, exchange: ServedExchange) -> None:
         """Lets an answer look cut: what was written goes out, and the end does not."""
         exchange.leave()
         self._current = None

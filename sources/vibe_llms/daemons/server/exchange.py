@@ -11,7 +11,7 @@ from vibe_llms.daemons.server.heads import BODILESS, LAST_CHUNK, compose_head
 from vibe_llms.daemons.server.words import BrokenAnswer, ClientGone, Message, Scope
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.server.connection import Connection
+    from vibe_llms.daemons.server.connection import IncomingConnection
 
 _logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _START: Final = "http.response.start"
 _BODY: Final = "http.response.body"
 
 
-class Exchange:
+class ServedExchange:
     """Carries one request to the application and its answer back.
 
     Args:
@@ -66,7 +66,7 @@ class Exchange:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: IncomingConnection,
         method: str,
         *,
         is_kept: bool,

@@ -10,8 +10,8 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from vibe_llms.daemons.server.connection import LINGER_SECONDS, Connection
-from vibe_llms.daemons.server.service import Service
+from vibe_llms.daemons.server.connection import LINGER_SECONDS, IncomingConnection
+from vibe_llms.daemons.server.service import ServedApplication
 
 _logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Listener:
 
     def __init__(
         self,
-        service: Service,
+        service: ServedApplication,
         sockets: Sequence[socket.socket],
         access_tls: Callable[[], ssl.SSLContext | None],
     ) -> None:
@@ -109,7 +109,7 @@ class Listener:
         context = self._access_tls()
         try:
             await service.loop.connect_accepted_socket(
-                lambda: Connection(service, connected, is_surplus=is_surplus),
+                lambda: IncomingConnection(service, connected, is_surplus=is_surplus),
                 connected,
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else service.settings.head_seconds,

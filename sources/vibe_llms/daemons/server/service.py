@@ -12,12 +12,12 @@ from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.server.words import Application
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.server.connection import Connection
+    from vibe_llms.daemons.server.connection import IncomingConnection
 
 _SWEEP_SECONDS: Final = 1.0
 
 
-class Service:
+class ServedApplication:
     """An application, its bounds, and the connections over which it is asked.
 
     One sweep a second looks whether a connection has taken longer than it may: a timer for each of
@@ -44,7 +44,7 @@ class Service:
         self.lifespan = lifespan
         self.date = b""
         self.is_ending = False
-        self.connections: set[Connection] = set()
+        self.connections: set[IncomingConnection] = set()
         self.coming: set[socket.socket] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self._sweep_seconds = min(_SWEEP_SECONDS, _find_shortest(settings) / 8)
@@ -67,7 +67,7 @@ class Service:
         if self._timer is not None:
             self._timer.cancel()
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: IncomingConnection) -> None:
         """Is told that a connection is gone."""
         self.connections.discard(connection)
         if self._idle is not None and not self.connections:

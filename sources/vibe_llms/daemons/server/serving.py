@@ -11,10 +11,10 @@ from typing import Final
 
 from vibe_llms.asynchrony import Closing
 from vibe_llms.daemons.server.binding import describe_sockets, open_sockets
-from vibe_llms.daemons.server.connection import Connection
+from vibe_llms.daemons.server.connection import IncomingConnection
 from vibe_llms.daemons.server.lifespan import Lifespan
 from vibe_llms.daemons.server.listening import Listener
-from vibe_llms.daemons.server.service import Service
+from vibe_llms.daemons.server.service import ServedApplication
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.daemons.server.tls import LOOK_SECONDS, TlsFiles
 from vibe_llms.daemons.server.words import Application
@@ -54,7 +54,7 @@ class Server(Closing):
         self._tls: TlsFiles | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._lifespan: Lifespan | None = None
-        self._service: Service | None = None
+        self._service: ServedApplication | None = None
         self._listener: Listener | None = None
 
     async def __aenter__(self) -> Server:
@@ -80,14 +80,14 @@ class Server(Closing):
         self.urls = describe_sockets(settings, self._sockets)
         self._lifespan = Lifespan(self._application)
         await self._lifespan.begin()
-        self._service = Service(loop, self._application, settings, self._lifespan)
+        self._service = ServedApplication(loop, self._application, settings, self._lifespan)
         self._service.begin()
         self._listener = Listener(self._service, self._sockets, self._access_tls)
         self._listener.begin()
         self._look()
 
     @property
-    def connections(self) -> Collection[Connection]:
+    def connections(self) -> Collection[IncomingConnection]:
         """Those that are open."""
         return () if self._service is None else self._service.connections
 

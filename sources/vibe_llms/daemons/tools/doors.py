@@ -10,13 +10,13 @@ from typing import Final
 
 from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.openapi import Operation
+from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.words import Application
 from vibe_llms.daemons.service import Route, write_plain_error
 from vibe_llms.daemons.tools.settings import SessionLimits
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
-from vibe_llms.invocables.mcp.serving.messages import Complaint, read_message
+from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message
 from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_manager, produce_user
 from vibe_llms.plugins.specification.daemons import Authorizer
 
@@ -115,7 +115,7 @@ class Door:
                 write_error=write_plain_error,
                 # What only listens waits for nobody, and holds up nobody.
                 is_admitted=method != "GET",
-                operation=Operation(summary=summary, tag=_TAG),
+                operation=ApiOperation(summary=summary, tag=_TAG),
             )
             for method, summary in _METHODS.items()
         ]
@@ -168,7 +168,7 @@ class Door:
         if call.method == "POST":
             try:
                 read_message(body)
-            except Complaint as complaint:
+            except MalformedMessage as complaint:
                 record.error = "request"
                 await call.answer(400, complaint.write(), {})
                 return

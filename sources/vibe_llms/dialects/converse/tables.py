@@ -27,7 +27,7 @@ class Ending:
 
 
 @frozen(kw_only=True)
-class Answer:
+class AnswerBody:
     """A whole answer; who asked has the request.
 
     Attributes:

@@ -15,7 +15,7 @@ from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.engines import Engine, EngineSettings, RunOutcome, Tool
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import AnyModel, Model, read_model
-from vibe_llms.instruments.parsers.choosing import Choice, Mode
+from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
 from vibe_llms.instruments.parsers.dialogue import Repair
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approval
@@ -198,7 +198,7 @@ class AsyncChannel(Closing, Generic[T]):
             )
         return composed
 
-    def _list_instructions(self, choice: Choice | None) -> tuple[AnyCanister, ...]:
+    def _list_instructions(self, choice: ModeChoice | None) -> tuple[AnyCanister, ...]:
         if self.parser is None or choice is None or choice.mode is not Mode.PROMPT:
             return ()
         return (SupervisorCanister(self.parser.instructions),)
@@ -206,7 +206,7 @@ class AsyncChannel(Closing, Generic[T]):
     async def _answer(
         self,
         engine: Engine,
-        choice: Choice | None,
+        choice: ModeChoice | None,
         said: Sequence[AnyCanister],
         approvals: Sequence[Approval] = (),
     ) -> Reply[T]:
@@ -291,9 +291,9 @@ class _Link:
         self._parser = parser
         self._settings = settings
         self._engine: Engine | None = None
-        self._choice: Choice | None = None
+        self._choice: ModeChoice | None = None
 
-    async def access(self) -> tuple[Engine, Choice | None]:
+    async def access(self) -> tuple[Engine, ModeChoice | None]:
         """Returns the engine, and how the form of answers is asked for.
 
         Raises:

@@ -9,7 +9,7 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ParseError, Stage
 from vibe_llms.instruments.engines import RunOutcome
-from vibe_llms.instruments.parsers.choosing import Choice
+from vibe_llms.instruments.parsers.choosing import ModeChoice
 from vibe_llms.invocables.approvals import ApprovalRequest
 from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.views import add_usages
@@ -28,7 +28,7 @@ class Reply(Generic[T]):
     """
 
     outcomes: tuple[RunOutcome, ...]
-    choice: Choice | None = None
+    choice: ModeChoice | None = None
     _value: T | Absence = ABSENT
 
     @property

@@ -22,7 +22,7 @@ class Mode(enum.StrEnum):
 
 
 @frozen
-class Choice:
+class ModeChoice:
     """The mode that is taken with a model.
 
     Attributes:
@@ -39,7 +39,7 @@ class Choice:
 
 def choose_mode(
     attributes: ModelAttributes, wanted: Mode | None = None, *, has_tools: bool = False
-) -> Choice:
+) -> ModeChoice:
     """Chooses the mode that promises most with a model, by what is known of it.
 
     Args:
@@ -57,7 +57,7 @@ def choose_mode(
     is_apart = has_tools and together is Capability.NO
     if schema is Capability.YES and not is_apart:
         reason = f"can be held to a schema{_tell_source(attributes, 'supports_schema')}"
-        return Choice(Mode.NATIVE, f"{attributes.address} {reason}.")
+        return ModeChoice(Mode.NATIVE, f"{attributes.address} {reason}.")
     doubt = {
         Capability.YES: f"{attributes.address} cannot be held to a schema while it has tools",
         Capability.NO: f"{attributes.address} cannot be held to a schema",
@@ -65,15 +65,15 @@ def choose_mode(
     }[schema]
     if invocations is Capability.YES:
         source = _tell_source(attributes, "supports_invocations")
-        return Choice(Mode.TOOL, f"{doubt}, but it can invoke tools{source}.")
+        return ModeChoice(Mode.TOOL, f"{doubt}, but it can invoke tools{source}.")
     others = "not able" if invocations is Capability.NO else "not known to be able"
-    return Choice(Mode.PROMPT, f"{doubt}, and it is {others} to invoke tools.")
+    return ModeChoice(Mode.PROMPT, f"{doubt}, and it is {others} to invoke tools.")
 
 
 _NEEDED = {Mode.NATIVE: "supports_schema", Mode.TOOL: "supports_invocations"}
 
 
-def _confirm(attributes: ModelAttributes, wanted: Mode) -> Choice:
+def _confirm(attributes: ModelAttributes, wanted: Mode) -> ModeChoice:
     needed = _NEEDED.get(wanted)
     if needed and attributes.access_capability(needed) is Capability.NO:
         raise CapabilityError(
@@ -84,7 +84,7 @@ def _confirm(attributes: ModelAttributes, wanted: Mode) -> Choice:
             f"{_tell_source(attributes, needed)}.",
             remedy="Leave the mode at 'auto'.",
         )
-    return Choice(wanted, "It was asked for.")
+    return ModeChoice(wanted, "It was asked for.")
 
 
 def _tell_source(attributes: ModelAttributes, key: str) -> str:

@@ -9,10 +9,10 @@ import attrs
 
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.instruments.answering import Answer
-from vibe_llms.instruments.parsers.choosing import Choice, Mode
+from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
 from vibe_llms.instruments.parsers.kinds import Unfit
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.invocables.validation import Fault
+from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -31,7 +31,7 @@ _Out = TypeVar("_Out", bound=Answer)
 
 
 @frozen(kw_only=True)
-class Attempt:
+class ParseAttempt:
     """One answer, and what is wrong with it.
 
     Attributes:
@@ -43,7 +43,7 @@ class Attempt:
 
     number: int
     response: Response
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ArgumentFault, ...] = ()
     is_last: bool
 
 
@@ -58,8 +58,8 @@ class Parsed(Generic[T]):
     """
 
     value: T
-    choice: Choice
-    attempts: tuple[Attempt, ...]
+    choice: ModeChoice
+    attempts: tuple[ParseAttempt, ...]
 
     @property
     def response(self) -> Response:
@@ -77,7 +77,7 @@ class Parsed(Generic[T]):
         return tuple(dict.fromkeys(each for one in self.attempts for each in one.response.losses))
 
 
-Listener = Callable[[Attempt], object]
+Listener = Callable[[ParseAttempt], object]
 
 
 Say = Callable[[Sequence[AnyCanister]], Awaitable[_Out]]
@@ -95,7 +95,7 @@ class Repair(Generic[T, _Out]):
     """
 
     parser: Parser[T]
-    choice: Choice
+    choice: ModeChoice
     outcomes: list[_Out] = attrs.field(factory=list, init=False)
     mending: Sequence[AnyCanister] = attrs.field(default=(), init=False)
     value: T | Absence = attrs.field(default=ABSENT, init=False)
@@ -135,7 +135,7 @@ class Repair(Generic[T, _Out]):
         self.note(outcome, (), is_last=True)
         return True
 
-    def note(self, outcome: _Out, faults: Sequence[Fault], *, is_last: bool) -> None:
+    def note(self, outcome: _Out, faults: Sequence[ArgumentFault], *, is_last: bool) -> None:
         """Hears of each answer, and of what is wrong with it."""
 
 
@@ -151,7 +151,7 @@ class Dialogue(Repair[T, Response], Generic[T]):
 
     request: Request
     listener: Listener | None = None
-    attempts: list[Attempt] = attrs.field(factory=list, init=False)
+    attempts: list[ParseAttempt] = attrs.field(factory=list, init=False)
 
     @property
     def parsed(self) -> Parsed[T] | None:
@@ -172,16 +172,18 @@ class Dialogue(Repair[T, Response], Generic[T]):
             self.request = self.request.extend((*outcome.canisters, *self.mending))
         return fits
 
-    def note(self, outcome: Response, faults: Sequence[Fault], *, is_last: bool) -> None:
+    def note(self, outcome: Response, faults: Sequence[ArgumentFault], *, is_last: bool) -> None:
         """Keeps an attempt, and tells of it."""
         number = len(self.outcomes)
-        attempt = Attempt(number=number, response=outcome, faults=tuple(faults), is_last=is_last)
+        attempt = ParseAttempt(
+            number=number, response=outcome, faults=tuple(faults), is_last=is_last
+        )
         self.attempts.append(attempt)
         if self.listener is not None:
             self.listener(attempt)
 
 
-def compose_words(parser: Parser[T], mode: Mode, faults: Sequence[Fault]) -> str:
+def compose_words(parser: Parser[T], mode: Mode, faults: Sequence[ArgumentFault]) -> str:
     """Quotes what is wrong with an answer, and asks to mend it."""
     lines = "\n".join(f"- {fault}" for fault in faults)
     way = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from vibe_llms.instruments.parsers.kinds import Unfit
 from vibe_llms.instruments.parsers.reading import JsonFault, JsonReader, read_values
-from vibe_llms.invocables.validation import Fault, shorten
+from vibe_llms.invocables.validation import ArgumentFault, shorten
 
 _FENCE: Final = re.compile(r"^ *(```+|~~~+) *\w* *\n(.*?)^ *\1 *$", re.DOTALL | re.MULTILINE)
 
@@ -29,7 +29,7 @@ def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
     """
     text = text.strip()
     if not text:
-        raise Unfit(Fault(path="answer", rule="is empty"))
+        raise Unfit(ArgumentFault(path="answer", rule="is empty"))
     try:
         return read_whole(text)
     except JsonFault as fault:
@@ -37,7 +37,7 @@ def extract(text: str, fits: Callable[[Any], bool], openings: str = "{") -> Any:
         values = _read_fences(text) or [value for value, _, _ in read_values(text, openings)]
         if values:
             return _choose(values, fits)
-        raise Unfit(Fault(path="answer", rule=_explain(fault, text, openings))) from fault
+        raise Unfit(ArgumentFault(path="answer", rule=_explain(fault, text, openings))) from fault
 
 
 def read_whole(text: str) -> Any:
@@ -77,7 +77,7 @@ def _choose(values: list[Any], fits: Callable[[Any], bool]) -> Any:
     if len(fitting) == 1:
         return fitting[0]
     rule = f"holds {len(distinct)} JSON values, and it is not clear which one is meant"
-    raise Unfit(Fault(path="answer", rule=rule))
+    raise Unfit(ArgumentFault(path="answer", rule=rule))
 
 
 def _explain(fault: JsonFault, text: str, openings: str) -> str:

@@ -72,7 +72,7 @@ class TextReader:
 
 
 @define
-class Follower:
+class AnswerFollower:
     """What has arrived of an answer, event by event: of its invocation, or of its text."""
 
     parser: Parser[Any]
@@ -130,7 +130,7 @@ class Follower:
 
 async def follow(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]:
     """See :meth:`.Parser.follow`."""
-    follower = Follower(parser)
+    follower = AnswerFollower(parser)
     async for event in stream:
         if follower.take(event) and (partial := follower.partial) is not ABSENT:
             yield partial
@@ -139,7 +139,7 @@ async def follow(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]
 
 async def follow_items(parser: Parser[Any], stream: AsyncStream) -> AsyncIterator[Any]:
     """See :meth:`.Parser.follow_items`."""
-    follower, items = Follower(parser), ItemReader(parser)
+    follower, items = AnswerFollower(parser), ItemReader(parser)
     async for event in stream:
         if follower.take(event):
             for item in await items.take(follower.value):

@@ -15,10 +15,10 @@ from vibe_llms.absence import ABSENT
 from vibe_llms.instruments.parsers.partials import list_fields, view
 from vibe_llms.invocables.schema_derivation import Convert, Deriver
 from vibe_llms.invocables.validation import (
-    Fault,
+    ArgumentFault,
+    DataWeight,
     Misfit,
     Validator,
-    Weight,
     produce_validator,
     show_value,
 )
@@ -35,7 +35,7 @@ Check = Callable[[Any], object]
 class Unfit(ValueError):
     """An answer that does not fit, and all that is wrong with it. Never leaves the parsers."""
 
-    def __init__(self, *faults: Fault) -> None:
+    def __init__(self, *faults: ArgumentFault) -> None:
         super().__init__("; ".join(map(str, faults)))
         self.faults = faults
 
@@ -98,7 +98,7 @@ class TargetType:
         except Misfit as misfit:
             raise self._fail(misfit, plain) from misfit
 
-    def is_at_hand(self, weight: Weight) -> bool:
+    def is_at_hand(self, weight: DataWeight) -> bool:
         """Tells whether a value is certainly made of data so large without another process."""
         return self._validator.is_at_hand(weight)
 
@@ -126,7 +126,7 @@ class TargetType:
                 raise Misfit(str(error) or "was refused by a check") from error
         return value
 
-    def _fail(self, misfit: Misfit, plain: Any, faults: tuple[Fault, ...] = ()) -> Unfit:
+    def _fail(self, misfit: Misfit, plain: Any, faults: tuple[ArgumentFault, ...] = ()) -> Unfit:
         if not faults:  # the schema has no words for it
             place = f".{WRAP}" if self.is_wrapped else ""
             faults = tuple(_quote(fault, plain) for fault in misfit.move(place).faults)
@@ -243,14 +243,14 @@ def _describe(kind: Any) -> str:
     return "" if is_made else " ".join(words.split())
 
 
-def _rename(fault: Fault) -> Fault:
+def _rename(fault: ArgumentFault) -> ArgumentFault:
     return attrs.evolve(fault, path=f"answer{fault.path.removeprefix('arguments')}")
 
 
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
-def _quote(fault: Fault, plain: Any) -> Fault:
+def _quote(fault: ArgumentFault, plain: Any) -> ArgumentFault:
     """Adds what was given to a fault, where it can be found."""
     for step in _STEP.finditer(fault.path.removeprefix("arguments")):
         key: Any = step[1] if step[2] is None else int(step[2])

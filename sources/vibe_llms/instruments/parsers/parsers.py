@@ -11,11 +11,11 @@ import attrs
 
 from vibe_llms.exceptions import ParseError, RequestError, Stage
 from vibe_llms.instruments.answering import Answer
-from vibe_llms.instruments.parsers.choosing import Choice, Mode, choose_mode
+from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice, choose_mode
 from vibe_llms.instruments.parsers.extraction import extract
 from vibe_llms.instruments.parsers.kinds import Check, TargetType, Unfit, derive_kind, name_kind
 from vibe_llms.invocables.invokers import Bound, Effect, Invoker
-from vibe_llms.invocables.validation import Fault, Misfit, Weight
+from vibe_llms.invocables.validation import ArgumentFault, DataWeight, Misfit
 from vibe_llms.messages.canisters import (
     AnyCanister,
     InvocationCanister,
@@ -115,7 +115,7 @@ class Parser(Generic[T]):
         """The JSON Schema to which an answer is held; always of an object."""
         return self.kind.schema
 
-    def choose(self, attributes: ModelAttributes, *, has_tools: bool = False) -> Choice:
+    def choose(self, attributes: ModelAttributes, *, has_tools: bool = False) -> ModeChoice:
         """Says which mode is taken with a model, and why.
 
         Args:
@@ -126,7 +126,7 @@ class Parser(Generic[T]):
         """
         return choose_mode(attributes, self._mode, has_tools=has_tools)
 
-    def compose(self, request: Request, attributes: ModelAttributes) -> tuple[Request, Choice]:
+    def compose(self, request: Request, attributes: ModelAttributes) -> tuple[Request, ModeChoice]:
         """Returns a request whose answer this parser can read, and how it was made so.
 
         Raises:
@@ -215,7 +215,7 @@ class Parser(Generic[T]):
         """The same, for those who go on: raises Unfit, with the faults."""
         written = self._find_text(answer)
         # No value that is read from a text has more nodes than that has characters.
-        if self.kind.is_at_hand(Weight(len(written) + 1, len(written))):
+        if self.kind.is_at_hand(DataWeight(len(written) + 1, len(written))):
             return self._make(written)
         import asyncio
 
@@ -246,7 +246,7 @@ class Parser(Generic[T]):
         }
         if len(called) > 1:
             rule = f"was given {len(called)} times, each time another one"
-            raise Unfit(Fault(path="answer", rule=rule))
+            raise Unfit(ArgumentFault(path="answer", rule=rule))
         return next(iter(called), "") or text_of(canisters)
 
     def fail(

@@ -20,7 +20,7 @@ from vibe_llms.values import frozen
 
 
 @frozen
-class Field:
+class NamedField:
     """One named value of a class: its name in JSON, and its type."""
 
     key: str
@@ -38,7 +38,9 @@ class Partial:
 
     __slots__ = ("_arrived", "_fields", "_name")
 
-    def __init__(self, name: str, fields: Mapping[str, Field], arrived: Mapping[str, Any]) -> None:
+    def __init__(
+        self, name: str, fields: Mapping[str, NamedField], arrived: Mapping[str, Any]
+    ) -> None:
         self._name = name
         self._fields = fields
         self._arrived = arrived
@@ -160,7 +162,7 @@ def _view_members(value: Any, choose: Callable[[str], Any]) -> Any:
     return {name: each for name, each in viewed.items() if each is not ABSENT}
 
 
-def _view_object(kind: Any, fields: Mapping[str, Field], value: Any) -> Any:
+def _view_object(kind: Any, fields: Mapping[str, NamedField], value: Any) -> Any:
     if getattr(kind, "__pydantic_root_model__", False):
         return view(fields["root"].hint, value)
     if not isinstance(value, dict):
@@ -218,13 +220,13 @@ def _view_some_object(hints: list[Any], value: dict[str, Any]) -> Any:
         return next((each for each in others if each is not ABSENT), ABSENT)
     if len(possible) == 1 or any(map(is_typed_dict, possible)):
         return view(next(iter(possible)), value)
-    merged: dict[str, Field] = {}
+    merged: dict[str, NamedField] = {}
     for fields in possible.values():
         merged = {**fields, **merged}
     return Partial(" | ".join(each.__name__ for each in possible), merged, value)
 
 
-def _may_be(fields: Mapping[str, Field], value: dict[str, Any]) -> bool:
+def _may_be(fields: Mapping[str, NamedField], value: dict[str, Any]) -> bool:
     known = {field.key: field.hint for field in fields.values()}
     return all(
         name in known and (is_growing(each) or view(known[name], each) is not ABSENT)
@@ -233,21 +235,21 @@ def _may_be(fields: Mapping[str, Field], value: dict[str, Any]) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def list_fields(kind: Any) -> Mapping[str, Field] | None:
+def list_fields(kind: Any) -> Mapping[str, NamedField] | None:
     """Returns the fields of a class by the names of its attributes; ``None`` of any other type."""
     if is_pydantic(kind):
         return {
-            name: Field(info.validation_alias or info.alias or name, info.annotation)
+            name: NamedField(info.validation_alias or info.alias or name, info.annotation)
             for name, info in kind.model_fields.items()
         }
     if attrs.has(kind):
         hints = read_hints(kind, kind.__name__)
         return {
-            each.name: Field(each.alias or each.name, hints.get(each.name, Any))
+            each.name: NamedField(each.alias or each.name, hints.get(each.name, Any))
             for each in attrs.fields(kind)
             if each.init
         }
     members = list_members(kind, kind.__name__)
     if members is None:
         return None
-    return {name: Field(name, member.hint) for name, member in members.fields.items()}
+    return {name: NamedField(name, member.hint) for name, member in members.fields.items()}

@@ -10,7 +10,7 @@ from vibe_llms.absence import ABSENT
 from vibe_llms.asynchrony import Closing
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
-from vibe_llms.instruments.parsers.following import Follower
+from vibe_llms.instruments.parsers.following import AnswerFollower
 from vibe_llms.instruments.parsers.items import ItemReader
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.interfaces import AsyncStream
@@ -90,7 +90,7 @@ class Following(Closing, Generic[T]):
     async def _perform(self) -> AsyncGenerator[Any, None]:
         dialogue = self._dialogue
         while self._parsed is None:
-            follower = Follower(dialogue.parser)
+            follower = AnswerFollower(dialogue.parser)
             async with self._open(dialogue.request) as stream:
                 async for event in stream:
                     if follower.take(event) and (partial := follower.partial) is not ABSENT:
@@ -102,7 +102,7 @@ class Following(Closing, Generic[T]):
 
     async def _perform_items(self) -> AsyncGenerator[Any, None]:
         dialogue = self._dialogue
-        follower, items = Follower(dialogue.parser), ItemReader(dialogue.parser)
+        follower, items = AnswerFollower(dialogue.parser), ItemReader(dialogue.parser)
         async with self._open(dialogue.request) as stream:
             async for event in stream:
                 if follower.take(event):

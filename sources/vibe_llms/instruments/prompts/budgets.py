@@ -73,7 +73,7 @@ _ROOM: Final = 8
 
 
 @define(eq=False)
-class Budget:
+class RenderingBudget:
     """What is left of what one rendering may use.
 
     Attributes:
@@ -150,5 +150,5 @@ class Budget:
             yield value
 
 
-BUDGET: Final[ContextVar[Budget]] = ContextVar("BUDGET")
+BUDGET: Final[ContextVar[RenderingBudget]] = ContextVar("BUDGET")
 """The budget of the rendering that goes on in this thread or task."""

@@ -166,10 +166,10 @@ class Prompt:
         return tuple(canisters)
 
     def _render(self, key: str, values: Mapping[str, Any]) -> tuple[AnyContent, ...]:
-        from vibe_llms.instruments.prompts.budgets import Budget
+        from vibe_llms.instruments.prompts.budgets import RenderingBudget
         from vibe_llms.instruments.prompts.templates import produce_text
 
-        budget = Budget(self._limits)
+        budget = RenderingBudget(self._limits)
         text = produce_text(self._templates[key], self._places, values, budget)
         contents = budget.placements.cut(text)
         if contents is None:

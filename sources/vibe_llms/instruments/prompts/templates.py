@@ -19,7 +19,7 @@ from jinja2.visitor import NodeTransformer
 
 from vibe_llms.exceptions import ConverseError, RequestError, Stage
 from vibe_llms.instruments.prompts import operations
-from vibe_llms.instruments.prompts.budgets import BUDGET, Budget
+from vibe_llms.instruments.prompts.budgets import BUDGET, RenderingBudget
 from vibe_llms.instruments.prompts.filters import FILTERS
 from vibe_llms.instruments.prompts.places import find_column, keep_lines, place_tokens
 
@@ -102,7 +102,10 @@ def _finalize(context: Context, value: Any) -> Any:
 
 
 def produce_text(
-    template: Template, places: Mapping[str, str], values: Mapping[str, Any], budget: Budget
+    template: Template,
+    places: Mapping[str, str],
+    values: Mapping[str, Any],
+    budget: RenderingBudget,
 ) -> str:
     """Renders a template within a budget.
 
@@ -127,7 +130,7 @@ def produce_text(
         BUDGET.reset(token)
 
 
-def _pour(template: Template, values: Mapping[str, Any], budget: Budget) -> Iterator[str]:
+def _pour(template: Template, values: Mapping[str, Any], budget: RenderingBudget) -> Iterator[str]:
     for chunk in template.root_render_func(template.new_context(dict(values))):
         budget.admit(len(chunk))
         yield chunk

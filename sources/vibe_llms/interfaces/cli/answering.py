@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from vibe_llms.interfaces.cli.keyboard import Screen, ask_text_aside, can_ask, take_turn
 from vibe_llms.interfaces.cli.output import reveal, reveal_lines, style
-from vibe_llms.invocables.mcp.elicitation import Action, ElicitationAnswer, Field, Question
+from vibe_llms.invocables.mcp.elicitation import Action, ElicitationAnswer, FormField, Question
 from vibe_llms.plain import JsonValue
 from vibe_llms.values import define
 
@@ -60,7 +60,7 @@ async def _ask(question: Question) -> ElicitationAnswer:
     return ElicitationAnswer(values=values)
 
 
-def _compose_prompt(field: Field) -> str:
+def _compose_prompt(field: FormField) -> str:
     parts = [field.title or field.name]
     if field.description:
         parts.append(f"({field.description})")
@@ -73,7 +73,7 @@ def _compose_prompt(field: Field) -> str:
     return reveal(" ".join(" ".join(parts).split())) + ": "
 
 
-def _read_value(field: Field, text: str) -> JsonValue:
+def _read_value(field: FormField, text: str) -> JsonValue:
     """Reads what was typed as what is asked for; what does not fit, the schema will say."""
     match field.kind:
         case "boolean":

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.mcp.answers import Answers
     from vibe_llms.invocables.mcp.elicitation import ElicitationAnswer
     from vibe_llms.invocables.mcp.ensembles import McpEnsemble, produce_mcp_ensemble
-    from vibe_llms.invocables.mcp.oauth.settings import Authorizer, TellingAuthorizer
+    from vibe_llms.invocables.mcp.oauth.settings import OAuthAuthorizer, TellingAuthorizer
     from vibe_llms.invocables.mcp.settings import McpServer
 
 __all__ = [
     "Answers",
-    "Authorizer",
     "ElicitationAnswer",
     "McpEnsemble",
     "McpServer",
+    "OAuthAuthorizer",
     "TellingAuthorizer",
     "produce_mcp_ensemble",
 ]
@@ -34,7 +34,7 @@ __getattr__, __dir__ = produce_attribute_access(
     {
         "ElicitationAnswer": "elicitation",
         "Answers": "answers",
-        "Authorizer": "oauth.settings",
+        "OAuthAuthorizer": "oauth.settings",
         "McpEnsemble": "ensembles",
         "McpServer": "settings",
         "TellingAuthorizer": "oauth.settings",

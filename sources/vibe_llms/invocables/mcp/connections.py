@@ -63,7 +63,7 @@ class Wiring:
 
 
 @frozen(kw_only=True, eq=False)
-class Connection:
+class ServerConnection:
     """A server that is connected.
 
     Attributes:
@@ -85,7 +85,7 @@ class Connection:
 @asynccontextmanager
 async def open_connection(
     server: McpServer, wiring: Wiring, limits: Limits, changed: Callable[[], None]
-) -> AsyncIterator[Connection]:
+) -> AsyncIterator[ServerConnection]:
     """Connects a server; to be entered and left by one task.
 
     Args:
@@ -113,7 +113,7 @@ async def open_connection(
         listening = await stack.enter_async_context(anyio.create_task_group())
         # Left before the group is: who listens never ends by itself, and the group waits for all.
         stack.callback(listening.cancel_scope.cancel)
-        connection = Connection(client=client, ending=ending)
+        connection = ServerConnection(client=client, ending=ending)
         if not connection.has_sessions:
             listening.start_soon(_listen, client, changed)
         try:
@@ -224,7 +224,7 @@ def _survey_announcements(client: Client) -> dict[str, Any]:
 
 async def perform_request(
     server: McpServer,
-    connection: Connection,
+    connection: ServerConnection,
     request: Callable[[Client], Awaitable[Any]],
     what: str,
     seconds: float | None,

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from vibe_llms.invocables.validation import Fault, produce_validator
+from vibe_llms.invocables.validation import ArgumentFault, produce_validator
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.values import frozen
 
@@ -28,7 +28,7 @@ _LOOPBACKS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @frozen
-class Choice:
+class FieldOption:
     """One value among those that a field may have, and what a person is shown for it."""
 
     value: str
@@ -36,7 +36,7 @@ class Choice:
 
 
 @frozen(kw_only=True)
-class Field:
+class FormField:
     """One value that is asked for.
 
     Attributes:
@@ -56,7 +56,7 @@ class Field:
     description: str = ""
     is_required: bool = False
     default: JsonValue = None
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[FieldOption, ...] = ()
     format: str = ""
 
 
@@ -75,10 +75,10 @@ class Question:
 
     server: str
     message: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[FormField, ...] = ()
     schema: JsonObject = attrs.field(factory=dict, repr=False)
     address: str = ""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ArgumentFault, ...] = ()
 
 
 class Action(enum.StrEnum):
@@ -158,7 +158,7 @@ async def answer_address(
     return ElicitationAnswer(action=answer.action)
 
 
-def read_fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
+def read_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
     """Reads the flat schema of a form.
 
     Raises:
@@ -173,11 +173,11 @@ def read_fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
     return tuple(_read_field(name, each, name in required) for name, each in properties.items())
 
 
-def _read_field(name: str, schema: Any, is_required: bool) -> Field:
+def _read_field(name: str, schema: Any, is_required: bool) -> FormField:
     if not isinstance(schema, Mapping):
         raise ValueError(f"the field {name!r} has no schema")
     kind, choices = _read_kind(name, schema)
-    return Field(
+    return FormField(
         name=name,
         kind=kind,
         title=str(schema.get("title") or name),
@@ -189,7 +189,7 @@ def _read_field(name: str, schema: Any, is_required: bool) -> Field:
     )
 
 
-def _read_kind(name: str, schema: Mapping[str, Any]) -> tuple[str, tuple[Choice, ...]]:
+def _read_kind(name: str, schema: Mapping[str, Any]) -> tuple[str, tuple[FieldOption, ...]]:
     match schema.get("type"):
         case "string":
             choices = _read_choices(schema)
@@ -203,23 +203,25 @@ def _read_kind(name: str, schema: Mapping[str, Any]) -> tuple[str, tuple[Choice,
     raise ValueError(f"the field {name!r} is none that a form could ask for")
 
 
-def _read_choices(schema: Mapping[str, Any]) -> tuple[Choice, ...]:
+def _read_choices(schema: Mapping[str, Any]) -> tuple[FieldOption, ...]:
     """Reads the three ways in which choices are said, with titles and without."""
     titled = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(titled, Sequence):
         return tuple(
-            Choice(str(each["const"]), str(each.get("title") or each["const"]))
+            FieldOption(str(each["const"]), str(each.get("title") or each["const"]))
             for each in titled
             if isinstance(each, Mapping) and "const" in each
         )
     values = schema.get("enum") or ()
     titles = schema.get("enumNames") or values
     return tuple(
-        Choice(str(value), str(title)) for value, title in zip(values, titles, strict=False)
+        FieldOption(str(value), str(title)) for value, title in zip(values, titles, strict=False)
     )
 
 
-def _keep_answer(field: Field, values: Mapping[str, JsonValue], faults: Sequence[Fault]) -> Field:
+def _keep_answer(
+    field: FormField, values: Mapping[str, JsonValue], faults: Sequence[ArgumentFault]
+) -> FormField:
     """Lets what was answered well count where nothing is said when the form is asked again."""
     paths = [fault.path.removeprefix("arguments.") for fault in faults]
     if any(re.split(r"[.\[]", path)[0] == field.name for path in paths):

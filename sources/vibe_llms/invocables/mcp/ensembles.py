@@ -13,20 +13,20 @@ import attrs
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.libraries import Prompt, Resource
+from vibe_llms.invocables.libraries import LibraryPrompt, Resource
 from vibe_llms.invocables.mcp.answers import AnswerLimits, Answers
 from vibe_llms.invocables.mcp.connections import (
-    Connection,
+    ServerConnection,
     Wiring,
     open_connection,
     perform_request,
 )
 from vibe_llms.invocables.mcp.elicitation import Elicitor
 from vibe_llms.invocables.mcp.kit import produce_failure
-from vibe_llms.invocables.mcp.oauth.settings import Authorizer, OAuthSettings
+from vibe_llms.invocables.mcp.oauth.settings import OAuthAuthorizer, OAuthSettings
 from vibe_llms.invocables.mcp.passing import Passage
 from vibe_llms.invocables.mcp.relaying import Relay
-from vibe_llms.invocables.mcp.resources import Shelf, turn_pages
+from vibe_llms.invocables.mcp.resources import ResourceShelf, turn_pages
 from vibe_llms.invocables.mcp.search import LazyList
 from vibe_llms.invocables.mcp.settings import LAZY_ABOVE, McpServer
 from vibe_llms.invocables.mcp.tools import produce_tool
@@ -92,7 +92,7 @@ class McpEnsemble:
             )
         heard = attrs.evolve(self._wiring, notice=self._notice)
         given = limits or Limits()
-        self._owner: ConnectionOwner[Connection] = ConnectionOwner(
+        self._owner: ConnectionOwner[ServerConnection] = ConnectionOwner(
             f"mcp server {server.name}",
             lambda: open_connection(server, heard, given, self._announce),
             lambda reason: produce_failure(server.name, "be used", reason, secrets=server.secrets),
@@ -100,7 +100,7 @@ class McpEnsemble:
             restarted=self._announce,
         )
         self._lazy = LazyList(server.name, self._announce)
-        self.shelf = Shelf(server, self.request)
+        self.shelf = ResourceShelf(server, self.request)
         self._passage = Passage(
             server=server, request=self.request, relay=self._relay, watch=self.shelf.watch
         )
@@ -169,7 +169,7 @@ class McpEnsemble:
         """Returns the resources and templates in the server's order, for whoever speaks MCP."""
         return await self._passage.survey_resources()
 
-    async def survey_prompts(self) -> Sequence[Prompt]:
+    async def survey_prompts(self) -> Sequence[LibraryPrompt]:
         """Returns the prompts in the server's order, for whoever speaks MCP."""
         return await self._passage.survey_prompts()
 
@@ -232,14 +232,14 @@ class _Answering(TypedDict, total=False):
 class Answerers(_Answering, total=False):
     """Who answers what a server asks; see :func:`produce_mcp_ensemble`."""
 
-    authorizer: Authorizer | None
+    authorizer: OAuthAuthorizer | None
     is_passed_on: bool
 
 
 def produce_mcp_ensemble(
     server: McpServer,
     *,
-    authorizer: Authorizer | None = None,
+    authorizer: OAuthAuthorizer | None = None,
     grants: Path | None = None,
     limits: Limits | None = None,
     answer_limits: AnswerLimits | None = None,
@@ -266,7 +266,9 @@ def produce_mcp_ensemble(
     return McpEnsemble(server, wiring=wiring, limits=limits, is_passed_on=is_passed_on)
 
 
-def _may_want_oauth(server: McpServer, authorizer: Authorizer | None, grants: Path | None) -> bool:
+def _may_want_oauth(
+    server: McpServer, authorizer: OAuthAuthorizer | None, grants: Path | None
+) -> bool:
     """Tells whether a server is to be let in by OAuth, if it wants: unless it has a token."""
     if not server.url:
         return False
@@ -277,7 +279,7 @@ def _may_want_oauth(server: McpServer, authorizer: Authorizer | None, grants: Pa
 
 
 def _add_authorization(
-    wiring: Wiring, server: McpServer, authorizer: Authorizer | None, grants: Path | None
+    wiring: Wiring, server: McpServer, authorizer: OAuthAuthorizer | None, grants: Path | None
 ) -> Wiring:
     settings = server.oauth or OAuthSettings()
 

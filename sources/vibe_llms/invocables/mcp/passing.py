@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.libraries import Prompt, Resource, Watch, match_address
+from vibe_llms.invocables.libraries import LibraryPrompt, Resource, Watch, match_address
 from vibe_llms.invocables.mcp.relaying import Relay, ask_until_complete, compose_meta
 from vibe_llms.invocables.mcp.resources import turn_pages
 from vibe_llms.invocables.mcp.results import (
@@ -72,7 +72,7 @@ class Passage:
         # What a tool links to need not stand in a list.
         return [*resources, *templates, self._produce_resource(_ELSEWHERE, None)]
 
-    async def survey_prompts(self) -> list[Prompt]:
+    async def survey_prompts(self) -> list[LibraryPrompt]:
         """Returns the prompts, in the server's order.
 
         Raises:
@@ -86,7 +86,7 @@ class Passage:
 
         found = await self._survey(ask, "be asked for its prompts")
         return [
-            Prompt(
+            LibraryPrompt(
                 writer=self._produce_invoker(each.name, each.description, partial(self._get, each)),
                 completer=self._produce_completer("ref/prompt", "name", each.name),
                 source=each,

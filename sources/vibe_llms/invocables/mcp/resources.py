@@ -85,7 +85,7 @@ class PromptEntry:
     arguments: tuple[PromptArgument, ...] = ()
 
 
-class Shelf(Watchers):
+class ResourceShelf(Watchers):
     """The resources and prompts of one server.
 
     To the host they are methods; to a model, where there are resources, two invokers.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.mcp.connections import Connection, perform_request
+from vibe_llms.invocables.mcp.connections import ServerConnection, perform_request
 from vibe_llms.invocables.mcp.elicitation import visit_addresses
 from vibe_llms.invocables.mcp.http import NOT_BEGUN
 from vibe_llms.invocables.mcp.relaying import Relay, ask_until_complete, compose_meta
@@ -37,7 +37,7 @@ KEY_META: Final = "vibe-llms/idempotencyKey"
 def produce_tool(
     tool: Tool,
     server: McpServer,
-    owner: ConnectionOwner[Connection],
+    owner: ConnectionOwner[ServerConnection],
     relay: Relay | None = None,
 ) -> Invoker | None:
     """Makes an invoker of a tool; ``None``, and a warning, where it can be none."""
@@ -104,7 +104,7 @@ class ToolFunction:
     name: str
     effect: Effect
     server: McpServer
-    owner: ConnectionOwner[Connection]
+    owner: ConnectionOwner[ServerConnection]
     relay: Relay
     output: Validator | None = None
 
@@ -132,7 +132,7 @@ class ToolFunction:
         return fail(self._explain(refusal, connection))
 
     async def _call(
-        self, connection: Connection, arguments: JsonObject, context: InvocationContext
+        self, connection: ServerConnection, arguments: JsonObject, context: InvocationContext
     ) -> CallToolResult:
         async def send(client: Client, answers: Any = None, state: str | None = None) -> Any:
             meta: Any = compose_meta(client, context) or {}
@@ -185,7 +185,7 @@ class ToolFunction:
             return ""
         return f"what it brought does not fit its own schema:{list_faults(faults)}\n"
 
-    def _explain(self, error: ConverseError, connection: Connection) -> str:
+    def _explain(self, error: ConverseError, connection: ServerConnection) -> str:
         text = str(error)
         if connection.ending.has_come:
             again = "connected" if self.server.url else "started"

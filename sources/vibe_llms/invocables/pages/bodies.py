@@ -32,7 +32,7 @@ _MARKS: Final = (
 
 
 @frozen
-class Body:
+class PageBody:
     """What was read.
 
     Attributes:
@@ -44,7 +44,7 @@ class Body:
     is_cut: bool
 
 
-async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> Body:
+async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> PageBody:
     """Reads a body as far as the limit, which holds for what comes and for what it unpacks to.
 
     Raises:
@@ -63,8 +63,8 @@ async def read_body(pieces: AsyncIterator[bytes], encoding: str, limit: int) -> 
         except zlib.error as error:
             raise Refusal("The page is damaged: it cannot be unpacked.") from error
         if received > limit or len(data) > limit:
-            return Body(bytes(data[:limit]), is_cut=True)
-    return Body(bytes(data), is_cut=False)
+            return PageBody(bytes(data[:limit]), is_cut=True)
+    return PageBody(bytes(data), is_cut=False)
 
 
 def decode(data: bytes, charset: str) -> str:

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator, Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.invocables.pages.addresses import Resolve
-from vibe_llms.invocables.pages.bodies import Body, read_body
+from vibe_llms.invocables.pages.bodies import PageBody, read_body
 from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     import yarl
 
-    from vibe_llms.wire.http.connection import Connection
+    from vibe_llms.wire.http.connection import HttpConnection
     from vibe_llms.wire.http.names import Place
 
 _URL_CHARACTERS: Final = 4_000
@@ -25,7 +25,7 @@ _HEADERS: Final = {
     "Accept": "text/html, text/markdown, text/plain, application/json;q=0.9, */*;q=0.1",
     # What can be unpacked piece by piece, in bounds, and by the standard library.
     "Accept-Encoding": "gzip",
-    "Connection": "close",
+    "HttpConnection": "close",
     "User-Agent": "vibe-llms",
 }
 
@@ -67,7 +67,7 @@ class Page:
     kind: str
     charset: str
     size: int | None
-    body: Body
+    body: PageBody
 
 
 def parse_url(text: str, schemes: Collection[str]) -> yarl.URL:
@@ -140,14 +140,14 @@ async def _ask(
     import yarl
 
     from vibe_llms.wire.http import heads
-    from vibe_llms.wire.http.connection import Connection
+    from vibe_llms.wire.http.connection import HttpConnection
     from vibe_llms.wire.http.dialing import dial
 
     host = (url.host or "").rstrip(".").lower()
     # By the name of this step alone: a redirection from it is not exempt.
     is_exempt = host in {each.lower() for each in bounds.private_hosts}
     guard = _Guard(host, resolve, (lambda _: True) if is_exempt else is_allowed)
-    connection = Connection(asyncio.get_running_loop(), host)
+    connection = HttpConnection(asyncio.get_running_loop(), host)
     try:
         target = heads.parse_target(str(url))
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -168,7 +168,7 @@ async def _ask(
 
 
 async def _read(
-    connection: Connection,
+    connection: HttpConnection,
     url: yarl.URL,
     limit: int,
     wants: Callable[[str, int], bool],
@@ -178,7 +178,7 @@ async def _read(
     kind = kind.strip().lower()
     charset = _CHARSET.search(parameters)
     size = headers.get("content-length", "")
-    body = Body(b"", is_cut=True)
+    body = PageBody(b"", is_cut=True)
     if wants(kind, connection.answer.status):
         coding = headers.get("content-encoding", "")
         body = await read_body(_iterate(connection), coding, limit)
@@ -192,7 +192,7 @@ async def _read(
     )
 
 
-async def _iterate(connection: Connection) -> AsyncIterator[bytes]:
+async def _iterate(connection: HttpConnection) -> AsyncIterator[bytes]:
     """Gives a body as it comes."""
     while True:
         if data := connection.take():

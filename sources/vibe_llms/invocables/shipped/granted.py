@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from vibe_llms.invocables.shipped.grants import Grant, Grants
+from vibe_llms.invocables.shipped.grants import DirectoryGrant, Grants
 
 
 class GrantedEnsemble:
@@ -21,7 +21,7 @@ class GrantedEnsemble:
 
     settings_class: ClassVar[type[Any]]
 
-    def __init__(self, name: str, grants: Iterable[Grant] = ()) -> None:
+    def __init__(self, name: str, grants: Iterable[DirectoryGrant] = ()) -> None:
         self.name = name
         self._grants = Grants(name, grants)
 

@@ -34,7 +34,7 @@ READING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @frozen
-class Grant:
+class DirectoryGrant:
     """A directory that a user grants.
 
     Attributes:
@@ -48,10 +48,10 @@ class Grant:
     alias: Path
 
 
-def produce_grant(text: str, is_writable: bool, working_directory: Path) -> Grant:
+def produce_grant(text: str, is_writable: bool, working_directory: Path) -> DirectoryGrant:
     """Makes a grant of what a user wrote; ``~`` is the home directory."""
     written = Path(os.path.normpath(working_directory / Path(text).expanduser()))
-    return Grant(Path(os.path.realpath(written)), is_writable, alias=written)
+    return DirectoryGrant(Path(os.path.realpath(written)), is_writable, alias=written)
 
 
 @frozen(kw_only=True)
@@ -68,7 +68,7 @@ class Place:
 
     directory: int
     name: str
-    grant: Grant
+    grant: DirectoryGrant
     shown: str
 
     def inspect(self) -> os.stat_result | None:
@@ -87,12 +87,12 @@ class Grants:
         grants: Relative paths given by a model begin at the first.
     """
 
-    def __init__(self, name: str, grants: Iterable[Grant]) -> None:
+    def __init__(self, name: str, grants: Iterable[DirectoryGrant]) -> None:
         self.grants = tuple(grants)
         self._name = name
         self._lock = threading.Lock()
-        self._roots: dict[Grant, int] = {}
-        self._identities: dict[tuple[int, int], Grant] = {}
+        self._roots: dict[DirectoryGrant, int] = {}
+        self._identities: dict[tuple[int, int], DirectoryGrant] = {}
 
     def open(self) -> None:
         """Opens the directories.
@@ -127,7 +127,7 @@ class Grants:
             os.close(descriptor)
         self._roots.clear()
 
-    def duplicate(self, grant: Grant) -> int:
+    def duplicate(self, grant: DirectoryGrant) -> int:
         """Returns a descriptor of a grant's directory that is the caller's to close."""
         with self._lock:
             if grant not in self._roots:
@@ -135,7 +135,7 @@ class Grants:
             # One of its own, so that a walk goes on when the ensemble is closed meanwhile.
             return os.dup(self._roots[grant])
 
-    def recognize(self, descriptor: int) -> Grant | None:
+    def recognize(self, descriptor: int) -> DirectoryGrant | None:
         """Returns the grant whose very directory is open here, if it is one's."""
         found = os.fstat(descriptor)
         return self._identities.get((found.st_dev, found.st_ino))
@@ -172,7 +172,7 @@ class _Step:
 
     descriptor: int
     name: str
-    grant: Grant
+    grant: DirectoryGrant
 
 
 class _Walker:
@@ -220,7 +220,7 @@ class _Walker:
             real, rest = real[:-1], rest[1:]
         parts = (*real, *rest)
         # The longest wins: within a grant may lie another, with other rights.
-        best: tuple[int, Grant] | None = None
+        best: tuple[int, DirectoryGrant] | None = None
         for grant in self._grants.grants:
             # A model may have either from the user, who perhaps wrote the path through links.
             for path in (grant.path, grant.alias):

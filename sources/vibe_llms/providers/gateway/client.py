@@ -13,7 +13,7 @@ from vibe_llms.dialects.processors import EstimatingTokenizer
 from vibe_llms.exceptions import ProviderError, TransportError
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.models.attributes import Layer
+from vibe_llms.models.attributes import AttributeLayer
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.gateway.learning import compose_rules, summarize
 from vibe_llms.providers.gateway.relaying import RelayedAssembler
@@ -148,7 +148,7 @@ class GatewayModel(RemoteModel):
         ours = {}
         for name, value in attributes.control_defaults.items():
             provenance = attributes.access_provenance(name)
-            if provenance is None or provenance.layer is not Layer.VENDOR:
+            if provenance is None or provenance.layer is not AttributeLayer.VENDOR:
                 ours[name] = value
         return {**ours, **request.controls}
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.converse.calling.surveys import ToldModel, ToldValue
-from vibe_llms.models.attributes import Layer, Provenance
+from vibe_llms.models.attributes import AttributeLayer, Provenance
 from vibe_llms.models.rules import Rule
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.surveys import SurveyedModel
@@ -69,7 +69,7 @@ def _count(value: Any) -> int | None:
 def _trace(told: ToldValue, provider: str) -> Provenance:
     layer = " ".join(filter(None, (told.layer, told.name)))
     return Provenance(
-        layer=Layer.VENDOR,
+        layer=AttributeLayer.VENDOR,
         name=f"({provider}: {layer})" if layer else f"({provider})",
         source=told.source or f"the models that {provider} lists",
         date=told.date,

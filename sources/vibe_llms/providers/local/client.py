@@ -27,9 +27,9 @@ from vibe_llms.providers.local.decoder import LocalDecoder
 from vibe_llms.providers.local.errors import produce_error
 from vibe_llms.providers.local.inference import (
     EngineFault,
-    Exchange,
-    Server,
-    ServerSettings,
+    LoadedModel,
+    LoadSettings,
+    LocalExchange,
     acquire_server,
     refuse_closed,
     release_server,
@@ -119,7 +119,7 @@ class LocalClient:
     def __init__(self, provider: LocalProvider, settings: LocalSettings) -> None:
         self.provider = provider
         self._settings = settings
-        self._servers: dict[ServerSettings, Server] = {}
+        self._servers: dict[LoadSettings, LoadedModel] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -169,7 +169,7 @@ class LocalClient:
             stopping.set()  # the thread of somebody cancelled would go on fetching
 
     def _produce_model(self, name: str, path: Path) -> LocalModel:
-        settings = ServerSettings(
+        settings = LoadSettings(
             path=path.absolute(),
             context_tokens=self._settings.context_tokens,
             parallel=self._settings.parallel,
@@ -187,14 +187,14 @@ class LocalClient:
         )
         return ModelDescriptor(provider=self.provider.name, name=name, attributes=attributes)
 
-    async def acquire(self, settings: ServerSettings) -> Server:
+    async def acquire(self, settings: LoadSettings) -> LoadedModel:
         """Returns a loaded model, loading it in a thread where this is its first use."""
         server = self._servers.get(settings)
         if server is None:
             server = await asyncio.to_thread(self._load, settings)
         return server
 
-    def _load(self, settings: ServerSettings) -> Server:
+    def _load(self, settings: LoadSettings) -> LoadedModel:
         with self._lock:
             if self._closed:
                 raise refuse_closed()
@@ -221,9 +221,9 @@ class LocalModel(ModelBase[JsonObject]):
     protocol = "chat_completions"
 
     def __init__(
-        self, descriptor: ModelDescriptor, client: LocalClient, settings: ServerSettings
+        self, descriptor: ModelDescriptor, client: LocalClient, settings: LoadSettings
     ) -> None:
-        async def acquire() -> Server:
+        async def acquire() -> LoadedModel:
             return await client.acquire(settings)
 
         def nativize(request: Request) -> JsonObject:
@@ -284,7 +284,7 @@ class _Source:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: LocalExchange,
         decoder: LocalDecoder,
         model: ModelDescriptor,
         *,

@@ -37,7 +37,7 @@ _END: Final = object()
 
 
 @frozen(kw_only=True)
-class ServerSettings:
+class LoadSettings:
     """What makes one loaded model differ from another.
 
     Attributes:
@@ -53,7 +53,7 @@ class ServerSettings:
     waiting: int
 
 
-class Server:
+class LoadedModel:
     """A loaded model. Loading blocks; make it in a thread. Use it from any loop or thread.
 
     Raises:
@@ -61,11 +61,11 @@ class Server:
         WeightsError: llama.cpp cannot load the file.
     """
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: LoadSettings) -> None:
         self.settings = settings
         self.seats = Slots(settings.parallel, settings.waiting)
         self._key = secrets.token_urlsafe(24)
-        self._exchanges: set[Exchange] = set()
+        self._exchanges: set[LocalExchange] = set()
         self._lock = threading.Lock()
         self._end = ""
         self._followed: set[str] = set()
@@ -75,7 +75,7 @@ class Server:
             {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
         )
 
-    async def open_exchange(self, request: JsonObject) -> Exchange:
+    async def open_exchange(self, request: JsonObject) -> LocalExchange:
         """Sends a request once a seat is free.
 
         Args:
@@ -95,11 +95,11 @@ class Server:
             self.seats.give()
             raise
 
-    def _start(self, request: JsonObject) -> Exchange:
+    def _start(self, request: JsonObject) -> LocalExchange:
         with self._lock:
             if self._engine is None:
                 raise refuse_closed()
-            exchange = Exchange(self, self._engine, request)
+            exchange = LocalExchange(self, self._engine, request)
             self._exchanges.add(exchange)
         exchange.thread.start()
         return exchange
@@ -128,7 +128,7 @@ class Server:
             raise EngineFault({"error": {"message": NOT_FOLLOWED}})
         self._followed.add(grammar)
 
-    def retire(self, exchange: Exchange) -> None:
+    def retire(self, exchange: LocalExchange) -> None:
         """Forgets an exchange whose thread is about to end. Called by that thread."""
         with self._lock:
             self._exchanges.discard(exchange)
@@ -187,10 +187,10 @@ class Server:
         del engine  # last: the destructor ends llama.cpp's own threads
 
 
-class Exchange:
+class LocalExchange:
     """One request on its way through a loaded model, in a thread of its own."""
 
-    def __init__(self, server: Server, engine: Any, request: JsonObject) -> None:
+    def __init__(self, server: LoadedModel, engine: Any, request: JsonObject) -> None:
         self._server = server
         self._engine = engine
         self._request = {**request, "stream": True, "return_progress": True}
@@ -280,7 +280,7 @@ class EngineFault(Exception):
         super().__init__(str(self.facts.get("message", "")))
 
 
-def _load(settings: ServerSettings, key: str) -> Any:
+def _load(settings: LoadSettings, key: str) -> Any:
     with needing("local", "xllamacpp", "The local provider"):
         import xllamacpp
     parameters = xllamacpp.CommonParams()
@@ -324,14 +324,14 @@ class _SharedModel:
 
     lock: threading.Lock = attrs.field(factory=threading.Lock)
     users: int = 0
-    server: Server | None = None
+    server: LoadedModel | None = None
 
 
-_places: dict[ServerSettings, _SharedModel] = {}
+_places: dict[LoadSettings, _SharedModel] = {}
 _places_lock = threading.Lock()
 
 
-def acquire_server(settings: ServerSettings) -> Server:
+def acquire_server(settings: LoadSettings) -> LoadedModel:
     """Returns the loaded model with these settings, which is loaded once a process. Blocks.
 
     Each call wants one :func:`release_server`.
@@ -345,12 +345,12 @@ def acquire_server(settings: ServerSettings) -> Server:
         place = _places.setdefault(settings, _SharedModel())
     with place.lock:
         if place.server is None:
-            place.server = Server(settings)
+            place.server = LoadedModel(settings)
         place.users += 1
         return place.server
 
 
-def release_server(server: Server) -> None:
+def release_server(server: LoadedModel) -> None:
     """Gives a loaded model back; the last one to do so closes it. Blocks."""
     place = _places[server.settings]
     with place.lock:

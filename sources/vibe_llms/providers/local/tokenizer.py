@@ -8,7 +8,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor, TokenCount
 from vibe_llms.providers.local.errors import produce_error
-from vibe_llms.providers.local.inference import EngineFault, Server
+from vibe_llms.providers.local.inference import EngineFault, LoadedModel
 
 
 class LocalTokenizer:
@@ -21,7 +21,7 @@ class LocalTokenizer:
 
     def __init__(
         self,
-        acquire: Callable[[], Awaitable[Server]],
+        acquire: Callable[[], Awaitable[LoadedModel]],
         nativize: Callable[[Request], JsonObject],
     ) -> None:
         self._acquire = acquire

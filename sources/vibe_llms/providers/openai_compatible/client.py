@@ -10,7 +10,7 @@ from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.providers.completions import CompletionsVendor
 from vibe_llms.providers.openai_compatible.kinds import (
     QUIRKS,
-    Service,
+    CompatibleService,
     add_quirks,
     read_services,
 )
@@ -72,6 +72,6 @@ class CompatibleVendor(CompletionsVendor):
 
         return [SurveyedModel(name=name) for name in self._models]
 
-    def _find_service(self) -> Service | None:
+    def _find_service(self) -> CompatibleService | None:
         name = self.context.settings.get("kind", self.context.name)
         return read_services().get(name) if isinstance(name, str) else None

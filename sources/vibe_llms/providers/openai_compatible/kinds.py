@@ -22,7 +22,7 @@ NOTHING: Final = "none"
 
 
 @frozen(kw_only=True)
-class Service:
+class CompatibleService:
     """One service, of a kind that a user can name.
 
     Attributes:
@@ -71,7 +71,7 @@ def add_quirks(base: Quirks, values: Mapping[str, Any]) -> Quirks:
 
 
 @cache
-def read_services(path: Path | None = None) -> Mapping[str, Service]:
+def read_services(path: Path | None = None) -> Mapping[str, CompatibleService]:
     """Reads the services by the names of their kinds; by default those that ship.
 
     Raises:
@@ -85,7 +85,7 @@ def read_services(path: Path | None = None) -> Mapping[str, Service]:
         row = dict(reader.survey((name,), document.tree[name]))
         quirks = QUIRKS.read(row.pop("quirks", {}), (name, "quirks"), reader)
         services[name] = reader.read(
-            Service, row, (name,), name=name, quirks=add_quirks(Quirks(), quirks)
+            CompatibleService, row, (name,), name=name, quirks=add_quirks(Quirks(), quirks)
         )
     reader.finish()
     return {name: service for name, service in services.items() if service is not None}

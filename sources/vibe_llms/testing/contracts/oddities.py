@@ -17,7 +17,7 @@ EVENTS: Final = frozenset({"chat_completions", "generate_content", "messages", "
 Asked = Literal["words", "calls", "thoughts"]
 
 
-class Fate(enum.Enum):
+class AnswerFate(enum.Enum):
     """What becomes of an answer."""
 
     SAME = "It is what it is without the oddity: its text, its invocations, why it ended."
@@ -39,8 +39,8 @@ class Oddity:
     """
 
     asked: Asked = "words"
-    streamed: Fate = Fate.SAME
-    whole: Fate = Fate.SAME
+    streamed: AnswerFate = AnswerFate.SAME
+    whole: AnswerFate = AnswerFate.SAME
     protocols: frozenset[str] = frozenset()
 
     def concerns(self, protocol: str | None) -> bool:
@@ -50,10 +50,10 @@ class Oddity:
 
 _CALLS = Oddity(asked="calls")
 _CHAT_CALLS = Oddity(asked="calls", protocols=CHAT)
-_BARE = Oddity(asked="calls", streamed=Fate.BARE, whole=Fate.BARE)
-_BROKEN_STREAM = Oddity(streamed=Fate.FAILED)
-_BROKEN = Oddity(streamed=Fate.FAILED, whole=Fate.FAILED)
-_OTHER = Oddity(streamed=Fate.OTHER, whole=Fate.OTHER)
+_BARE = Oddity(asked="calls", streamed=AnswerFate.BARE, whole=AnswerFate.BARE)
+_BROKEN_STREAM = Oddity(streamed=AnswerFate.FAILED)
+_BROKEN = Oddity(streamed=AnswerFate.FAILED, whole=AnswerFate.FAILED)
+_OTHER = Oddity(streamed=AnswerFate.OTHER, whole=AnswerFate.OTHER)
 
 ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
     {
@@ -87,7 +87,9 @@ ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
         "empty_arguments": _BARE,
         "null_arguments": _BARE,
         "absent_arguments": _BARE,
-        "broken_arguments": Oddity(asked="calls", streamed=Fate.FAULTY, whole=Fate.FAULTY),
+        "broken_arguments": Oddity(
+            asked="calls", streamed=AnswerFate.FAULTY, whole=AnswerFate.FAULTY
+        ),
         "empty_siblings": _CHAT_CALLS,
         "empty_choices": Oddity(),
         "usage_only_at_end": Oddity(),
@@ -119,7 +121,7 @@ ODDITIES: Final[Mapping[str, Oddity]] = MappingProxyType(
         "huge_event=10000": _OTHER,
         "many_events=200": _OTHER,
         "deep_nesting=100": Oddity(),
-        "silent_overflow": Oddity(streamed=Fate.OTHER, whole=Fate.OTHER),
+        "silent_overflow": Oddity(streamed=AnswerFate.OTHER, whole=AnswerFate.OTHER),
         "prefix_bound_thinking": Oddity(asked="thoughts"),
         "redacted_thinking": Oddity(asked="thoughts"),
         "signatures_optional": Oddity(asked="thoughts"),

@@ -24,7 +24,7 @@ from vibe_llms.messages.canisters import InvocationCanister, StopReason, UserCan
 from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.testing.contracts.conversing import expect_failure
-from vibe_llms.testing.contracts.oddities import ODDITIES, Asked, Fate
+from vibe_llms.testing.contracts.oddities import ODDITIES, AnswerFate, Asked
 from vibe_llms.testing.contracts.promises import BrokenPromise, describe, promise, require
 from vibe_llms.testing.contracts.provider import ProviderContract
 from vibe_llms.testing.contracts.translating import LISTEN, LOOK, answer_calls
@@ -326,26 +326,28 @@ async def _settle(world: World, request: Request, *, stream: bool) -> Response |
         return error
 
 
-def _tell_difference(fate: Fate, answer: Response | ConverseError, plain: Response) -> str:
+def _tell_difference(fate: AnswerFate, answer: Response | ConverseError, plain: Response) -> str:
     """Tells in how far an answer is not what was to become of it; nothing where it is."""
     if isinstance(answer, ConverseError):
-        is_foreseen = fate is Fate.FAILED
-        is_foreseen = is_foreseen or (fate is Fate.FAULTY and isinstance(answer, ProviderError))
+        is_foreseen = fate is AnswerFate.FAILED
+        is_foreseen = is_foreseen or (
+            fate is AnswerFate.FAULTY and isinstance(answer, ProviderError)
+        )
         return "" if is_foreseen else f"it fails, {answer!r}"
     calls = [c for c in answer.canisters if isinstance(c, InvocationCanister)]
     expected = [c for c in plain.canisters if isinstance(c, InvocationCanister)]
     said: list[Any] = [(call.name, call.parse_arguments()) for call in calls if not call.fault]
     due: list[Any] = [(call.name, call.parse_arguments()) for call in expected]
     match fate:
-        case Fate.FAILED:
+        case AnswerFate.FAILED:
             return "nothing is amiss"
-        case Fate.FAULTY:
+        case AnswerFate.FAULTY:
             return "" if all(call.fault for call in calls) else "no fault is said"
-        case Fate.OTHER:
+        case AnswerFate.OTHER:
             return "" if answer.canisters else "nothing is said"
-        case Fate.BARE:
+        case AnswerFate.BARE:
             due = [(name, {}) for name, _ in due]
-        case Fate.SAME:
+        case AnswerFate.SAME:
             said += [(answer.text, answer.metadata.stop_reason)]
             due += [(plain.text, plain.metadata.stop_reason)]
     if not all(call.invocation_id for call in calls):

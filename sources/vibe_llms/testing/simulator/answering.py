@@ -11,12 +11,12 @@ from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.batches import answer_messages
 from vibe_llms.testing.simulator.behaviour import respond
 from vibe_llms.testing.simulator.catalogue import answer_smaller, count_prompt
-from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
 from vibe_llms.testing.simulator.delivery import (
     NDJSON_TYPE,
     PAGE,
     STREAM_TYPES,
-    Cut,
+    SocketCut,
     choose_framing,
     cut_connection,
     encode_json,
@@ -24,19 +24,19 @@ from vibe_llms.testing.simulator.delivery import (
     send_stream,
     split_bytes,
 )
-from vibe_llms.testing.simulator.faces import Face, Setting
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions, read_conditions
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
 from vibe_llms.testing.simulator.openai_batches import answer_batches, answer_files
 from vibe_llms.testing.simulator.rendering import prepare_turn
-from vibe_llms.testing.simulator.routes import Route
+from vibe_llms.testing.simulator.routes import SimulatedRoute
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from vibe_llms.testing.simulator.server import ReceivedRequest, State
+    from vibe_llms.testing.simulator.server import ReceivedRequest, SimulatorState
 
 JSON_TYPE = "application/json"
 
@@ -44,11 +44,11 @@ JSON_TYPE = "application/json"
 async def answer(
     request: web.Request,
     received: ReceivedRequest,
-    route: Route,
+    route: SimulatedRoute,
     path: str,
     own: Conditions,
     scope: str,
-    state: State,
+    state: SimulatorState,
 ) -> web.StreamResponse:
     """Answers one request.
 
@@ -75,7 +75,9 @@ async def answer(
     try:
         is_form = route.purpose == "files"
         if received.data and not is_form and not isinstance(received.body, Mapping):
-            raise Complaint(400, "invalid", "We could not parse the JSON body of your request.")
+            raise SimulatedRefusal(
+                400, "invalid", "We could not parse the JSON body of your request."
+            )
         _refuse_first(setting, scope, state)
         route.face.check_credentials(setting)
         if route.purpose.startswith(("batch", "file")):
@@ -83,14 +85,18 @@ async def answer(
         if route.purpose != "answer":
             return await _answer_smaller(request, route, setting)
         return await _converse(request, route, setting, state)
-    except Complaint as complaint:
+    except SimulatedRefusal as complaint:
         return _respond_complaint(complaint, route, setting)
 
 
 def _produce_setting(
-    received: ReceivedRequest, route: Route, path: str, conditions: Conditions, state: State
-) -> Setting:
-    return Setting(
+    received: ReceivedRequest,
+    route: SimulatedRoute,
+    path: str,
+    conditions: Conditions,
+    state: SimulatorState,
+) -> SimulatedRequest:
+    return SimulatedRequest(
         path=path,
         query=received.query,
         headers=received.headers,
@@ -105,7 +111,7 @@ def _produce_setting(
 
 
 def _redirect(
-    request: web.Request, conditions: Conditions, scope: str, state: State
+    request: web.Request, conditions: Conditions, scope: str, state: SimulatorState
 ) -> web.Response | None:
     from aiohttp import web
 
@@ -120,11 +126,14 @@ def _redirect(
     return web.Response(status=307, headers={"location": str(request.rel_url)})
 
 
-def _refuse_first(setting: Setting, scope: str, state: State) -> None:
+def _refuse_first(setting: SimulatedRequest, scope: str, state: SimulatorState) -> None:
     for name, complaint in (
-        ("rate_limit", Complaint(429, "rate", "You have sent too many requests.", retry_after=1)),
-        ("overloaded", Complaint(529, "overloaded", "Overloaded", retry_after=1)),
-        ("server_error", Complaint(500, "server", "Internal server error")),
+        (
+            "rate_limit",
+            SimulatedRefusal(429, "rate", "You have sent too many requests.", retry_after=1),
+        ),
+        ("overloaded", SimulatedRefusal(529, "overloaded", "Overloaded", retry_after=1)),
+        ("server_error", SimulatedRefusal(500, "server", "Internal server error")),
     ):
         if name not in setting.conditions:
             continue
@@ -135,7 +144,7 @@ def _refuse_first(setting: Setting, scope: str, state: State) -> None:
             raise complaint
 
 
-def understand(face: Face, setting: Setting) -> Ask:
+def understand(face: SimulatedFace, setting: SimulatedRequest) -> Ask:
     """Checks and reads a request.
 
     Raises:
@@ -146,7 +155,9 @@ def understand(face: Face, setting: Setting) -> Ask:
         face.check(setting)
         ask = face.read(setting)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise Complaint(400, "invalid", f"The request has another shape: {error!r}") from error
+        raise SimulatedRefusal(
+            400, "invalid", f"The request has another shape: {error!r}"
+        ) from error
     texts = (ask.model, ask.text, *ask.stops, *(offer.name for offer in ask.offers))
     require(all(isinstance(text, str) for text in texts), "Input should be a valid string")
     require(isinstance(ask.limit, int | None), "Input should be a valid integer")
@@ -155,8 +166,10 @@ def understand(face: Face, setting: Setting) -> Ask:
     return ask
 
 
-def _turn(face: Face, setting: Setting, state: State) -> tuple[ScriptedAnswer, Ask]:
-    """Decides what is said to a request. Raises Complaint."""
+def _turn(
+    face: SimulatedFace, setting: SimulatedRequest, state: SimulatorState
+) -> tuple[ScriptedAnswer, Ask]:
+    """Decides what is said to a request. Raises SimulatedRefusal."""
     ask = understand(face, setting)
     silent = face is OLLAMA  # which truncates the prompt and says nothing
     if not silent and (
@@ -168,9 +181,13 @@ def _turn(face: Face, setting: Setting, state: State) -> tuple[ScriptedAnswer, A
 
 
 async def _answer_batches(
-    request: web.Request, route: Route, setting: Setting, state: State, data: bytes
+    request: web.Request,
+    route: SimulatedRoute,
+    setting: SimulatedRequest,
+    state: SimulatorState,
+    data: bytes,
 ) -> web.StreamResponse:
-    def answer_one(face: Face, own: Setting) -> dict[str, Any]:
+    def answer_one(face: SimulatedFace, own: SimulatedRequest) -> dict[str, Any]:
         turn, ask = _turn(face, own, state)
         return face.render(turn, ask, own)
 
@@ -189,7 +206,7 @@ async def _answer_batches(
 
 
 async def _converse(
-    request: web.Request, route: Route, setting: Setting, state: State
+    request: web.Request, route: SimulatedRoute, setting: SimulatedRequest, state: SimulatorState
 ) -> web.StreamResponse:
     face = route.face
     turn, ask = _turn(face, setting, state)
@@ -208,7 +225,7 @@ async def _converse(
 
 
 async def _send_whole(
-    request: web.Request, data: bytes, headers: dict[str, str], setting: Setting
+    request: web.Request, data: bytes, headers: dict[str, str], setting: SimulatedRequest
 ) -> web.StreamResponse:
     conditions = setting.conditions
     headers["content-type"] = JSON_TYPE
@@ -225,13 +242,13 @@ async def _deliver_slowly(data: bytes, conditions: Conditions) -> Any:
     for piece in split_bytes(data[: len(data) // 2] if broken else data, conditions):
         yield piece
     if "cut_at_chunk" in broken:
-        raise Cut
+        raise SocketCut
     if broken:
         await asyncio.Event().wait()
 
 
 async def _answer_smaller(
-    request: web.Request, route: Route, setting: Setting
+    request: web.Request, route: SimulatedRoute, setting: SimulatedRequest
 ) -> web.StreamResponse:
     face = route.face
     headers = face.produce_headers(setting)
@@ -251,7 +268,9 @@ def _respond_bytes(data: bytes, status: int, kind: str, headers: Mapping[str, st
     return web.Response(body=data, status=status, headers={**headers, "content-type": kind})
 
 
-def _respond_complaint(complaint: Complaint, route: Route, setting: Setting) -> web.Response:
+def _respond_complaint(
+    complaint: SimulatedRefusal, route: SimulatedRoute, setting: SimulatedRequest
+) -> web.Response:
     face = route.face
     headers = face.produce_headers(setting)
     if complaint.retry_after is not None:

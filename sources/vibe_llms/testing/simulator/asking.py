@@ -15,7 +15,7 @@ from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)
-class Offer:
+class OfferedTool:
     """A tool that the client offers."""
 
     name: str
@@ -75,7 +75,7 @@ class Ask:
     model: str
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[OfferedTool, ...] = ()
     outcomes: tuple[ToolResult, ...] = ()
     demand: str | None = None
     parallel: bool = True

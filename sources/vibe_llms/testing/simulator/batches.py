@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import attrs
 
-from vibe_llms.testing.simulator.complaints import Complaint, require
-from vibe_llms.testing.simulator.faces import Face, Setting
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest
 from vibe_llms.values import define
 
-Answering = Callable[[Face, Setting], dict[str, Any]]
-"""Answers one request of a batch as a whole. Raises Complaint."""
+Answering = Callable[[SimulatedFace, SimulatedRequest], dict[str, Any]]
+"""Answers one request of a batch as a whole. Raises SimulatedRefusal."""
 
 MESSAGES_LIMIT: Final = 100_000
 """Requests in one batch of messages. Source:
@@ -54,7 +54,7 @@ class Batch:
     results: dict[str, tuple[str, Any]] = attrs.field(factory=dict)
     fields: dict[str, Any] = attrs.field(factory=dict)
 
-    def advance(self, face: Face, setting: Setting, answering: Answering) -> None:
+    def advance(self, face: SimulatedFace, setting: SimulatedRequest, answering: Answering) -> None:
         """Goes on by one look at it."""
         if self.status == "ended":
             return
@@ -83,27 +83,27 @@ class Batch:
 
 
 def _answer_one(
-    face: Face, setting: Setting, answering: Answering, *, fails: bool
+    face: SimulatedFace, setting: SimulatedRequest, answering: Answering, *, fails: bool
 ) -> tuple[str, Any]:
     try:
         if fails:
-            raise Complaint(500, "server", "Internal server error")
+            raise SimulatedRefusal(500, "server", "Internal server error")
         require(not setting.body.get("stream"), "Requests of a batch are not streamed.")
         return ("succeeded", answering(face, setting))
-    except Complaint as complaint:
+    except SimulatedRefusal as complaint:
         body = face.complain(complaint, setting)
         return ("errored", (face.map_status(complaint), body, setting.identity))
 
 
-def find_batch(setting: Setting, kind: str) -> Batch:
-    """Returns the batch that the path names. Raises Complaint."""
+def find_batch(setting: SimulatedRequest, kind: str) -> Batch:
+    """Returns the batch that the path names. Raises SimulatedRefusal."""
     found = setting.stored.get(setting.names.get("batch", ""))
     if not isinstance(found, Batch) or found.fields["kind"] != kind:
-        raise Complaint(404, "missing", "There is no such batch.")
+        raise SimulatedRefusal(404, "missing", "There is no such batch.")
     return found
 
 
-def list_batches(setting: Setting, kind: str) -> tuple[list[Batch], bool]:
+def list_batches(setting: SimulatedRequest, kind: str) -> tuple[list[Batch], bool]:
     """Returns a page of batches, newest first, and whether there are more."""
     found = [
         each
@@ -122,8 +122,8 @@ def list_batches(setting: Setting, kind: str) -> tuple[list[Batch], bool]:
 # --- Anthropic -----------------------------------------------------------------------------
 
 
-def create_messages(setting: Setting) -> Batch:
-    """Takes a batch of messages. Raises Complaint."""
+def create_messages(setting: SimulatedRequest) -> Batch:
+    """Takes a batch of messages. Raises SimulatedRefusal."""
     requests = setting.body.get("requests")
     require(isinstance(requests, list) and requests, "requests: Field required")
     assert isinstance(requests, list)
@@ -156,7 +156,7 @@ def _tell_moment(seconds: int | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
-def tell_messages(batch: Batch, setting: Setting) -> dict[str, Any]:
+def tell_messages(batch: Batch, setting: SimulatedRequest) -> dict[str, Any]:
     """Says how a batch of messages stands. Numbers move only when all has ended."""
     has_ended = batch.status == "ended"
     kinds = ("succeeded", "errored", "canceled", "expired")
@@ -193,9 +193,9 @@ def _write_message_results(batch: Batch) -> Iterable[dict[str, Any]]:
 
 
 def answer_messages(
-    purpose: str, face: Face, setting: Setting, answering: Answering
+    purpose: str, face: SimulatedFace, setting: SimulatedRequest, answering: Answering
 ) -> Mapping[str, Any] | bytes:
-    """Answers what is asked about batches of messages. Raises Complaint."""
+    """Answers what is asked about batches of messages. Raises SimulatedRefusal."""
     match purpose:
         case "batches":
             return tell_messages(create_messages(setting), setting)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from vibe_llms.testing.simulator.asking import Ask, Offer, count_tokens
+from vibe_llms.testing.simulator.asking import Ask, OfferedTool, count_tokens
 from vibe_llms.testing.simulator.scripts import (
     Cite,
     Draw,
@@ -198,7 +198,7 @@ def _choose_invocations(ask: Ask) -> list[Part]:
     return [_invoke(offer) for offer in (chosen if ask.parallel else chosen[:1])]
 
 
-def _invoke(offer: Offer) -> Part:
+def _invoke(offer: OfferedTool) -> Part:
     if offer.custom:
         return Invoke(offer.name, "some free text", custom=True)
     arguments = fabricate(offer.schema or {"type": "object"})

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.complaints import Complaint
-from vibe_llms.testing.simulator.faces import Face, Frame, Setting
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import check_model
 from vibe_llms.testing.simulator.responses import RESPONSES
-from vibe_llms.testing.simulator.routes import Route
+from vibe_llms.testing.simulator.routes import SimulatedRoute
 
 MODELS = ("simulated-large", "simulated-small")
 CREATED = 1_790_000_000
 CAPABILITIES = ["completion", "tools", "vision", "thinking"]
 
 
-def count_prompt(face: Face, setting: Setting) -> dict[str, Any]:
+def count_prompt(face: SimulatedFace, setting: SimulatedRequest) -> dict[str, Any]:
     """Counts the tokens of a request, in the vendor's words."""
     face.check(setting)
     received = face.read(setting).received
@@ -31,7 +31,9 @@ def count_prompt(face: Face, setting: Setting) -> dict[str, Any]:
     return {"input_tokens": received}
 
 
-def answer_smaller(route: Route, setting: Setting) -> Mapping[str, Any] | Iterator[Frame]:
+def answer_smaller(
+    route: SimulatedRoute, setting: SimulatedRequest
+) -> Mapping[str, Any] | Iterator[SimulatedFrame]:
     """Answers what is no conversing: an object, or the lines of a stream."""
     match route.purpose:
         case "models":
@@ -49,10 +51,10 @@ def answer_smaller(route: Route, setting: Setting) -> Mapping[str, Any] | Iterat
             return _show(setting)
         case "pull":
             return _pull(setting)
-    raise Complaint(404, "missing", "There is no such thing.")
+    raise SimulatedRefusal(404, "missing", "There is no such thing.")
 
 
-def _list_models(face: Face, setting: Setting) -> dict[str, Any]:
+def _list_models(face: SimulatedFace, setting: SimulatedRequest) -> dict[str, Any]:
     if face is MESSAGES:
         listed = [_describe_messages_model(name) for name in MODELS]
         ends = {"first_id": MODELS[0], "last_id": MODELS[-1], "has_more": False}
@@ -101,10 +103,10 @@ def _describe_gemini_model(name: str) -> dict[str, Any]:
     }
 
 
-def _access_stored(route: Route, setting: Setting) -> Mapping[str, Any]:
+def _access_stored(route: SimulatedRoute, setting: SimulatedRequest) -> Mapping[str, Any]:
     identity = route.names["response"]
     if identity not in setting.stored:
-        raise Complaint(404, "missing", f"Response with id '{identity}' not found.")
+        raise SimulatedRefusal(404, "missing", f"Response with id '{identity}' not found.")
     if route.purpose == "forgotten":
         del setting.stored[identity]
         return {"id": identity, "object": "response.deleted", "deleted": True}
@@ -124,7 +126,7 @@ def _describe_tag(name: str) -> dict[str, Any]:
     }
 
 
-def _show(setting: Setting) -> dict[str, Any]:
+def _show(setting: SimulatedRequest) -> dict[str, Any]:
     name = str(setting.body.get("model") or setting.body.get("name") or "")
     check_model(name)
     information = {"general.architecture": "simulated", "simulated.context_length": 131_072}
@@ -138,21 +140,21 @@ def _show(setting: Setting) -> dict[str, Any]:
     }
 
 
-def _pull(setting: Setting) -> Mapping[str, Any] | Iterator[Frame]:
+def _pull(setting: SimulatedRequest) -> Mapping[str, Any] | Iterator[SimulatedFrame]:
     name = str(setting.body.get("model") or setting.body.get("name") or "")
     if setting.body.get("stream") is False:
         return {"status": "success"}
     return _stream_pull(name)
 
 
-def _stream_pull(name: str) -> Iterator[Frame]:
-    yield Frame({"status": "pulling manifest"})
+def _stream_pull(name: str) -> Iterator[SimulatedFrame]:
+    yield SimulatedFrame({"status": "pulling manifest"})
     if "does-not-exist" in name:
-        yield Frame({"error": "pull model manifest: file does not exist"})
+        yield SimulatedFrame({"error": "pull model manifest: file does not exist"})
         return
     digest = f"sha256:{'0' * 64}"
     for completed in range(0, 1_000_001, 250_000):
         progress = {"digest": digest, "total": 1_000_000, "completed": completed}
-        yield Frame({"status": f"pulling {'0' * 12}", **progress})
+        yield SimulatedFrame({"status": f"pulling {'0' * 12}", **progress})
     for status in ("verifying sha256 digest", "writing manifest", "success"):
-        yield Frame({"status": status}, ends=status == "success")
+        yield SimulatedFrame({"status": status}, ends=status == "success")

@@ -8,9 +8,9 @@ from typing import Any, Final
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.chat_deltas import produce_deltas
 from vibe_llms.testing.simulator.chat_requests import check_request, read_request
-from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import check_bearer
-from vibe_llms.testing.simulator.faces import Face, Frame, Setting
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.perplexity import produce_search_fields, spread_perplexity
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
@@ -58,7 +58,7 @@ EMPTY: dict[str, Any] = {
 VLLM_KINDS = {"invalid": "BadRequestError", "missing": "NotFoundError", "rate": "RateLimitError"}
 
 
-def produce_headers(setting: Setting) -> dict[str, str]:
+def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
     """Produces the vendor's own headers of an answer."""
     if setting.names.get("deployment"):
         return {"apim-request-id": setting.identity, "x-ms-region": "Simulated"}
@@ -72,15 +72,15 @@ def produce_headers(setting: Setting) -> dict[str, str]:
     }
 
 
-def check_credentials(setting: Setting) -> None:
+def check_credentials(setting: SimulatedRequest) -> None:
     """Refuses who has no key, where the vendor asks for one."""
     if not {"vllm", "llama_cpp"} & setting.conditions.values.keys():
         check_bearer(setting)
 
 
-def overflow(ask: Ask, limit: int) -> Complaint:
+def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
     """Produces the refusal of a prompt that is too long."""
-    return Complaint(
+    return SimulatedRefusal(
         400,
         "context",
         f"This model's maximum context length is {limit} tokens. However, your messages resulted "
@@ -89,7 +89,7 @@ def overflow(ask: Ask, limit: int) -> Complaint:
     )
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes a whole answer."""
     conditions = setting.conditions
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
@@ -122,7 +122,7 @@ def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     return body
 
 
-def _assign(turn: ScriptedAnswer, setting: Setting) -> list[tuple[Part, str]]:
+def _assign(turn: ScriptedAnswer, setting: SimulatedRequest) -> list[tuple[Part, str]]:
     def mint() -> str:
         # Mistral's ids have nine letters, and it takes no others back.
         return setting.mint("", 9) if "mistral" in setting.conditions else setting.mint("call_", 24)
@@ -130,7 +130,7 @@ def _assign(turn: ScriptedAnswer, setting: Setting) -> list[tuple[Part, str]]:
     return assign_ids(turn, setting, mint)
 
 
-def _head(ask: Ask, setting: Setting, kind: str) -> dict[str, Any]:
+def _head(ask: Ask, setting: SimulatedRequest, kind: str) -> dict[str, Any]:
     conditions = setting.conditions
     head: dict[str, Any] = {
         "id": setting.identity.replace("req_", "chatcmpl-"),
@@ -145,7 +145,7 @@ def _head(ask: Ask, setting: Setting, kind: str) -> dict[str, Any]:
     return head
 
 
-def _add(message: dict[str, Any], part: Part, identity: str, setting: Setting) -> None:
+def _add(message: dict[str, Any], part: Part, identity: str, setting: SimulatedRequest) -> None:
     """Adds a part to a whole message."""
     for delta in produce_deltas(part, identity, 0, setting, whole=True):
         for key, value in delta.items():
@@ -168,7 +168,7 @@ def _join(present: Any, added: list[Any]) -> list[Any]:
     return [*(present or []), *added]
 
 
-def _write_usage(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
+def _write_usage(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     tokens = count_usage(turn, ask)
     usage: dict[str, Any] = {
         "prompt_tokens": tokens.received,
@@ -187,7 +187,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, 
     return usage
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
     """Writes the chunks of an answer."""
     conditions = setting.conditions
     head = _head(ask, setting, "chat.completion.chunk")
@@ -210,27 +210,27 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     # Azure tells first what its filter thinks of the prompt.
     if "empty_choices" in conditions:
         filters = [{"prompt_index": 0, "content_filter_results": {}}]
-        yield Frame({**head, "choices": [], "prompt_filter_results": filters})
+        yield SimulatedFrame({**head, "choices": [], "prompt_filter_results": filters})
     empty = EMPTY if "empty_siblings" in conditions else {}
-    yield Frame(chunk({"role": "assistant", "content": "", "refusal": None, **empty}))
+    yield SimulatedFrame(chunk({"role": "assistant", "content": "", "refusal": None, **empty}))
     if "perplexity" in conditions:
         yield from spread_perplexity(turn, head, usage, STOPS)
         return
     for delta in _order_deltas(turn, setting):
-        yield Frame(chunk(delta))
+        yield SimulatedFrame(chunk(delta))
     last = chunk({}, STOPS.get(turn.ending, turn.ending))
     if usage and "groq" in conditions:
         last["x_groq"] = {"id": setting.identity, "usage": usage}
     if usage and with_choice:
         last["usage"] = usage
-    yield Frame(last, ends=True)
+    yield SimulatedFrame(last, ends=True)
     # OpenAI's usage comes in a chunk of its own, behind the last choice.
     if usage and not with_choice and (asked or "usage_only_at_end" in conditions):
-        yield Frame({**head, "choices": [], "usage": usage})
-    yield Frame("[DONE]", ends=True)
+        yield SimulatedFrame({**head, "choices": [], "usage": usage})
+    yield SimulatedFrame("[DONE]", ends=True)
 
 
-def _order_deltas(turn: ScriptedAnswer, setting: Setting) -> Iterator[dict[str, Any]]:
+def _order_deltas(turn: ScriptedAnswer, setting: SimulatedRequest) -> Iterator[dict[str, Any]]:
     lanes: list[list[dict[str, Any]]] = []
     for part, identity in _assign(turn, setting):
         deltas = produce_deltas(part, identity, len(lanes), setting)
@@ -244,7 +244,7 @@ def _order_deltas(turn: ScriptedAnswer, setting: Setting) -> Iterator[dict[str, 
     yield from interleave(lanes)
 
 
-def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes an error, as the vendor whose quirks hold writes it."""
     conditions, code = setting.conditions, complaint.code
     kind = KINDS[complaint.kind]
@@ -270,7 +270,7 @@ def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
     return {"error": {**error, "code": code}}
 
 
-CHAT: Final = Face(
+CHAT: Final = SimulatedFace(
     check=check_request,
     read=read_request,
     render=render,

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.rendering import (
     leave_nothing,
@@ -33,7 +33,7 @@ REASONING_FIELDS = ("reasoning", "reasoning_content")
 
 
 def produce_deltas(
-    part: Part, identity: str, index: int, setting: Setting, *, whole: bool = False
+    part: Part, identity: str, index: int, setting: SimulatedRequest, *, whole: bool = False
 ) -> Iterator[dict[str, Any]]:
     """The deltas of one part; of a whole message, one for each field."""
     conditions = setting.conditions
@@ -69,7 +69,7 @@ def produce_deltas(
             pass  # shows in annotations, citations and search_results alone
 
 
-def _think(text: str, setting: Setting, whole: bool) -> Iterator[dict[str, Any]]:
+def _think(text: str, setting: SimulatedRequest, whole: bool) -> Iterator[dict[str, Any]]:
     conditions = setting.conditions
     pieces = [text] if whole else list(split_text(text, conditions))
     for piece in pieces:
@@ -107,7 +107,7 @@ def _annotate(cite: Cite, end: int) -> dict[str, Any]:
 
 
 def _invoke(
-    invoke: Invoke, identity: str, index: int, setting: Setting, whole: bool
+    invoke: Invoke, identity: str, index: int, setting: SimulatedRequest, whole: bool
 ) -> Iterator[dict[str, Any]]:
     conditions = setting.conditions
     flavour, field = ("custom", "input") if invoke.custom else ("function", "arguments")

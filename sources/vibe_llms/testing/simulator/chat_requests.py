@@ -9,7 +9,7 @@ from typing import Any
 from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
-    Offer,
+    OfferedTool,
     ToolResult,
     count_request_tokens,
     read_base64,
@@ -19,7 +19,7 @@ from vibe_llms.testing.simulator.asking import (
 from vibe_llms.testing.simulator.chat_vendors import check_vendor
 from vibe_llms.testing.simulator.complaints import require
 from vibe_llms.testing.simulator.credentials import check_model
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.schemata import check_strict_schema
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -28,7 +28,7 @@ REASONING_MODELS = re.compile(r"(o\d|gpt-[5-9])")
 ID_LENGTH = 40
 
 
-def check_request(setting: Setting) -> None:
+def check_request(setting: SimulatedRequest) -> None:
     """Refuses what OpenAI, or the vendor whose quirks hold, would refuse."""
     body = setting.body
     require(
@@ -151,7 +151,7 @@ def _check_tools(body: Mapping[str, Any]) -> None:
         )
 
 
-def _check_parameters(setting: Setting) -> None:
+def _check_parameters(setting: SimulatedRequest) -> None:
     body = setting.body
     require(
         body.get("stream") or not body.get("stream_options"),
@@ -181,7 +181,7 @@ def _check_parameters(setting: Setting) -> None:
         )
 
 
-def read_request(setting: Setting) -> Ask:
+def read_request(setting: SimulatedRequest) -> Ask:
     """Reads a request that was checked."""
     body = setting.body
     messages = body["messages"]
@@ -235,11 +235,11 @@ def _read_choice(choice: Any) -> str | None:
     return {"required": "*", "any": "*", "none": "-"}.get(str(choice))
 
 
-def _read_offer(tool: Mapping[str, Any]) -> Offer:
+def _read_offer(tool: Mapping[str, Any]) -> OfferedTool:
     kind = str(tool.get("type"))
     inner = tool.get(kind) or {}
     schema = inner.get("parameters") or {}
-    return Offer(name=str(inner["name"]), schema=schema, custom=kind == "custom")
+    return OfferedTool(name=str(inner["name"]), schema=schema, custom=kind == "custom")
 
 
 def _read_outcomes(messages: list[Any]) -> Iterator[ToolResult]:

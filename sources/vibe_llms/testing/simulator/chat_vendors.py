@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from vibe_llms.testing.simulator.complaints import Complaint, require
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.signatures import is_intact
 
 
-def check_vendor(setting: Setting) -> None:
+def check_vendor(setting: SimulatedRequest) -> None:
     conditions, messages = setting.conditions, setting.body["messages"]
     for index, message in enumerate(messages):
         calls = message.get("tool_calls") or []
@@ -33,11 +33,11 @@ def check_vendor(setting: Setting) -> None:
                 )
     last = messages[-1]["role"]
     if "perplexity" in conditions and last not in ("user", "tool"):
-        raise Complaint(
+        raise SimulatedRefusal(
             400, "invalid", "Last message must have role `user`.", code="invalid_message"
         )
     if "mistral" in conditions and last == "assistant" and not messages[-1].get("prefix"):
-        raise Complaint(
+        raise SimulatedRefusal(
             400,
             "invalid",
             "Expected last role User or Tool (or Assistant with prefix True) for serving but got "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Complaint(Exception):
+class SimulatedRefusal(Exception):
     """A refusal.
 
     Attributes:
@@ -40,4 +40,4 @@ def require(
 ) -> None:
     """Refuses an invalid request with status 400 unless a condition holds."""
     if not condition:
-        raise Complaint(400, "invalid", message, param=param, code=code)
+        raise SimulatedRefusal(400, "invalid", message, param=param, code=code)

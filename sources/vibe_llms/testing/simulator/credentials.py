@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vibe_llms.testing.simulator.complaints import Complaint
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 
 WRONG = ("wrong", "invalid")
 """Keys with one of these words are refused."""
@@ -11,20 +11,20 @@ ABSENT = "does-not-exist"
 """Models with this in their name are not found."""
 
 
-def check_bearer(setting: Setting) -> None:
+def check_bearer(setting: SimulatedRequest) -> None:
     """Refuses a request without ``Authorization: Bearer`` or ``api-key``."""
     scheme, _, key = setting.headers.get("authorization", "").partition(" ")
     key = key.strip() if scheme.lower() == "bearer" else ""
     key = key or setting.headers.get("api-key", "")
     if not key:
-        raise Complaint(
+        raise SimulatedRefusal(
             401,
             "authentication",
             "You didn't provide an API key. You need to provide your API key in an Authorization "
             "header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
         )
     if any(word in key for word in WRONG):
-        raise Complaint(
+        raise SimulatedRefusal(
             401,
             "authentication",
             f"Incorrect API key provided: {key[:4]}****.",
@@ -35,7 +35,7 @@ def check_bearer(setting: Setting) -> None:
 def check_model(model: str) -> None:
     """Refuses a model that says that it does not exist."""
     if ABSENT in model:
-        raise Complaint(
+        raise SimulatedRefusal(
             404,
             "missing",
             f"The model `{model}` does not exist or you do not have access to it.",

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from vibe_llms.testing.simulator.complaints import Complaint
-from vibe_llms.testing.simulator.faces import Face, Frame, Setting
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.rendering import NOT_A_CHARACTER
 
@@ -52,14 +52,14 @@ def encode_event(data: bytes) -> bytes:
     return message + struct.pack(">I", zlib.crc32(message))
 
 
-RATE_LIMITED = Complaint(429, "rate", "You have sent too many requests.", retry_after=1)
-OVERLOADED = Complaint(529, "overloaded", "Overloaded")
+RATE_LIMITED = SimulatedRefusal(429, "rate", "You have sent too many requests.", retry_after=1)
+OVERLOADED = SimulatedRefusal(529, "overloaded", "Overloaded")
 SSE_TYPE, NDJSON_TYPE = "text/event-stream; charset=utf-8", "application/x-ndjson"
 STREAM_TYPES = {"sse": SSE_TYPE, "ndjson": NDJSON_TYPE, "amazon": STREAM_TYPE}
 PAGE = b"<!DOCTYPE html><html><body><h1>Welcome to the gateway</h1></body></html>\n"
 
 
-class Cut(Exception):
+class SocketCut(Exception):
     """The socket is to be closed now."""
 
 
@@ -74,12 +74,12 @@ def encode_json(value: Any, conditions: Conditions) -> bytes:
     return data.replace(NOT_A_CHARACTER.encode(), b"\xff\xfe")
 
 
-def choose_framing(face: Face, setting: Setting) -> str:
+def choose_framing(face: SimulatedFace, setting: SimulatedRequest) -> str:
     """How the events of an answer are written: the protocol decides, but for Amazon's streams."""
     return "amazon" if setting.path.endswith("/invoke-with-response-stream") else face.framing
 
 
-def encode_frame(frame: Frame, framing: str, conditions: Conditions) -> bytes:
+def encode_frame(frame: SimulatedFrame, framing: str, conditions: Conditions) -> bytes:
     """Writes one event."""
     if isinstance(frame.data, str):
         data = frame.data.encode()
@@ -96,7 +96,7 @@ def encode_frame(frame: Frame, framing: str, conditions: Conditions) -> bytes:
 
 
 def _frame_pieces(
-    frames: Iterable[Frame], face: Face, setting: Setting
+    frames: Iterable[SimulatedFrame], face: SimulatedFace, setting: SimulatedRequest
 ) -> Iterator[tuple[bytes, bool]]:
     """The bytes of each chunk, and whether it counts as one."""
     conditions = setting.conditions
@@ -123,7 +123,7 @@ def _frame_pieces(
         nested = _without(nested, "deep_nesting")  # once is enough: it is as long as an answer
 
 
-def _find_interruptions(conditions: Conditions) -> dict[int, Complaint]:
+def _find_interruptions(conditions: Conditions) -> dict[int, SimulatedRefusal]:
     found = {}
     if "midstream_rate_limit" in conditions:
         found[conditions.count("midstream_rate_limit", 3)] = RATE_LIMITED
@@ -139,7 +139,7 @@ def _without(conditions: Conditions, name: str) -> Conditions:
 
 
 async def produce_stream(
-    frames: Iterable[Frame], face: Face, setting: Setting
+    frames: Iterable[SimulatedFrame], face: SimulatedFace, setting: SimulatedRequest
 ) -> AsyncIterator[bytes]:
     """Produces the bytes of a stream, one chunk at a time.
 
@@ -154,7 +154,7 @@ async def produce_stream(
         if counts and sent == stall:
             await asyncio.Event().wait()  # until the client goes away
         if counts and sent == cut:
-            raise Cut
+            raise SocketCut
         if "slow" in conditions:
             await asyncio.sleep(conditions.count("slow", 10) / 1000)
         for piece in split_bytes(data, conditions):
@@ -164,7 +164,7 @@ async def produce_stream(
     if sent <= max(stall, 0) and stall >= 0:
         await asyncio.Event().wait()
     if cut >= sent:
-        raise Cut
+        raise SocketCut
 
 
 def split_bytes(data: bytes, conditions: Conditions) -> Iterator[bytes]:
@@ -186,7 +186,7 @@ async def send_stream(
         async for piece in pieces:
             await response.write(piece)
         await response.write_eof()
-    except Cut:
+    except SocketCut:
         cut_connection(request)
     return response
 

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.testing.simulator.asking import Ask
-from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.scripts import ScriptedAnswer
 from vibe_llms.values import frozen
@@ -19,7 +19,7 @@ LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 @frozen
-class Frame:
+class SimulatedFrame:
     """One event of a stream.
 
     Attributes:
@@ -49,7 +49,7 @@ def produce_minting() -> Callable[[str, int], str]:
 
 
 @frozen(kw_only=True)
-class Setting:
+class SimulatedRequest:
     """One request as the server received it.
 
     Attributes:
@@ -77,13 +77,13 @@ class Setting:
     stored: MutableMapping[str, Any] = attrs.field(factory=dict, repr=False)
 
 
-def _map_overload(complaint: Complaint) -> int:
+def _map_overload(complaint: SimulatedRefusal) -> int:
     """Most vendors have no status of their own for too much work."""
     return 503 if complaint.kind == "overloaded" else complaint.status
 
 
 @frozen(kw_only=True, eq=False)
-class Face:
+class SimulatedFace:
     """How one protocol is spoken.
 
     Attributes:
@@ -100,18 +100,20 @@ class Face:
         framing: How the events of its streams are written: ``sse`` or ``ndjson``.
     """
 
-    check: Callable[[Setting], None]
-    read: Callable[[Setting], Ask]
-    render: Callable[[ScriptedAnswer, Ask, Setting], dict[str, Any]]
-    stream: Callable[[ScriptedAnswer, Ask, Setting], Iterator[Frame]]
-    complain: Callable[[Complaint, Setting], dict[str, Any]]
-    interrupt: Callable[[Complaint, Setting], Frame] = attrs.field()
-    overflow: Callable[[Ask, int], Complaint]
-    check_credentials: Callable[[Setting], None]
-    produce_headers: Callable[[Setting], dict[str, str]] = lambda _: {}
-    map_status: Callable[[Complaint], int] = _map_overload
+    check: Callable[[SimulatedRequest], None]
+    read: Callable[[SimulatedRequest], Ask]
+    render: Callable[[ScriptedAnswer, Ask, SimulatedRequest], dict[str, Any]]
+    stream: Callable[[ScriptedAnswer, Ask, SimulatedRequest], Iterator[SimulatedFrame]]
+    complain: Callable[[SimulatedRefusal, SimulatedRequest], dict[str, Any]]
+    interrupt: Callable[[SimulatedRefusal, SimulatedRequest], SimulatedFrame] = attrs.field()
+    overflow: Callable[[Ask, int], SimulatedRefusal]
+    check_credentials: Callable[[SimulatedRequest], None]
+    produce_headers: Callable[[SimulatedRequest], dict[str, str]] = lambda _: {}
+    map_status: Callable[[SimulatedRefusal], int] = _map_overload
     framing: str = "sse"
 
     @interrupt.default
-    def _complain_in_a_frame(self) -> Callable[[Complaint, Setting], Frame]:
-        return lambda complaint, setting: Frame(self.complain(complaint, setting))
+    def _complain_in_a_frame(
+        self,
+    ) -> Callable[[SimulatedRefusal, SimulatedRequest], SimulatedFrame]:
+        return lambda complaint, setting: SimulatedFrame(self.complain(complaint, setting))

@@ -10,14 +10,14 @@ from typing import Any
 from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
-    Offer,
+    OfferedTool,
     ToolResult,
     count_request_tokens,
     read_base64,
 )
-from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
 from vibe_llms.testing.simulator.credentials import ABSENT
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.signatures import OPEN_SIGNATURES, is_intact, sign
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
@@ -43,7 +43,7 @@ def _write_call(call: Mapping[str, Any]) -> str:
     return json.dumps([call.get("name"), call.get("args") or {}], sort_keys=True)
 
 
-def check_request(setting: Setting) -> None:
+def check_request(setting: SimulatedRequest) -> None:
     """Refuses what Google would refuse."""
     body = setting.body
     model = setting.names["model"]
@@ -53,7 +53,7 @@ def check_request(setting: Setting) -> None:
             "generateContent. Call ListModels to see the list of available models and their "
             "supported methods."
         )
-        raise Complaint(404, "missing", message)
+        raise SimulatedRefusal(404, "missing", message)
     contents = body.get("contents") or (body.get("generateContentRequest") or {}).get("contents")
     require(contents, "* GenerateContentRequest.contents: contents is not specified\n")
     for index, content in enumerate(contents or []):
@@ -184,7 +184,7 @@ def _check_schema(schema: Mapping[str, Any], place: str) -> None:
         _check_schema(schema["items"], f"{place}.items")
 
 
-def read_request(setting: Setting) -> Ask:
+def read_request(setting: SimulatedRequest) -> Ask:
     """Reads a request that was checked."""
     body = setting.body.get("generateContentRequest") or setting.body
     contents = body["contents"]
@@ -218,11 +218,11 @@ def read_request(setting: Setting) -> Ask:
     )
 
 
-def _read_offers(tools: Any) -> Iterator[Offer]:
+def _read_offers(tools: Any) -> Iterator[OfferedTool]:
     for tool in tools:
         for function in get(tool, "functionDeclarations") or ():
             schema = get(function, "parametersJsonSchema") or function.get("parameters") or {}
-            yield Offer(name=function["name"], schema=schema)
+            yield OfferedTool(name=function["name"], schema=schema)
 
 
 def _read_choice(calling: Mapping[str, Any]) -> str | None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from vibe_llms.testing.simulator.asking import Ask
-from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import WRONG
-from vibe_llms.testing.simulator.faces import Face, Frame, Setting
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.gemini_requests import check_request, read_request, sign_invocation
 from vibe_llms.testing.simulator.rendering import (
@@ -56,12 +56,12 @@ STATUSES = {
 }
 
 
-def produce_headers(setting: Setting) -> dict[str, str]:
+def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
     """Produces the vendor's own headers of an answer."""
     return {"server-timing": "gfet4t7; dur=7", "vary": "Origin, X-Origin, Referer"}
 
 
-def check_credentials(setting: Setting) -> None:
+def check_credentials(setting: SimulatedRequest) -> None:
     """Refuses who has no key."""
     bearer = setting.headers.get("authorization", "").removeprefix("Bearer ")
     key = setting.headers.get("x-goog-api-key") or setting.query.get("key") or bearer
@@ -70,23 +70,23 @@ def check_credentials(setting: Setting) -> None:
             "Method doesn't allow unregistered callers (callers without established identity). "
             "Please use API Key or other form of API consumer identity to call this API."
         )
-        raise Complaint(403, "permission", message)
+        raise SimulatedRefusal(403, "permission", message)
     # Google answers a wrong key with 400, where others have 401.
     if any(word in key for word in WRONG):
         message = "API key not valid. Please pass a valid API key."
-        raise Complaint(400, "authentication", message, code="API_KEY_INVALID")
+        raise SimulatedRefusal(400, "authentication", message, code="API_KEY_INVALID")
 
 
-def overflow(ask: Ask, limit: int) -> Complaint:
+def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
     """Produces the refusal of a prompt that is too long."""
     message = (
         f"The input token count ({max(ask.received, limit + 1)}) exceeds the maximum number of "
         f"tokens allowed ({limit})."
     )
-    return Complaint(400, "context", message)
+    return SimulatedRefusal(400, "context", message)
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes a whole answer."""
     turn = _fail_broken(turn, setting)
     parts = [part for group in _produce_parts(turn, ask, setting, whole=True) for part in group]
@@ -94,7 +94,7 @@ def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     return _wrap(candidate, turn, ask, setting, last=True)
 
 
-def _fail_broken(turn: ScriptedAnswer, setting: Setting) -> ScriptedAnswer:
+def _fail_broken(turn: ScriptedAnswer, setting: SimulatedRequest) -> ScriptedAnswer:
     """An invocation that the vendor cannot parse ends the answer, which then is empty."""
     if not is_broken(turn, setting.conditions):
         return turn
@@ -139,7 +139,7 @@ def _ground(turn: ScriptedAnswer, sources: list[Cite]) -> dict[str, Any]:
 
 
 def _produce_parts(
-    turn: ScriptedAnswer, ask: Ask, setting: Setting, *, whole: bool
+    turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest, *, whole: bool
 ) -> Iterator[list[dict[str, Any]]]:
     """The parts, in the groups that the chunks of a stream hold."""
     conditions = setting.conditions
@@ -195,7 +195,7 @@ def _wrap(
     candidate: dict[str, Any] | None,
     turn: ScriptedAnswer,
     ask: Ask,
-    setting: Setting,
+    setting: SimulatedRequest,
     *,
     last: bool,
 ) -> dict[str, Any]:
@@ -225,20 +225,20 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask, *, last: bool) -> dict[str, Any
     return usage
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
     """Writes the chunks of an answer: each a whole response, whose parts are new."""
     turn = _fail_broken(turn, setting)
     if "empty_choices" in setting.conditions:
-        yield Frame(_wrap(None, turn, ask, setting, last=False))
+        yield SimulatedFrame(_wrap(None, turn, ask, setting, last=False))
     for group in _produce_parts(turn, ask, setting, whole=False):
         if group:
             candidate = {"content": {"parts": group, "role": "model"}, "index": 0}
-            yield Frame(_wrap(candidate, turn, ask, setting, last=False))
+            yield SimulatedFrame(_wrap(candidate, turn, ask, setting, last=False))
     last = {"content": {"parts": [{"text": ""}], "role": "model"}, **_ending(turn)}
-    yield Frame(_wrap(last, turn, ask, setting, last=True), ends=True)
+    yield SimulatedFrame(_wrap(last, turn, ask, setting, last=True), ends=True)
 
 
-def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes an error."""
     status = STATUSES.get(complaint.kind, "INVALID_ARGUMENT")
     error: dict[str, Any] = {
@@ -256,7 +256,7 @@ def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
     return {"error": error}
 
 
-GEMINI: Final = Face(
+GEMINI: Final = SimulatedFace(
     check=check_request,
     read=read_request,
     render=render,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vibe_llms.testing.simulator.asking import Ask
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     leave_nothing,
@@ -36,7 +36,7 @@ Deltas = list[dict[str, Any]]
 
 
 def produce_blocks(
-    turn: ScriptedAnswer, ask: Ask, setting: Setting
+    turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest
 ) -> Iterator[tuple[Part, dict[str, Any], Deltas]]:
     """The blocks of an answer, whole, each with its part and the deltas that it streams as."""
     for part, identity in assign_ids(turn, setting, lambda: setting.mint("toolu_01", 22)):
@@ -45,7 +45,7 @@ def produce_blocks(
 
 
 def _produce_blocks(
-    part: Part, identity: str, ask: Ask, setting: Setting
+    part: Part, identity: str, ask: Ask, setting: SimulatedRequest
 ) -> Iterator[tuple[dict[str, Any], Deltas]]:
     conditions = setting.conditions
     match part:
@@ -76,7 +76,9 @@ def _produce_blocks(
             yield note, [{"type": "text_delta", "text": note["text"]}]
 
 
-def _say(text: str, citations: tuple[Cite, ...], setting: Setting) -> tuple[dict[str, Any], Deltas]:
+def _say(
+    text: str, citations: tuple[Cite, ...], setting: SimulatedRequest
+) -> tuple[dict[str, Any], Deltas]:
     written = [_cite(cite) for cite in citations]
     deltas: Deltas = [{"type": "citations_delta", "citation": citation} for citation in written]
     if "many_events" in setting.conditions:
@@ -100,7 +102,9 @@ def _cite(cite: Cite) -> dict[str, Any]:
     }
 
 
-def _invoke(invoke: Invoke, identity: str, setting: Setting) -> tuple[dict[str, Any], Deltas]:
+def _invoke(
+    invoke: Invoke, identity: str, setting: SimulatedRequest
+) -> tuple[dict[str, Any], Deltas]:
     text = write_arguments(invoke, setting.conditions)
     arguments = read_arguments(invoke)
     broken = not isinstance(arguments, dict) or "broken_arguments" in setting.conditions
@@ -119,7 +123,7 @@ def _invoke(invoke: Invoke, identity: str, setting: Setting) -> tuple[dict[str, 
     return block, [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces]]
 
 
-def _search(search: Search, setting: Setting) -> Iterator[tuple[dict[str, Any], Deltas]]:
+def _search(search: Search, setting: SimulatedRequest) -> Iterator[tuple[dict[str, Any], Deltas]]:
     identity = setting.mint("srvtoolu_01", 22)
     query = json.dumps({"query": search.query}, ensure_ascii=False)
     yield (

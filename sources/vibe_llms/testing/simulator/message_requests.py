@@ -9,15 +9,15 @@ from typing import Any
 from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
-    Offer,
+    OfferedTool,
     ToolResult,
     count_request_tokens,
     read_base64,
     write_text,
 )
-from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
 from vibe_llms.testing.simulator.credentials import ABSENT
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.message_thinking import check_thinking, write_prefix
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -38,16 +38,16 @@ KNOWN = frozenset(
 ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking", "tool_use", "server_tool_use"})
 
 
-def check_request(setting: Setting) -> None:
+def check_request(setting: SimulatedRequest) -> None:
     """Refuses what Anthropic would refuse."""
     body = setting.body
     counting = setting.path.endswith("count_tokens")
     for name in sorted(set(body) - KNOWN):
-        raise Complaint(400, "invalid", f"{name}: Extra inputs are not permitted")
+        raise SimulatedRefusal(400, "invalid", f"{name}: Extra inputs are not permitted")
     named = body.get("model") or setting.names.get("model")
     require(named, "model: Field required")
     if ABSENT in str(named):
-        raise Complaint(404, "missing", f"model: {named}")
+        raise SimulatedRefusal(404, "missing", f"model: {named}")
     require("messages" in body, "messages: Field required")
     messages = body["messages"]
     require(isinstance(messages, list), "messages: Input should be a valid list")
@@ -206,7 +206,7 @@ def _check_tools(body: Mapping[str, Any]) -> None:
         )
 
 
-def read_request(setting: Setting) -> Ask:
+def read_request(setting: SimulatedRequest) -> Ask:
     """Reads a request that was checked."""
     body = setting.body
     messages = merge_messages(body["messages"])
@@ -223,7 +223,7 @@ def read_request(setting: Setting) -> Ask:
         text="".join(said) or next((text for text in reversed(texts) if text), ""),
         attachments=tuple(_read_media(last["content"])) if messages[-1] is last else (),
         offers=tuple(
-            Offer(name=tool["name"], schema=tool.get("input_schema") or {})
+            OfferedTool(name=tool["name"], schema=tool.get("input_schema") or {})
             for tool in tools
             if tool.get("type") in (None, "custom")
         ),

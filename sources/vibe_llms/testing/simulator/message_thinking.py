@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.testing.simulator.complaints import require
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.signatures import canonicalize, is_intact
 
 
-def check_thinking(messages: list[dict[str, Any]], setting: Setting) -> None:
+def check_thinking(messages: list[dict[str, Any]], setting: SimulatedRequest) -> None:
     body = setting.body
     bound = "prefix_bound_thinking" in setting.conditions
     for index, message in enumerate(messages):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from vibe_llms.testing.simulator.asking import Ask
-from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import WRONG
-from vibe_llms.testing.simulator.faces import Face, Frame, Setting
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.message_blocks import Deltas, produce_blocks
 from vibe_llms.testing.simulator.message_requests import check_request, read_request
 from vibe_llms.testing.simulator.rendering import (
@@ -40,7 +40,7 @@ KINDS = {
 }
 
 
-def produce_headers(setting: Setting) -> dict[str, str]:
+def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
     """Produces the vendor's own headers of an answer."""
     limits = {
         f"anthropic-ratelimit-{what}-{field}": value
@@ -54,7 +54,7 @@ def produce_headers(setting: Setting) -> dict[str, str]:
     return {"request-id": setting.identity, "anthropic-organization-id": "org_simulated", **limits}
 
 
-def check_credentials(setting: Setting) -> None:
+def check_credentials(setting: SimulatedRequest) -> None:
     """Refuses who has no key, or does not say which version they speak."""
     headers = setting.headers
     key = headers.get("x-api-key") or headers.get("api-key") or ""
@@ -62,20 +62,20 @@ def check_credentials(setting: Setting) -> None:
         key = key or headers["authorization"][7:].strip()
     if not key:
         message = "x-api-key header is required"
-        raise Complaint(401, "authentication", message)
+        raise SimulatedRefusal(401, "authentication", message)
     if any(word in key for word in WRONG):
-        raise Complaint(401, "authentication", "invalid x-api-key")
+        raise SimulatedRefusal(401, "authentication", "invalid x-api-key")
     if "anthropic-version" not in headers and "anthropic_version" not in setting.body:
-        raise Complaint(400, "invalid", "anthropic-version: header is required")
+        raise SimulatedRefusal(400, "invalid", "anthropic-version: header is required")
 
 
-def overflow(ask: Ask, limit: int) -> Complaint:
+def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
     """Produces the refusal of a prompt that is too long."""
     message = f"prompt is too long: {max(ask.received, limit + 1)} tokens > {limit} maximum"
-    return Complaint(400, "context", message)
+    return SimulatedRefusal(400, "context", message)
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes a whole answer."""
     blocks = [block for _, block, _ in produce_blocks(turn, ask, setting)]
     message = {**_head(ask, setting), "content": blocks, **_ending(turn)}
@@ -85,7 +85,7 @@ def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
     return message
 
 
-def _head(ask: Ask, setting: Setting) -> dict[str, Any]:
+def _head(ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     identity = setting.identity.replace("req_", "msg_01")
     return {"id": identity, "type": "message", "role": "assistant", "model": ask.model}
 
@@ -122,7 +122,7 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
     return usage
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
     """Writes the events of an answer."""
     conditions = setting.conditions
     usage = _write_usage(turn, ask)
@@ -141,15 +141,17 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     if "no_usage" in conditions:
         del delta["usage"]
     yield _frame(delta)
-    yield Frame({"type": "message_stop"}, "message_stop", ends=True)
+    yield SimulatedFrame({"type": "message_stop"}, "message_stop", ends=True)
 
 
-def _frame(data: dict[str, Any]) -> Frame:
-    return Frame(data, data["type"])
+def _frame(data: dict[str, Any]) -> SimulatedFrame:
+    return SimulatedFrame(data, data["type"])
 
 
-def _stream_blocks(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
-    lanes: list[list[Frame]] = []
+def _stream_blocks(
+    turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest
+) -> Iterator[SimulatedFrame]:
+    lanes: list[list[SimulatedFrame]] = []
     for index, (part, block, deltas) in enumerate(produce_blocks(turn, ask, setting)):
         frames = _stream_block(block, deltas, index)
         if isinstance(part, Invoke) and "interleaved_calls" in setting.conditions:
@@ -169,7 +171,7 @@ EMPTY: dict[str, dict[str, Any]] = {
 }
 
 
-def _stream_block(block: dict[str, Any], deltas: Deltas, index: int) -> Iterator[Frame]:
+def _stream_block(block: dict[str, Any], deltas: Deltas, index: int) -> Iterator[SimulatedFrame]:
     start = {**block, **EMPTY.get(block["type"], {})} if deltas else block
     if deltas:
         start.pop("citations", None)
@@ -179,7 +181,7 @@ def _stream_block(block: dict[str, Any], deltas: Deltas, index: int) -> Iterator
     yield _frame({"type": "content_block_stop", "index": index})
 
 
-def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes an error."""
     kind = KINDS.get(complaint.kind, "invalid_request_error")
     error: dict[str, Any] = {"type": kind, "message": complaint.message}
@@ -188,13 +190,13 @@ def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
     return {"type": "error", "error": error, "request_id": setting.identity}
 
 
-MESSAGES: Final = Face(
+MESSAGES: Final = SimulatedFace(
     check=check_request,
     read=read_request,
     render=render,
     stream=stream,
     complain=complain,
-    interrupt=lambda complaint, setting: Frame(complain(complaint, setting), "error"),
+    interrupt=lambda complaint, setting: SimulatedFrame(complain(complaint, setting), "error"),
     overflow=overflow,
     check_credentials=check_credentials,
     produce_headers=produce_headers,

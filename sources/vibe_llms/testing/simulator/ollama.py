@@ -12,15 +12,15 @@ import attrs
 from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
-    Offer,
+    OfferedTool,
     ToolResult,
     count_request_tokens,
     read_base64,
     recognize_media,
 )
-from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
 from vibe_llms.testing.simulator.credentials import ABSENT, WRONG
-from vibe_llms.testing.simulator.faces import Face, Frame, Setting
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
@@ -45,18 +45,18 @@ CONTEXT_TOKENS = 4096
 """What the server gives a request that does not set num_ctx."""
 
 
-def check_credentials(setting: Setting) -> None:
+def check_credentials(setting: SimulatedRequest) -> None:
     """Refuses a wrong key; none is needed."""
     if any(word in setting.headers.get("authorization", "") for word in WRONG):
-        raise Complaint(401, "authentication", "unauthorized")
+        raise SimulatedRefusal(401, "authentication", "unauthorized")
 
 
-def overflow(ask: Ask, limit: int) -> Complaint:
+def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
     """Produces the refusal of a prompt that is too long."""
-    return Complaint(400, "context", "input length exceeds the context length")
+    return SimulatedRefusal(400, "context", "input length exceeds the context length")
 
 
-def check(setting: Setting) -> None:
+def check(setting: SimulatedRequest) -> None:
     """Refuses what the server would refuse."""
     body = setting.body
     require(body.get("model"), "model is required")
@@ -90,10 +90,10 @@ def check(setting: Setting) -> None:
 def check_model(model: str) -> None:
     """Refuses a model that was not pulled."""
     if ABSENT in model:
-        raise Complaint(404, "missing", f"model '{model}' not found")
+        raise SimulatedRefusal(404, "missing", f"model '{model}' not found")
 
 
-def read(setting: Setting) -> Ask:
+def read(setting: SimulatedRequest) -> Ask:
     """Reads a request that was checked; what the context does not hold is forgotten in silence."""
     body = setting.body
     options = body.get("options") or {}
@@ -108,7 +108,9 @@ def read(setting: Setting) -> Ask:
         text=last.get("content") or "",
         attachments=tuple(_read_media(last)) if messages and messages[-1] is last else (),
         offers=tuple(
-            Offer(name=tool["function"]["name"], schema=tool["function"].get("parameters") or {})
+            OfferedTool(
+                name=tool["function"]["name"], schema=tool["function"].get("parameters") or {}
+            )
             for tool in tools
         ),
         outcomes=tuple(_read_outcomes(messages)),
@@ -121,7 +123,7 @@ def read(setting: Setting) -> Ask:
     )
 
 
-def _truncate(messages: list[Any], tools: Any, setting: Setting) -> tuple[list[Any], int]:
+def _truncate(messages: list[Any], tools: Any, setting: SimulatedRequest) -> tuple[list[Any], int]:
     """Forgets what the context does not hold, unless it is told not to: then it refuses.
 
     An old server (the fault ``context_overflow``) knows no such words, nor what it was told of its
@@ -132,7 +134,7 @@ def _truncate(messages: list[Any], tools: Any, setting: Setting) -> tuple[list[A
     room = CONTEXT_TOKENS if is_old else options.get("num_ctx") or CONTEXT_TOKENS
     received = count_request_tokens(messages, tools)
     if received > room and setting.body.get("truncate") is False and not is_old:
-        raise Complaint(400, "context", "the input length exceeds the context length")
+        raise SimulatedRefusal(400, "context", "the input length exceeds the context length")
     while received > room and len(messages) > 1:
         # Instructions and the last message go only when nothing else is left.
         dropped = next((i for i, m in enumerate(messages) if m["role"] != "system"), 0)
@@ -161,12 +163,12 @@ def _read_outcomes(messages: list[Any]) -> Iterator[ToolResult]:
         yield ToolResult(name=name, text=message.get("content") or "")
 
 
-def _head(ask: Ask, setting: Setting) -> dict[str, Any]:
+def _head(ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     moment = datetime.datetime.fromtimestamp(setting.now, datetime.UTC)
     return {"model": ask.model, "created_at": moment.strftime("%Y-%m-%dT%H:%M:%S.123456Z")}
 
 
-def _metrics(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
+def _metrics(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     metrics: dict[str, Any] = {
         "done": True,
         "done_reason": STOPS.get(turn.ending, "stop"),
@@ -184,7 +186,7 @@ def _metrics(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]
     return metrics
 
 
-def _call(invoke: Invoke, identity: str, index: int, setting: Setting) -> dict[str, Any]:
+def _call(invoke: Invoke, identity: str, index: int, setting: SimulatedRequest) -> dict[str, Any]:
     arguments = "" if says_nothing(setting.conditions) else read_arguments(invoke)
     function: dict[str, Any] = {"name": invoke.name, "arguments": arguments}
     function = leave_nothing(function, "arguments", setting.conditions)
@@ -196,11 +198,11 @@ def _call(invoke: Invoke, identity: str, index: int, setting: Setting) -> dict[s
     )
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes a whole answer."""
     if is_broken(turn, setting.conditions):
         told = "error parsing tool call: raw='{\"text', err=unexpected end of JSON input"
-        raise Complaint(500, "server", told)
+        raise SimulatedRefusal(500, "server", told)
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     for delta in _produce_deltas(attrs.evolve(turn), setting, whole=True):
         for key, value in delta.items():
@@ -209,7 +211,7 @@ def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
 
 
 def _produce_deltas(
-    turn: ScriptedAnswer, setting: Setting, *, whole: bool
+    turn: ScriptedAnswer, setting: SimulatedRequest, *, whole: bool
 ) -> Iterator[dict[str, Any]]:
     index = 0
     for part, identity in assign_ids(turn, setting, lambda: setting.mint("call_", 8).lower()):
@@ -231,25 +233,25 @@ def _produce_deltas(
                 pass  # neither audio nor a search of its own
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
     """Writes the lines of an answer."""
     head = _head(ask, setting)
     if is_broken(turn, setting.conditions):
-        yield Frame({"error": "error parsing tool call: unexpected end of JSON input"})
+        yield SimulatedFrame({"error": "error parsing tool call: unexpected end of JSON input"})
         return
     for delta in _produce_deltas(turn, setting, whole=False):
         message = {"role": "assistant", "content": "", **delta}
-        yield Frame({**head, "message": message, "done": False})
+        yield SimulatedFrame({**head, "message": message, "done": False})
     message = {"role": "assistant", "content": ""}
-    yield Frame({**head, "message": message, **_metrics(turn, ask, setting)}, ends=True)
+    yield SimulatedFrame({**head, "message": message, **_metrics(turn, ask, setting)}, ends=True)
 
 
-def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes an error."""
     return {"error": complaint.message}
 
 
-OLLAMA: Final = Face(
+OLLAMA: Final = SimulatedFace(
     check=check,
     read=read,
     render=render,

@@ -18,13 +18,16 @@ from vibe_llms.testing.simulator.batches import (
     list_batches,
 )
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.complaints import Complaint, require
-from vibe_llms.testing.simulator.faces import Face, Setting
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedRequest
 from vibe_llms.testing.simulator.responses import RESPONSES
 from vibe_llms.values import frozen
 
 _DAY_SECONDS: Final = 86_400
-_FACES: Final[Mapping[str, Face]] = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES}
+_FACES: Final[Mapping[str, SimulatedFace]] = {
+    "/v1/chat/completions": CHAT,
+    "/v1/responses": RESPONSES,
+}
 _EXPIRED: Final = {
     "code": "batch_expired",
     "message": "This request could not be executed before the completion window expired.",
@@ -58,7 +61,7 @@ def read_form(data: bytes, content_type: str) -> dict[str, tuple[str, bytes]]:
     return parts
 
 
-def _keep_file(setting: Setting, name: str, purpose: str, data: bytes) -> StoredFile:
+def _keep_file(setting: SimulatedRequest, name: str, purpose: str, data: bytes) -> StoredFile:
     file = StoredFile(
         id=setting.mint("file-", 22), created=setting.now, name=name, purpose=purpose, data=data
     )
@@ -78,8 +81,8 @@ def _tell_file(file: StoredFile) -> dict[str, Any]:
     }
 
 
-def answer_files(purpose: str, setting: Setting, data: bytes) -> Mapping[str, Any] | bytes:
-    """Answers what is asked about files. Raises Complaint."""
+def answer_files(purpose: str, setting: SimulatedRequest, data: bytes) -> Mapping[str, Any] | bytes:
+    """Answers what is asked about files. Raises SimulatedRefusal."""
     if purpose == "files":
         form = read_form(data, setting.headers.get("content-type", ""))
         require("file" in form and "purpose" in form, "A file and its purpose are needed.")
@@ -87,7 +90,7 @@ def answer_files(purpose: str, setting: Setting, data: bytes) -> Mapping[str, An
         return _tell_file(_keep_file(setting, name, form["purpose"][1].decode(), content))
     file = setting.stored.get(setting.names.get("file", ""))
     if not isinstance(file, StoredFile):
-        raise Complaint(404, "missing", "There is no such file.")
+        raise SimulatedRefusal(404, "missing", "There is no such file.")
     if purpose == "file_content":
         return file.data
     if purpose == "file_forgotten":
@@ -96,7 +99,7 @@ def answer_files(purpose: str, setting: Setting, data: bytes) -> Mapping[str, An
     return _tell_file(file)
 
 
-def _create(setting: Setting) -> Batch:
+def _create(setting: SimulatedRequest) -> Batch:
     body = setting.body
     endpoint, file = body.get("endpoint"), setting.stored.get(str(body.get("input_file_id")))
     require(endpoint in _FACES, f"Invalid value: {endpoint!r}", param="endpoint")
@@ -163,7 +166,7 @@ def _find_mistake(
     return "mismatched_model" if len(models) > 1 else ""
 
 
-def _finish(batch: Batch, setting: Setting) -> None:
+def _finish(batch: Batch, setting: SimulatedRequest) -> None:
     """Writes the files of a batch that has just ended."""
     if batch.status != "ended" or "written" in batch.fields:
         return
@@ -177,7 +180,9 @@ def _finish(batch: Batch, setting: Setting) -> None:
     batch.fields["written"] = True
 
 
-def _write_results(batch: Batch, setting: Setting) -> Iterator[tuple[bool, dict[str, Any]]]:
+def _write_results(
+    batch: Batch, setting: SimulatedRequest
+) -> Iterator[tuple[bool, dict[str, Any]]]:
     for name, (kind, said) in batch.results.items():
         line = {"id": setting.mint("batch_req_", 20), "custom_id": name}
         if kind == "succeeded":
@@ -227,8 +232,10 @@ def _tell(batch: Batch) -> dict[str, Any]:
     }
 
 
-def answer_batches(purpose: str, setting: Setting, answering: Answering) -> Mapping[str, Any]:
-    """Answers what is asked about batches. Raises Complaint."""
+def answer_batches(
+    purpose: str, setting: SimulatedRequest, answering: Answering
+) -> Mapping[str, Any]:
+    """Answers what is asked about batches. Raises SimulatedRefusal."""
     if purpose == "batches":
         return _tell(_create(setting))
     if purpose == "batch_list":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vibe_llms.testing.simulator.behaviour import SOURCES
-from vibe_llms.testing.simulator.faces import Frame
+from vibe_llms.testing.simulator.faces import SimulatedFrame
 from vibe_llms.testing.simulator.scripts import Cite, Refuse, Say, ScriptedAnswer, Search
 
 
@@ -44,7 +44,7 @@ def spread_perplexity(
     head: Mapping[str, Any],
     usage: Mapping[str, Any] | None,
     stops: Mapping[str, str],
-) -> Iterator[Frame]:
+) -> Iterator[SimulatedFrame]:
     """Writes chunks that hold both what is new and all that was said."""
     texts = [part.text for part in turn.parts if isinstance(part, Say | Refuse)]
     pieces = [f"{word} " for word in "".join(texts).split(" ")]
@@ -63,5 +63,5 @@ def spread_perplexity(
         extras = {**produce_search_fields(turn), **counted}
         object_kind = "chat.completion.done" if is_last else "chat.completion.chunk"
         frame = {**head, "object": object_kind, "choices": [choice], **extras}
-        yield Frame(frame, ends=is_last)
-    yield Frame("[DONE]", ends=True)
+        yield SimulatedFrame(frame, ends=is_last)
+    yield SimulatedFrame("[DONE]", ends=True)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import attrs
 
 from vibe_llms.testing.simulator.asking import Ask, count_tokens
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.faults import Conditions
 from vibe_llms.testing.simulator.scripts import (
     Draw,
@@ -114,7 +114,7 @@ def is_broken(turn: ScriptedAnswer, conditions: Conditions) -> bool:
 
 
 def assign_ids(
-    turn: ScriptedAnswer, setting: Setting, mint: Callable[[], str]
+    turn: ScriptedAnswer, setting: SimulatedRequest, mint: Callable[[], str]
 ) -> list[tuple[Part, str]]:
     """Gives each invocation an id: its own, a minted one, or what the faults will have."""
     conditions = setting.conditions

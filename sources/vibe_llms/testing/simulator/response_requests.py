@@ -9,21 +9,21 @@ from typing import Any
 from vibe_llms.testing.simulator.asking import (
     Ask,
     Attachment,
-    Offer,
+    OfferedTool,
     ToolResult,
     count_request_tokens,
     read_base64,
     read_data_url,
     write_text,
 )
-from vibe_llms.testing.simulator.complaints import Complaint, require
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal, require
 from vibe_llms.testing.simulator.credentials import check_model
-from vibe_llms.testing.simulator.faces import Setting
+from vibe_llms.testing.simulator.faces import SimulatedRequest
 from vibe_llms.testing.simulator.schemata import check_strict_schema
 from vibe_llms.testing.simulator.signatures import canonicalize, is_intact
 
 
-def read_request(setting: Setting) -> Ask:
+def read_request(setting: SimulatedRequest) -> Ask:
     """Reads a request that was checked."""
     body = setting.body
     items = list_items(setting)
@@ -41,7 +41,7 @@ def read_request(setting: Setting) -> Ask:
         else write_text([part for part in content if part.get("type") == "input_text"]),
         attachments=tuple(_read_media(content)) if items[-1:] == users[-1:] else (),
         offers=tuple(
-            Offer(
+            OfferedTool(
                 name=tool["name"],
                 schema=tool.get("parameters") or {},
                 custom=tool["type"] == "custom",
@@ -132,7 +132,7 @@ FOLLOWERS = frozenset(
 )
 
 
-def list_items(setting: Setting) -> list[dict[str, Any]]:
+def list_items(setting: SimulatedRequest) -> list[dict[str, Any]]:
     """The items of the whole conversation, those of the previous response first.
 
     A text is one message, and easy messages get their type.
@@ -144,7 +144,7 @@ def list_items(setting: Setting) -> list[dict[str, Any]]:
     return [*items, *({"type": "message", **item} for item in given or ())]
 
 
-def check_request(setting: Setting) -> None:
+def check_request(setting: SimulatedRequest) -> None:
     """Refuses what OpenAI would refuse."""
     body = setting.body
     require(
@@ -248,7 +248,7 @@ def _check_pairs(items: list[dict[str, Any]], *, chained: bool) -> None:
         )
 
 
-def _check_reasoning(items: list[dict[str, Any]], setting: Setting) -> None:
+def _check_reasoning(items: list[dict[str, Any]], setting: SimulatedRequest) -> None:
     bound = "prefix_bound_thinking" in setting.conditions
     for index, item in enumerate(items):
         if item["type"] != "reasoning":
@@ -259,7 +259,7 @@ def _check_reasoning(items: list[dict[str, Any]], setting: Setting) -> None:
             following["type"] in FOLLOWERS and following.get("role", "assistant") == "assistant"
         )
         if not follows:
-            raise Complaint(
+            raise SimulatedRefusal(
                 400,
                 "invalid",
                 f"Item '{item.get('id')}' of type 'reasoning' was provided without its required "

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from vibe_llms.testing.simulator.asking import Ask
-from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 from vibe_llms.testing.simulator.credentials import check_bearer
-from vibe_llms.testing.simulator.faces import Face, Frame, Setting
+from vibe_llms.testing.simulator.faces import SimulatedFace, SimulatedFrame, SimulatedRequest
 from vibe_llms.testing.simulator.rendering import (
     assign_ids,
     count_usage,
@@ -60,7 +60,7 @@ ECHOED: dict[str, Any] = {
 }
 
 
-def produce_headers(setting: Setting) -> dict[str, str]:
+def produce_headers(setting: SimulatedRequest) -> dict[str, str]:
     """Produces the vendor's own headers of an answer."""
     return {
         "x-request-id": setting.identity,
@@ -69,16 +69,18 @@ def produce_headers(setting: Setting) -> dict[str, str]:
     }
 
 
-def overflow(ask: Ask, limit: int) -> Complaint:
+def overflow(ask: Ask, limit: int) -> SimulatedRefusal:
     """Produces the refusal of a prompt that is too long."""
     message = (
         "Your input exceeds the context window of this model. Please adjust your input and try "
         "again."
     )
-    return Complaint(400, "context", message, param="input", code="context_length_exceeded")
+    return SimulatedRefusal(400, "context", message, param="input", code="context_length_exceeded")
 
 
-def produce_items(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> list[dict[str, Any]]:
+def produce_items(
+    turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest
+) -> list[dict[str, Any]]:
     """Produces the items of an answer; texts that follow each other are one message."""
     items: list[dict[str, Any]] = []
     for part, identity in assign_ids(turn, setting, lambda: setting.mint("call_", 24)):
@@ -93,13 +95,13 @@ def produce_items(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> list[dict
     return items
 
 
-def _start_message(setting: Setting) -> dict[str, Any]:
+def _start_message(setting: SimulatedRequest) -> dict[str, Any]:
     identity = setting.mint("msg_", 48).lower()
     head = {"id": identity, "type": "message", "status": "completed"}
     return {**head, "role": "assistant", "content": []}
 
 
-def _search(search: Search, setting: Setting) -> dict[str, Any]:
+def _search(search: Search, setting: SimulatedRequest) -> dict[str, Any]:
     query = search.query
     action: dict[str, Any] = {"type": "search", "queries": [query], "query": query}
     if "web_search_call.action.sources" in (setting.body.get("include") or ()):
@@ -119,7 +121,7 @@ def _annotate(cite: Cite, end: int) -> dict[str, Any]:
     return {**place, "title": cite.title, "url": cite.url}
 
 
-def _produce_item(part: Part, identity: str, ask: Ask, setting: Setting) -> dict[str, Any]:
+def _produce_item(part: Part, identity: str, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     def mint(prefix: str) -> str:
         return setting.mint(prefix, 48).lower()
 
@@ -165,7 +167,7 @@ def _produce_item(part: Part, identity: str, ask: Ask, setting: Setting) -> dict
 def _wrap(
     turn: ScriptedAnswer,
     ask: Ask,
-    setting: Setting,
+    setting: SimulatedRequest,
     items: list[dict[str, Any]],
     *,
     started: bool = False,
@@ -212,20 +214,20 @@ def _write_usage(turn: ScriptedAnswer, ask: Ask) -> dict[str, Any]:
     }
 
 
-def render(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> dict[str, Any]:
+def render(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes a whole answer."""
     return _wrap(turn, ask, setting, produce_items(turn, ask, setting))
 
 
-def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
+def stream(turn: ScriptedAnswer, ask: Ask, setting: SimulatedRequest) -> Iterator[SimulatedFrame]:
     """Writes the events of an answer, numbered."""
     items = produce_items(turn, ask, setting)
     number = 0
 
-    def frame(kind: str, fields: dict[str, Any], *, ends: bool = False) -> Frame:
+    def frame(kind: str, fields: dict[str, Any], *, ends: bool = False) -> SimulatedFrame:
         nonlocal number
         number += 1
-        return Frame({"type": kind, **fields, "sequence_number": number - 1}, kind, ends)
+        return SimulatedFrame({"type": kind, **fields, "sequence_number": number - 1}, kind, ends)
 
     start = _wrap(turn, ask, setting, items, started=True)
     yield frame("response.created", {"response": start})
@@ -236,7 +238,7 @@ def stream(turn: ScriptedAnswer, ask: Ask, setting: Setting) -> Iterator[Frame]:
     yield frame(f"response.{end['status']}", {"response": end}, ends=True)
 
 
-def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
+def complain(complaint: SimulatedRefusal, setting: SimulatedRequest) -> dict[str, Any]:
     """Writes an error."""
     kind = {"rate": "requests", "server": "server_error", "overloaded": "server_error"}
     code = complaint.code or {"rate": "rate_limit_exceeded"}.get(complaint.kind)
@@ -250,14 +252,14 @@ def complain(complaint: Complaint, setting: Setting) -> dict[str, Any]:
     }
 
 
-def interrupt(complaint: Complaint, setting: Setting) -> Frame:
+def interrupt(complaint: SimulatedRefusal, setting: SimulatedRequest) -> SimulatedFrame:
     """Writes an error in the middle of a stream: the flat event."""
     code = {"rate": "rate_limit_exceeded"}.get(complaint.kind, "server_error")
     error = {"code": code, "message": complaint.message, "param": None}
-    return Frame({"type": "error", **error, "sequence_number": 99}, "error")
+    return SimulatedFrame({"type": "error", **error, "sequence_number": 99}, "error")
 
 
-RESPONSES: Final = Face(
+RESPONSES: Final = SimulatedFace(
     check=check_request,
     read=read_request,
     render=render,

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.testing.simulator.chat_completions import CHAT
-from vibe_llms.testing.simulator.faces import Face
+from vibe_llms.testing.simulator.faces import SimulatedFace
 from vibe_llms.testing.simulator.generate_content import GEMINI
 from vibe_llms.testing.simulator.messages import MESSAGES
 from vibe_llms.testing.simulator.ollama import OLLAMA
@@ -18,7 +18,7 @@ from vibe_llms.values import frozen
 
 
 @frozen
-class Route:
+class SimulatedRoute:
     """What a path is for.
 
     Attributes:
@@ -27,13 +27,13 @@ class Route:
         names: What the path names.
     """
 
-    face: Face
+    face: SimulatedFace
     purpose: str
     names: Mapping[str, str] = attrs.field(factory=dict, hash=False)
 
 
 _MODEL = r"/models/(?P<model>[^:]+)"
-_ROUTES: Final[tuple[tuple[Face, str, str, str], ...]] = (
+_ROUTES: Final[tuple[tuple[SimulatedFace, str, str, str], ...]] = (
     (CHAT, "POST", r"/openai/deployments/(?P<deployment>[^/]+)/chat/completions", "answer"),
     (CHAT, "POST", r"/chat/completions", "answer"),
     (MESSAGES, "POST", r"/messages/batches", "batches"),
@@ -72,13 +72,13 @@ _ROUTES: Final[tuple[tuple[Face, str, str, str], ...]] = (
 )
 
 
-def find_route(method: str, path: str, headers: Mapping[str, str]) -> Route | None:
+def find_route(method: str, path: str, headers: Mapping[str, str]) -> SimulatedRoute | None:
     """Finds who answers a path; ``/models`` alone belongs to whom the headers name."""
     for face, allowed, pattern, purpose in _ROUTES:
         if method == allowed and (match := re.search(pattern + r"\Z", path)):
-            return Route(face, purpose, match.groupdict())
+            return SimulatedRoute(face, purpose, match.groupdict())
     if method == "GET" and path.endswith("/models"):
         if "anthropic-version" in headers:
-            return Route(MESSAGES, "models")
-        return Route(GEMINI if "x-goog-api-key" in headers else CHAT, "models")
+            return SimulatedRoute(MESSAGES, "models")
+        return SimulatedRoute(GEMINI if "x-goog-api-key" in headers else CHAT, "models")
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vibe_llms.testing.simulator.complaints import Complaint
+from vibe_llms.testing.simulator.complaints import SimulatedRefusal
 
 
 def check_strict_schema(schema: Any, subject: str, param: str) -> None:
@@ -29,7 +29,7 @@ def check_strict_schema(schema: Any, subject: str, param: str) -> None:
                 f"properties. Missing '{missing[0]}'."
             )
         if problem:
-            raise Complaint(
+            raise SimulatedRefusal(
                 400,
                 "invalid",
                 f"Invalid schema for {subject}: In context={context!r}, {problem}",

@@ -55,7 +55,7 @@ class ReceivedRequest:
 
 
 @define(kw_only=True)
-class State:
+class SimulatorState:
     """What one simulator remembers between requests."""
 
     conditions: Conditions
@@ -92,7 +92,9 @@ class Simulator:
         port: int = 0,
         context_tokens: int = 200_000,
     ) -> None:
-        self._state = State(conditions=read_conditions(simulate), context_tokens=context_tokens)
+        self._state = SimulatorState(
+            conditions=read_conditions(simulate), context_tokens=context_tokens
+        )
         self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None

@@ -21,7 +21,7 @@ _PIECE_BYTES: Final = 262_144
 """A longer body goes out in such pieces, as fast as they are taken."""
 
 
-class Connection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """Carries one request and its answer at a time.
 
     Whoever has it calls :meth:`ask`, then :meth:`wait_until_ready`, then :meth:`take` and
@@ -64,7 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self,
         loop: asyncio.AbstractEventLoop,
         address: str,
-        on_lost: Callable[[Connection], None] | None = None,
+        on_lost: Callable[[HttpConnection], None] | None = None,
     ) -> None:
         self._loop = loop
         self._on_lost = on_lost

@@ -8,21 +8,21 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
 from vibe_llms.wire.http import faults, heads, names
-from vibe_llms.wire.http.connection import Connection
+from vibe_llms.wire.http.connection import HttpConnection
 from vibe_llms.wire.http.tls import access_usual_context
 
 if TYPE_CHECKING:
-    from vibe_llms.wire.http.heads import Target
+    from vibe_llms.wire.http.heads import RequestTarget
 
 _T = TypeVar("_T")
 
 
 async def dial(
-    connection: Connection,
-    target: Target,
+    connection: HttpConnection,
+    target: RequestTarget,
     *,
     resolve: names.Resolve,
-    proxy: Target | None = None,
+    proxy: RequestTarget | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> None:
     """Connects a connection; where that fails or is cancelled, nothing is left of it.
@@ -49,8 +49,8 @@ async def dial(
 
 
 async def _reach(
-    connection: Connection,
-    place: Target,
+    connection: HttpConnection,
+    place: RequestTarget,
     resolve: names.Resolve,
     tls: ssl.SSLContext | None,
     kind: type[ConnectionError],
@@ -71,7 +71,9 @@ async def _reach(
     await _translate(securing, kind)
 
 
-async def _make_tunnel(connection: Connection, target: Target, proxy: Target) -> None:
+async def _make_tunnel(
+    connection: HttpConnection, target: RequestTarget, proxy: RequestTarget
+) -> None:
     connection.ask(heads.compose_tunnel(target, proxy), is_bodiless=True)
     try:
         await connection.wait_until_ready(None, "connect")
@@ -81,7 +83,9 @@ async def _make_tunnel(connection: Connection, target: Target, proxy: Target) ->
         raise faults.ProxyRefusal(connection.answer.status)
 
 
-async def _secure(connection: Connection, target: Target, context: ssl.SSLContext) -> None:
+async def _secure(
+    connection: HttpConnection, target: RequestTarget, context: ssl.SSLContext
+) -> None:
     loop = asyncio.get_running_loop()
     below = connection.transport
     made = await _translate(
@@ -104,5 +108,5 @@ async def _translate(made: Awaitable[_T], kind: type[ConnectionError]) -> _T:
         raise faults.TlsFault from error
 
 
-def _name(target: Target) -> str:
+def _name(target: RequestTarget) -> str:
     return target.host.rstrip(".")  # which a name may end with, but in no certificate

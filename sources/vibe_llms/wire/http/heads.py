@@ -32,7 +32,7 @@ _DEFAULTS: Final = {
 
 
 @frozen(kw_only=True)
-class Target:
+class RequestTarget:
     """Whom a URL names, and what is asked of them.
 
     Attributes:
@@ -56,7 +56,7 @@ class Target:
 
 
 @lru_cache(maxsize=256)
-def parse_target(url: str) -> Target:
+def parse_target(url: str) -> RequestTarget:
     """Reads a URL that has a scheme and a host.
 
     Raises:
@@ -76,7 +76,7 @@ def parse_target(url: str) -> Target:
         raise ValueError("a character that no address may hold")
     if not re.fullmatch(r"[!-~]+", host) or re.search(r"[/?#@\\]", host):
         raise ValueError("no name of a host")
-    return Target(
+    return RequestTarget(
         is_secure=parts.scheme == "https",
         host=host,
         port=port,
@@ -95,11 +95,11 @@ def _write_credentials(user: str | None, password: str | None) -> str:
 
 def compose_head(
     method: str,
-    target: Target,
+    target: RequestTarget,
     headers: Mapping[str, str | Secret],
     size: int,
     *,
-    proxy: Target | None = None,
+    proxy: RequestTarget | None = None,
 ) -> bytes:
     """Writes the head of a request.
 
@@ -136,7 +136,7 @@ def compose_head(
     return f"{head}\r\n".encode()
 
 
-def compose_tunnel(target: Target, proxy: Target) -> bytes:
+def compose_tunnel(target: RequestTarget, proxy: RequestTarget) -> bytes:
     """Writes the request that makes a tunnel through a proxy."""
     host = f"[{target.host}]" if ":" in target.host else target.host
     place = f"{host}:{target.port}"  # here even the usual port has to be said

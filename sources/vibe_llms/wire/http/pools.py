@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from vibe_llms.wire.http.connection import Connection
+from vibe_llms.wire.http.connection import HttpConnection
 from vibe_llms.wire.http.names import Names
 
 _KEPT_SECONDS: Final = 60
@@ -20,23 +20,23 @@ class Pool:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.names = Names(loop)
-        self._idle: dict[str, list[Connection]] = {}
-        self._all: set[Connection] = set()
+        self._idle: dict[str, list[HttpConnection]] = {}
+        self._all: set[HttpConnection] = set()
 
-    def produce(self, address: str) -> Connection:
+    def produce(self, address: str) -> HttpConnection:
         """Makes a connection that is not connected yet."""
-        connection = Connection(self.loop, address, self.drop)
+        connection = HttpConnection(self.loop, address, self.drop)
         self._all.add(connection)
         return connection
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: HttpConnection) -> None:
         """Forgets a connection that is gone, or did not come about."""
         self._all.discard(connection)
         idle = self._idle.get(connection.address, ())
         if idle and connection in idle:
             idle.remove(connection)
 
-    def take(self, address: str) -> Connection | None:
+    def take(self, address: str) -> HttpConnection | None:
         """Returns a connection that was kept, the latest first."""
         idle = self._idle.get(address)
         while idle:
@@ -45,7 +45,7 @@ class Pool:
                 return connection
         return None
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: HttpConnection) -> None:
         """Keeps a connection whose answer has been received, where another may follow."""
         if not connection.is_free:
             connection.leave()

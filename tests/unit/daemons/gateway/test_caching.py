@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.caching import AnswerCache, Recording, StoredAnswer
+from vibe_llms.daemons.gateway.caching import AnswerCache, AnswerRecorder, StoredAnswer
 from vibe_llms.daemons.gateway.faces.responses import FACE
 from vibe_llms.daemons.gateway.routing.settings import CacheSettings
 
@@ -70,7 +70,7 @@ def test_what_is_longer_than_all_may_be_takes_the_place_of_nothing() -> None:
     ],
 )
 def test_what_is_no_answer_is_not_kept(status: int, body: bytes, is_kept: bool) -> None:
-    recording = Recording(FACE, limit=100)
+    recording = AnswerRecorder(FACE, limit=100)
     recording.begin(status, {"content-type": "application/json", "x-request-id": "a"})
     recording.feed(body)
     kept = recording.finish(is_streamed=False)

@@ -8,12 +8,12 @@ from pathlib import Path
 import attrs
 
 from vibe_llms.daemons.gateway.responses import rows
-from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 
 
 async def test_what_has_ended_is_not_ended_again(tmp_path: Path) -> None:
     """Whoever looked before its owner wrote the end does not take that back."""
-    registry = Registry(tmp_path)
+    registry = ResponseDatabase(tmp_path)
     begun = rows.KeptResponse(id="r", subject="", address="a:b", status="in_progress")
     await registry.perform(partial(rows.write_response, response=begun))
     done = attrs.evolve(begun, status="completed", output=("said",))
@@ -27,7 +27,7 @@ async def test_what_has_ended_is_not_ended_again(tmp_path: Path) -> None:
 
 
 async def test_what_runs_is_ended_and_what_is_gone_stays_gone(tmp_path: Path) -> None:
-    registry = Registry(tmp_path)
+    registry = ResponseDatabase(tmp_path)
     begun = rows.KeptResponse(id="r", subject="", address="a:b", status="in_progress")
     ended = attrs.evolve(begun, status="incomplete")
     await registry.perform(partial(rows.end_response, response=ended))

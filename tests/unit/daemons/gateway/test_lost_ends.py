@@ -13,9 +13,9 @@ import pytest
 from gateways import become
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.responses import rows
-from vibe_llms.daemons.gateway.responses.background import Background, Run
+from vibe_llms.daemons.gateway.responses.background import Background, BackgroundRun
 from vibe_llms.daemons.gateway.responses.endings import Endings
-from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.rows import KeptResponse
 from vibe_llms.limits import Limits
 
@@ -28,7 +28,7 @@ REFUSING = (
 
 async def test_a_follower_hears_the_end_of_what_failed_on_a_full_disk(tmp_path: Path) -> None:
     """Nor does anything of the run stay in memory; the end is written when there is room."""
-    registry, room = Registry(tmp_path), asyncio.Event()
+    registry, room = ResponseDatabase(tmp_path), asyncio.Event()
     endings = Endings(registry, room.wait)  # type: ignore[arg-type]  # what it returns is of no use
     background = Background(registry, Limits(), endings)
     await registry.perform(partial(rows.write_response, response=BEGUN))
@@ -62,8 +62,10 @@ async def test_a_follower_hears_the_end_of_what_was_refused_in_another_encoding(
 ) -> None:
     """As a proxy refuses that speaks Latin-1; nor is the end lost with what cannot be read."""
     if not is_read:
-        monkeypatch.setattr(Run, "read_error", lambda run: run.frames[0])  # breaks: there is none
-    registry = Registry(tmp_path)
+        monkeypatch.setattr(
+            BackgroundRun, "read_error", lambda run: run.frames[0]
+        )  # breaks: there is none
+    registry = ResponseDatabase(tmp_path)
     endings = Endings(registry, asyncio.Event().wait)  # type: ignore[arg-type]  # as above
     background = Background(registry, Limits(), endings)
     await registry.perform(partial(rows.write_response, response=BEGUN))
@@ -87,7 +89,7 @@ async def test_a_follower_hears_the_end_of_what_was_refused_in_another_encoding(
     await registry.close()
 
 
-async def find_status(registry: Registry) -> str:
+async def find_status(registry: ResponseDatabase) -> str:
     """Returns what is on the disk."""
 
     def find(db: sqlite3.Connection) -> str:

@@ -28,8 +28,8 @@ from key_holders import (
     want,
 )
 from vibe_llms.application import Application
-from vibe_llms.daemons.keys.charges import MOST_CENTS, MOST_TOKENS, Spending
-from vibe_llms.daemons.keys.ledger import Account, Ledger
+from vibe_llms.daemons.keys.charges import MOST_CENTS, MOST_TOKENS, KeySpending
+from vibe_llms.daemons.keys.ledger import KeyAccount, KeyLedger
 from vibe_llms.daemons.keys.register import Register
 from vibe_llms.daemons.keys.texts import NOBODY, access_identity, compute_digest
 from vibe_llms.exceptions import AccessError, ConfigurationError, ProviderFault, StoreError
@@ -38,10 +38,10 @@ from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.testing.contracts import AuthorizerContract
 
 
-def survey(directory: Path) -> Account:
+def survey(directory: Path) -> KeyAccount:
     """Looks at the account as ``vibe keys usage`` does, from another process."""
     clocks = Clocks()
-    ledger = Ledger(directory, read_clock=clocks.read, tell_time=clocks.tell_time)
+    ledger = KeyLedger(directory, read_clock=clocks.read, tell_time=clocks.tell_time)
     with closing(ledger):
         return ledger.survey()
 
@@ -84,7 +84,7 @@ async def test_what_is_used_takes_the_place_of_what_was_set_aside(tmp_path: Path
 
     (place,) = account.spent
     assert (place.key, place.day, place.model) == (access_identity(text), "2026-11-24", MODEL)
-    assert account.spent[place] == Spending(
+    assert account.spent[place] == KeySpending(
         requests=4,
         input_tokens=28,
         output_tokens=20,
@@ -95,7 +95,7 @@ async def test_what_is_used_takes_the_place_of_what_was_set_aside(tmp_path: Path
         perhaps_cents=Decimal("1.0"),
         unpriced=1,
     )
-    assert account.under_way[place] == Spending(
+    assert account.under_way[place] == KeySpending(
         perhaps_requests=1,
         perhaps_input_tokens=1,
         perhaps_output_tokens=2,
@@ -114,7 +114,7 @@ async def test_what_was_under_way_at_the_end_counts_as_perhaps_billed(tmp_path: 
     await again.close()
 
     assert survey(tmp_path) == survey(tmp_path)
-    assert total(survey(tmp_path)) == Spending(
+    assert total(survey(tmp_path)) == KeySpending(
         perhaps_requests=1,
         perhaps_input_tokens=10,
         perhaps_output_tokens=20,
@@ -365,12 +365,12 @@ async def test_a_full_disk_refuses_requests_and_forgets_none(tmp_path: Path) -> 
     await held.settle(use(), Decimal("0.25"))
     with pytest.raises(StoreError, match="No space left"):
         await grant.reserve(want())
-    assert total(survey(tmp_path)) == Spending()
+    assert total(survey(tmp_path)) == KeySpending()
     disk.is_full = False
     await (await grant.reserve(want())).release()
     await authorizer.close()
 
-    assert total(survey(tmp_path)) == Spending(1, 7, 5, Decimal("0.25"))
+    assert total(survey(tmp_path)) == KeySpending(1, 7, 5, Decimal("0.25"))
 
 
 async def test_a_full_disk_refuses_requests_of_keys_with_bounds(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from key_holders import Clocks, count_under_way, enter, give_key, open_authorizer, total, use, want
 from properties import examples
 from vibe_llms.daemons.keys.authorizer import KeyAuthorizer
-from vibe_llms.daemons.keys.charges import Spending
-from vibe_llms.daemons.keys.ledger import Account
+from vibe_llms.daemons.keys.charges import KeySpending
+from vibe_llms.daemons.keys.ledger import KeyAccount
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.messages.canisters import Usage
 
@@ -70,7 +70,7 @@ class Gateways(RuleBasedStateMachine):
         ]  # fmt: skip
         self.processes: list[KeyAuthorizer] = [self._open(), self._open()]
         self.all: list[Asked] = []
-        self.spent = Spending()
+        self.spent = KeySpending()
 
     def _open(self) -> KeyAuthorizer:
         return open_authorizer(self.directory, self.clocks)
@@ -174,7 +174,7 @@ class Gateways(RuleBasedStateMachine):
 
     @invariant()
     def everything_is_accounted_for(self) -> None:
-        account: Account = self.processes[0]._ledger.survey()
+        account: KeyAccount = self.processes[0]._ledger.survey()
         whole = total(account)
         held = sum((each.perhaps_cents for each in account.under_way.values()), Decimal(0))
         sent = [each for each in self.all if each.requests]

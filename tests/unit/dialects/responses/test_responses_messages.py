@@ -49,7 +49,7 @@ from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.addresses import ModelAddress
-from vibe_llms.models.attributes import Layer, ModelAttributes, Provenance, TracedValue
+from vibe_llms.models.attributes import AttributeLayer, ModelAttributes, Provenance, TracedValue
 from vibe_llms.models.definitions import produce_control
 from vibe_llms.models.genera import Genus
 from vibe_llms.models.keys import KEYS, KeyRole
@@ -68,7 +68,7 @@ def produce_attributes(**capabilities: str) -> ModelAttributes:
         produce_control(key.name, key.definition) for key in KEYS if key.role is KeyRole.CONTROL
     )
     traced = tuple(
-        TracedValue(key=name, value=value, provenance=Provenance(layer=Layer.MODEL))
+        TracedValue(key=name, value=value, provenance=Provenance(layer=AttributeLayer.MODEL))
         for name, value in capabilities.items()
     )
     address = ModelAddress("openai_responses", "m")

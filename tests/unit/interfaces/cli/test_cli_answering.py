@@ -8,14 +8,18 @@ import pytest
 
 from keyboards import type_answers
 from vibe_llms.interfaces.cli.answering import TerminalElicitor
-from vibe_llms.invocables.mcp.elicitation import Action, Choice, Field, Question
+from vibe_llms.invocables.mcp.elicitation import Action, FieldOption, FormField, Question
 
 FIELDS = (
-    Field(name="name", kind="text", is_required=True),
-    Field(name="age", kind="integer"),
-    Field(name="fresh", kind="boolean"),
-    Field(name="colour", kind="choice", choices=(Choice("red", "Red"), Choice("blue", "Blue"))),
-    Field(name="tags", kind="choices", choices=(Choice("a", "A"), Choice("b", "B"))),
+    FormField(name="name", kind="text", is_required=True),
+    FormField(name="age", kind="integer"),
+    FormField(name="fresh", kind="boolean"),
+    FormField(
+        name="colour",
+        kind="choice",
+        choices=(FieldOption("red", "Red"), FieldOption("blue", "Blue")),
+    ),
+    FormField(name="tags", kind="choices", choices=(FieldOption("a", "A"), FieldOption("b", "B"))),
 )
 FORM = Question(server="shop", message="Who \x1b[31mare you?", fields=FIELDS)
 

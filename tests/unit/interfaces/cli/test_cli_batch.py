@@ -12,7 +12,7 @@ import pytest
 
 from vibe_llms.exceptions import LimitError, ProviderError, ProviderFault
 from vibe_llms.instruments.channels.batches.items import BatchItem, BatchTally
-from vibe_llms.interfaces.cli.batches.display import Account, describe_counts
+from vibe_llms.interfaces.cli.batches.display import BatchNotes, describe_counts
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.messages.canisters import Origin, Usage
 from vibe_llms.messages.requests import Request
@@ -303,7 +303,7 @@ def test_the_summary_can_be_json(vibe: Vibe, home: Path) -> None:
 
 def test_failures_are_grouped_by_kind() -> None:
     """With the first places of each, and what one of them says."""
-    account = Account()
+    account = BatchNotes()
     for index in range(8):
         error = ProviderError(provider="p", detail="busy", fault=ProviderFault.OVERLOADED)
         account.add(BatchItem(index=index, error=error))
@@ -320,7 +320,7 @@ def test_failures_are_grouped_by_kind() -> None:
 def test_money_is_counted_as_far_as_prices_are_known() -> None:
     """An answer without a price is counted as such."""
     pytest.importorskip("genai_prices")
-    account = Account()
+    account = BatchNotes()
     usage = Usage(input_tokens=1_000_000, output_tokens=0)
     account.add(BatchItem(index=0, origin=Origin(provider="openai", model="gpt-4o", usage=usage)))
     account.add(BatchItem(index=1, origin=Origin(provider="local", model="m", usage=usage)))
@@ -336,7 +336,7 @@ def test_the_counts_of_the_bar_are_short() -> None:
     tally.count(BatchItem(index=0, origin=Origin(provider="p", model="m", usage=usage)))
     tally.count(BatchItem(index=1, error=LimitError()))
 
-    words = describe_counts(tally, Account()).split("  ")
+    words = describe_counts(tally, BatchNotes()).split("  ")
 
     assert (words[0], words[2:]) == ("2/2,000", ["1 failed", "2,000 tokens"])
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.configuration.editing import Draft
+from vibe_llms.configuration.editing import FileDraft
 from vibe_llms.interfaces.cli.errors import ExitCode
 
 Vibe = Callable[..., Any]
@@ -156,12 +156,12 @@ def test_unset_takes_back_what_set_has_done(
     written = tomli_w.dumps({"v": value}).partition("=")[2].strip()
     file = tmp_path_factory.mktemp("draft") / "config.toml"
     file.write_text(WRITTEN)
-    draft = Draft({"VIBE_LLMS_CONFIG": str(file), "HOME": "."})
+    draft = FileDraft({"VIBE_LLMS_CONFIG": str(file), "HOME": "."})
 
     draft.set(f"controls.{name}", written)
     assert tomllib.loads(draft.text)["controls"] == {name: value}
     draft.save()
-    again = Draft({"VIBE_LLMS_CONFIG": str(file), "HOME": "."})
+    again = FileDraft({"VIBE_LLMS_CONFIG": str(file), "HOME": "."})
     again.unset(f"controls.{name}")
 
     assert again.text.rstrip() == WRITTEN.rstrip()

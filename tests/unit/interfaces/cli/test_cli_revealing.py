@@ -19,7 +19,7 @@ from vibe_llms.interfaces.cli.chat.output import describe_canister, describe_inv
 from vibe_llms.interfaces.cli.consent import confirm
 from vibe_llms.interfaces.cli.output import reveal, sanitize
 from vibe_llms.invocables.approvals import produce_approval_request
-from vibe_llms.invocables.mcp.elicitation import Choice, Field, Question
+from vibe_llms.invocables.mcp.elicitation import FieldOption, FormField, Question
 from vibe_llms.messages.canisters import InvocationCanister
 
 HIDDEN = [
@@ -124,8 +124,10 @@ async def test_a_server_hides_nothing_in_its_question(
 ) -> None:
     """Neither in its name nor in what it says, and no line of it passes for a line of ours."""
     answer("", "", "")
-    choices = (Choice(f"red{EVERY_HIDDEN}", "Red"),)
-    field = Field(name=f"n{EVERY_HIDDEN}", kind="choice", description=EVERY_HIDDEN, choices=choices)
+    choices = (FieldOption(f"red{EVERY_HIDDEN}", "Red"),)
+    field = FormField(
+        name=f"n{EVERY_HIDDEN}", kind="choice", description=EVERY_HIDDEN, choices=choices
+    )
     form = Question(
         server=f"shop{EVERY_HIDDEN}",
         message=f"Who{EVERY_HIDDEN}?\nvibe: all is well",

@@ -9,7 +9,7 @@ import pyte
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.interfaces.cli.chat.tail import ScreenLine, Tail
+from vibe_llms.interfaces.cli.chat.tail import LiveTail, ScreenLine
 
 _COLUMNS, _ROWS = 30, 12
 
@@ -38,9 +38,9 @@ class _Terminal(io.StringIO):
         return lines
 
 
-def _produce_tail() -> tuple[_Terminal, Tail]:
+def _produce_tail() -> tuple[_Terminal, LiveTail]:
     terminal = _Terminal()
-    return terminal, Tail(terminal, lambda: os.terminal_size((_COLUMNS, _ROWS)))
+    return terminal, LiveTail(terminal, lambda: os.terminal_size((_COLUMNS, _ROWS)))
 
 
 def _lines(*texts: str) -> list[ScreenLine]:
@@ -91,7 +91,7 @@ def test_a_narrower_window_is_cleared_of_all_rows_that_broken_lines_take() -> No
     written: list[str] = []
     terminal, _ = _produce_tail()
     terminal.write = lambda text: written.append(text) or len(text)  # type: ignore[method-assign]
-    tail = Tail(terminal, lambda: os.terminal_size((columns, _ROWS)))
+    tail = LiveTail(terminal, lambda: os.terminal_size((columns, _ROWS)))
     tail.draw(_lines("x" * 25, "y" * 5))
     columns = 10
 

@@ -12,7 +12,7 @@ import pytest
 
 from keyboards import Keyboard
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.instruments.channels.batches.submitting import ChunkNews, Course
+from vibe_llms.instruments.channels.batches.submitting import ChunkCourse, ChunkNews
 from vibe_llms.instruments.channels.batches.vendor_runs import Forecast
 from vibe_llms.interfaces.cli.batches.vendor import Bulletin, describe_prices
 from vibe_llms.interfaces.cli.errors import ExitCode
@@ -204,16 +204,16 @@ def test_news_of_batches_is_told_once(capsys: pytest.CaptureFixture[str]) -> Non
     """What is at the vendor is summed up beside the counts."""
     bulletin = Bulletin()
     for _ in range(3):
-        bulletin.hear(ChunkNews(course=Course.WAITING, requests=7))
-    bulletin.hear(ChunkNews(course=Course.FOUND, vendor="a", requests=7))
-    bulletin.hear(ChunkNews(course=Course.SUBMITTED, vendor="b", requests=5))
-    bulletin.hear(ChunkNews(course=Course.WAITING, vendor="b", requests=5, done=2))
+        bulletin.hear(ChunkNews(course=ChunkCourse.WAITING, requests=7))
+    bulletin.hear(ChunkNews(course=ChunkCourse.FOUND, vendor="a", requests=7))
+    bulletin.hear(ChunkNews(course=ChunkCourse.SUBMITTED, vendor="b", requests=5))
+    bulletin.hear(ChunkNews(course=ChunkCourse.WAITING, vendor="b", requests=5, done=2))
 
     assert bulletin.describe() == "12 in 2 batches of the vendor's, 2 of them answered"
-    bulletin.hear(ChunkNews(course=Course.ENDED, vendor="b", requests=5))
-    bulletin.hear(ChunkNews(course=Course.LOST, vendor="a", requests=7))
-    bulletin.hear(ChunkNews(course=Course.ABSENT, requests=7))
-    bulletin.hear(ChunkNews(course=Course.DOUBTFUL, requests=7, error=ConverseError()))
+    bulletin.hear(ChunkNews(course=ChunkCourse.ENDED, vendor="b", requests=5))
+    bulletin.hear(ChunkNews(course=ChunkCourse.LOST, vendor="a", requests=7))
+    bulletin.hear(ChunkNews(course=ChunkCourse.ABSENT, requests=7))
+    bulletin.hear(ChunkNews(course=ChunkCourse.DOUBTFUL, requests=7, error=ConverseError()))
     assert bulletin.describe() == ""
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 6

@@ -13,7 +13,7 @@ from vibe_llms.events.engine import InvocationFinishedEvent, InvocationStartedEv
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.interfaces.cli.output import measure_text
 from vibe_llms.interfaces.cli.top import words
-from vibe_llms.interfaces.cli.top.courses import LINES, SAID, Course, tell
+from vibe_llms.interfaces.cli.top.courses import LINES, SAID, RunCourse, tell
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
     CourseBegun,
@@ -106,7 +106,7 @@ def test_000_a_run_is_looked_at_wherever_one_is_shown(updates: list[Update]) -> 
         if view.rows is not None:
             assert (view.selected in identities) == bool(identities)
         if view.selected != before.selected:
-            assert view.course == Course()
+            assert view.course == RunCourse()
         if isinstance(update, RowsRead) and update.query != before.query:
             assert view is before
         if isinstance(update, EventTold) and update.run_id != before.selected:
@@ -118,7 +118,7 @@ def test_000_a_run_is_looked_at_wherever_one_is_shown(updates: list[Update]) -> 
 @given(st.lists(EVENTS, max_size=30))
 def test_001_who_joins_again_takes_nothing_twice(events: list[Any]) -> None:
     """Numbers only grow; a call that is over is under way no longer; all has a bound."""
-    course = Course()
+    course = RunCourse()
     for event in events:
         course = tell(course, event)
         if isinstance(event, LoggedEvent):
@@ -129,7 +129,7 @@ def test_001_who_joins_again_takes_nothing_twice(events: list[Any]) -> None:
 
 
 def test_002_no_course_grows_without_a_bound() -> None:
-    course = Course()
+    course = RunCourse()
     event = RunStartedEvent(run_id="r", conversation_id="c", length=1, model="m")
     for number in range(1, LINES * 2):
         course = tell(course, log(number, event))

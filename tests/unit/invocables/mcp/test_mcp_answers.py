@@ -25,7 +25,7 @@ from vibe_llms.invocables.mcp import Answers, ElicitationAnswer
 from vibe_llms.invocables.mcp.answers import AnswerLimits
 from vibe_llms.invocables.mcp.elicitation import (
     Action,
-    Choice,
+    FieldOption,
     Question,
     answer_address,
     read_fields,
@@ -274,7 +274,10 @@ async def test_a_person_fills_in_a_form_and_defaults_count(mode: str) -> None:
     assert (question.server, question.message) == ("curious", "Where?")
     name, kind, height = question.fields
     assert (name.kind, name.is_required, name.description) == ("text", True, "of the place")
-    assert (kind.kind, kind.choices) == ("choice", (Choice("sea", "sea"), Choice("hill", "hill")))
+    assert (kind.kind, kind.choices) == (
+        "choice",
+        (FieldOption("sea", "sea"), FieldOption("hill", "hill")),
+    )
     assert (height.kind, height.default) == ("integer", 10)
 
 
@@ -404,9 +407,11 @@ def test_choices_are_read_however_they_are_written() -> None:
 
     fields = {field.name: field for field in read_fields(schema)}
 
-    alpha = (Choice("a", "Alpha"), Choice("b", "b"))
+    alpha = (FieldOption("a", "Alpha"), FieldOption("b", "b"))
     assert (
-        fields["plain"].choices == fields["listed"].choices == (Choice("a", "a"), Choice("b", "b"))
+        fields["plain"].choices
+        == fields["listed"].choices
+        == (FieldOption("a", "a"), FieldOption("b", "b"))
     )
     assert fields["named"].choices == fields["titled"].choices == alpha
     assert fields["several"] == attrs.evolve(

@@ -19,7 +19,12 @@ from asking_server import produce_server
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables import InvocationContext, perform
 from vibe_llms.invocables.mcp import McpServer
-from vibe_llms.invocables.mcp.resources import ENTRIES_LIMIT, PAGES_LIMIT, ResourceEntry, Shelf
+from vibe_llms.invocables.mcp.resources import (
+    ENTRIES_LIMIT,
+    PAGES_LIMIT,
+    ResourceEntry,
+    ResourceShelf,
+)
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
@@ -43,7 +48,7 @@ class Connected:
 @asynccontextmanager
 async def open_shelf(
     mode: str = "legacy", memos: Any = None, **fields: Any
-) -> AsyncIterator[tuple[Shelf, Connected]]:
+) -> AsyncIterator[tuple[ResourceShelf, Connected]]:
     async def hear(message: Any) -> None:
         shelf.notice(message)
 
@@ -51,11 +56,11 @@ async def open_shelf(
     memos = memos or produce_server()
     async with Client(memos, mode=mode, cache=None, message_handler=hear) as client:
         connected = Connected(client)
-        shelf = Shelf(server, connected.request)
+        shelf = ResourceShelf(server, connected.request)
         yield shelf, connected
 
 
-async def invoke(shelf: Shelf, name: str, **arguments: Any) -> Outcome:
+async def invoke(shelf: ResourceShelf, name: str, **arguments: Any) -> Outcome:
     [invoker] = [each for each in await shelf.survey() if each.name == name]
     return await perform(invoker, arguments, InvocationContext())
 
@@ -246,7 +251,7 @@ async def test_lists_that_never_end_are_ended() -> None:
         arguments: None = None
 
     request = Connected(Endless()).request
-    shelf = Shelf(McpServer(name="memos", command="none"), request)
+    shelf = ResourceShelf(McpServer(name="memos", command="none"), request)
     size = 1
     assert len(await shelf.list_prompts()) == PAGES_LIMIT == turned
     size, turned = ENTRIES_LIMIT + 1, 0

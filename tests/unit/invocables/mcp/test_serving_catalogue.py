@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from vibe_llms.invocables import FunctionsEnsemble, Registry, produce_prompt, produce_resource
 from vibe_llms.invocables.libraries import Resource
 from vibe_llms.invocables.mcp.relaying import strip_meta
-from vibe_llms.invocables.mcp.serving.catalogue import PAGE, Catalogue, turn_page
+from vibe_llms.invocables.mcp.serving.catalogue import PAGE, EnsembleCatalogue, turn_page
 
 
 def read() -> str:
@@ -31,9 +31,9 @@ def produce_elsewhere() -> Resource:
     return Resource(uri="{+name}", reader=made.reader, is_listed=False)
 
 
-async def survey(*ensembles: Any) -> Catalogue:
+async def survey(*ensembles: Any) -> EnsembleCatalogue:
     async with Registry(ensembles) as registry:
-        catalogue = Catalogue(registry)
+        catalogue = EnsembleCatalogue(registry)
         await catalogue.refresh()
         return catalogue
 
@@ -93,7 +93,7 @@ async def test_an_ensemble_that_cannot_be_asked_keeps_what_it_had(
     moody = Moody("moody", resources=[produce_resource("a:", read)])
     good = FunctionsEnsemble("good")
     async with Registry([moody, good]) as registry:
-        catalogue = Catalogue(registry)
+        catalogue = EnsembleCatalogue(registry)
         await catalogue.refresh()
         moody.prompts = (produce_prompt(read),)
         good.resources = (produce_resource("b:", read),)
@@ -159,7 +159,7 @@ async def test_whoever_leaves_while_it_is_asked_keeps_no_news_from_the_others() 
 
     ensemble = Slow("slow", resources=[produce_resource("a:b", read)])
     async with Registry([ensemble]) as registry:
-        catalogue = Catalogue(registry)
+        catalogue = EnsembleCatalogue(registry)
         ensemble.is_slow = True
         leaving = asyncio.create_task(catalogue.refresh())
         await asked.wait()

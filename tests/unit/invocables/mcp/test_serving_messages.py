@@ -7,7 +7,7 @@ import json
 import mcp_types as types
 import pytest
 
-from vibe_llms.invocables.mcp.serving.messages import Complaint, read_message
+from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from vibe_llms.invocables.mcp.serving.messages import Complaint, read_message
 )
 def test_what_is_no_message(text: bytes, code: int, number: object) -> None:
     """What is told can be read, and tells of no class."""
-    with pytest.raises(Complaint) as raised:
+    with pytest.raises(MalformedMessage) as raised:
         read_message(text)
     said = json.loads(raised.value.write())
     assert (said["error"]["code"], said["id"]) == (code, number)

@@ -13,7 +13,7 @@ from mcp_types import ElicitRequestURLParams, Tool
 
 from vibe_llms.invocables import InvocationContext, perform
 from vibe_llms.invocables.mcp import Answers, ElicitationAnswer, McpServer
-from vibe_llms.invocables.mcp.connections import Connection
+from vibe_llms.invocables.mcp.connections import ServerConnection
 from vibe_llms.invocables.mcp.elicitation import Action, Question
 from vibe_llms.invocables.mcp.tools import produce_tool
 from vibe_llms.invocables.outcomes import Outcome
@@ -66,8 +66,8 @@ async def pay(bank: Bank, traveller: Traveller | None) -> Outcome:
     async with Client(server, mode="legacy", cache=None, **answers.produce_callbacks()) as client:
 
         class Owner:
-            async def acquire(self) -> Connection:
-                return Connection(client=client, ending=Disconnection())
+            async def acquire(self) -> ServerConnection:
+                return ServerConnection(client=client, ending=Disconnection())
 
         owner: Any = Owner()
         tool = Tool(name="pay", description="Pays.", input_schema={"type": "object"})

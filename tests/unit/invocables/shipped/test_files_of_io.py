@@ -21,7 +21,7 @@ from vibe_llms.exceptions import ConfigurationError, EnsembleError
 from vibe_llms.invocables import InvocationContext
 from vibe_llms.invocables.invokers import Effect
 from vibe_llms.invocables.refusals import Refusal
-from vibe_llms.invocables.shipped.grants import Grant, Grants, show
+from vibe_llms.invocables.shipped.grants import DirectoryGrant, Grants, show
 from vibe_llms.invocables.shipped.io import listing, survey_ensembles
 from vibe_llms.invocables.shipped.io.editing import replace_once
 from vibe_llms.invocables.shipped.io.ensemble import ByFile, IoEnsemble
@@ -248,7 +248,7 @@ async def test_another_name_of_the_same_file_elsewhere_is_not_written(tmp_path: 
 
 def walk_to_replace(directory: Path, change: bool, cancelled: bool) -> None:
     """Replaces a file that somebody else changes before, or that nobody waits for any more."""
-    grants = Grants("io", [Grant(directory, True, directory)])
+    grants = Grants("io", [DirectoryGrant(directory, True, directory)])
     grants.open()
     context = InvocationContext()
     try:

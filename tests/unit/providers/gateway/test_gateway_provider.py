@@ -26,7 +26,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request
-from vibe_llms.models.attributes import Capability, Layer
+from vibe_llms.models.attributes import AttributeLayer, Capability
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.providers.gateway import produce_provider
 from vibe_llms.providers.gateway.client import GatewayClient, GatewayProvider
@@ -70,7 +70,7 @@ async def test_what_is_known_of_a_model_is_known_here(tmp_path: Path) -> None:
         told = near.access_provenance(traced.key)
         assert near.access_value(traced.key) == traced.value, traced.key
         assert told is not None
-        assert told.layer is Layer.VENDOR
+        assert told.layer is AttributeLayer.VENDOR
         assert str(traced.provenance) in told.name
         if traced.provenance.source:
             assert (told.source, told.date) == (traced.provenance.source, traced.provenance.date)

@@ -25,7 +25,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.requests import Request
-from vibe_llms.models.attributes import Capability, Layer
+from vibe_llms.models.attributes import AttributeLayer, Capability
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.counting import estimate_request
 from vibe_llms.plugins.specification.models import ProviderContext
@@ -253,7 +253,7 @@ async def test_the_server_teaches_what_its_model_can(
     assert attributes.access_value("context_window_tokens") == 8192
     provenance = attributes.access_provenance("context_window_tokens")
     assert provenance is not None
-    assert provenance.layer is Layer.VENDOR
+    assert provenance.layer is AttributeLayer.VENDOR
     assert attributes.access_capability("supports_invocations") is Capability.YES
     assert attributes.access_capability("supports_images") is Capability.NO
     assert len(server.bodies) == 1

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from properties import examples
 from vibe_llms.wire.http import faults
 from vibe_llms.wire.http.answers import HEAD_BYTES
-from vibe_llms.wire.http.connection import Connection
+from vibe_llms.wire.http.connection import HttpConnection
 from vibe_llms.wire.http.pools import Pool
 
 
@@ -62,15 +62,15 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop.close()
 
 
-def begin(loop: asyncio.AbstractEventLoop, *, is_bodiless: bool = False) -> Connection:
+def begin(loop: asyncio.AbstractEventLoop, *, is_bodiless: bool = False) -> HttpConnection:
     """Returns a connection that has asked."""
-    connection = Connection(loop, "http://x")
+    connection = HttpConnection(loop, "http://x")
     connection.connection_made(Wire())
     connection.ask(b"GET / HTTP/1.1\r\n\r\n", is_bodiless=is_bodiless)
     return connection
 
 
-def receive(connection: Connection, data: bytes) -> None:
+def receive(connection: HttpConnection, data: bytes) -> None:
     """Lets bytes come, as an event loop does."""
     size = len(connection.get_buffer(-1))
     for start in range(0, len(data), size):
@@ -354,7 +354,7 @@ def test_a_long_body_waits_for_a_server_that_takes_nothing(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     """Its next piece is written when what was written is taken; then the connection is free."""
-    connection = Connection(loop, "http://x")
+    connection = HttpConnection(loop, "http://x")
     wire = Wire()
     connection.connection_made(wire)
     body = bytes(600_000)
@@ -375,7 +375,7 @@ def test_an_answer_before_the_request_was_sent_whole_leaves_the_connection_unusa
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     """What is left of the body would be taken for the next request."""
-    connection = Connection(loop, "http://x")
+    connection = HttpConnection(loop, "http://x")
     connection.connection_made(Wire())
     connection.pause_writing()
     connection.ask(b"head", bytes(600_000))

@@ -299,7 +299,7 @@ class PostgresqlStore:
         self, identity: str, lines: Sequence[tuple[int, str]], *, tolerant: bool
     ) -> tuple[Sequence[AnyCanister], list[Finding]]:
         data = b"".join([line.encode() + b"\n" for _, line in lines])
-        part = parts.Part(path=self._place(identity), data=data)
+        part = parts.FilePart(path=self._place(identity), data=data)
         return parts.decode_part(part, tolerant=tolerant)
 
     def _find_gap(

@@ -15,7 +15,7 @@ from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.endings import Endings, end_response
 from vibe_llms.daemons.gateway.responses.inner import InnerCall
-from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.rows import KeptResponse
 from vibe_llms.daemons.server.words import Application, Message
 from vibe_llms.exceptions import StoreError
@@ -26,7 +26,7 @@ _LOOK_SECONDS: Final = 1.0
 """How often it is seen what other processes have made of a response."""
 
 
-class Run:
+class BackgroundRun:
     """One response that is being answered in the background.
 
     Attributes:
@@ -115,22 +115,22 @@ class Background:
         endings: Knows those whose end cannot be written.
     """
 
-    def __init__(self, registry: Registry, limits: Limits, endings: Endings) -> None:
+    def __init__(self, registry: ResponseDatabase, limits: Limits, endings: Endings) -> None:
         self._registry = registry
         self._endings = endings
         self._limits = limits
-        self._runs: dict[str, tuple[Run, InnerCall, asyncio.Task[None]]] = {}
+        self._runs: dict[str, tuple[BackgroundRun, InnerCall, asyncio.Task[None]]] = {}
         self.service: Application | None = None
 
-    def start(self, call: HttpCall, body: bytes, kept: Any, identity: str) -> Run:
+    def start(self, call: HttpCall, body: bytes, kept: Any, identity: str) -> BackgroundRun:
         """Begins to answer a request whose response is known already."""
         inner = InnerCall(call.scope, body, **{"vibe_llms.kept": kept})
-        run = Run(identity, self._limits)
+        run = BackgroundRun(identity, self._limits)
         task = asyncio.create_task(self._perform(run, inner))
         self._runs[identity] = (run, inner, task)
         return run
 
-    def find(self, identity: str) -> Run | None:
+    def find(self, identity: str) -> BackgroundRun | None:
         """Returns what is being answered here."""
         found = self._runs.get(identity)
         return None if found is None else found[0]
@@ -145,7 +145,7 @@ class Background:
         cancelled = end_response(response, "cancelled")
         await self._registry.perform(partial(rows.end_response, response=cancelled))
 
-    async def _perform(self, run: Run, inner: InnerCall) -> None:
+    async def _perform(self, run: BackgroundRun, inner: InnerCall) -> None:
         assert self.service is not None
         looking = asyncio.create_task(self._look(run, inner))
         try:
@@ -164,7 +164,7 @@ class Background:
                 run.end()
                 del self._runs[run.identity]
 
-    async def _look(self, run: Run, inner: InnerCall) -> None:
+    async def _look(self, run: BackgroundRun, inner: InnerCall) -> None:
         work = partial(rows.find_response, identity=run.identity)
         while True:
             await pause()
@@ -176,7 +176,7 @@ class Background:
                 inner.leave()
                 return
 
-    async def _settle(self, run: Run) -> None:
+    async def _settle(self, run: BackgroundRun) -> None:
         """Notes how it has ended, where the answer itself has not."""
         refusal = run.read_error() if run.status >= 400 else None
 

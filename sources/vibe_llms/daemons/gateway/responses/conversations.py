@@ -25,7 +25,7 @@ from vibe_llms.daemons.gateway.responses.items import (
     read_canisters,
     write_items,
 )
-from vibe_llms.daemons.gateway.responses.keeping import Keeper
+from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
 from vibe_llms.daemons.gateway.responses.rows import KeptConversation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import encode
@@ -47,7 +47,7 @@ class ConversationEndpoints:
         face: Of the protocol.
     """
 
-    def __init__(self, gateway: Gateway, keeper: Keeper, face: Face) -> None:
+    def __init__(self, gateway: Gateway, keeper: ResponseKeeper, face: Face) -> None:
         self._gateway = gateway
         self._keeper = keeper
         self._face = face

@@ -11,7 +11,7 @@ import attrs
 
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.bodies import interrupt_body
-from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.rows import KeptResponse
 from vibe_llms.exceptions import StoreError
 
@@ -39,7 +39,7 @@ class Endings:
         pause: Waits until it is worth trying again.
     """
 
-    def __init__(self, registry: Registry, pause: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, registry: ResponseDatabase, pause: Callable[[], Awaitable[None]]) -> None:
         self._registry = registry
         self._pause = pause
         self._lost: dict[str, None] = {}

@@ -14,7 +14,7 @@ from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.background import pause, send_frames
 from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.items import compose_page, write_items
-from vibe_llms.daemons.gateway.responses.keeping import Keeper
+from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
 from vibe_llms.daemons.gateway.responses.rows import KeptResponse
 from vibe_llms.daemons.gateway.upstreams import is_carrying
 from vibe_llms.daemons.records import CallRecord
@@ -37,7 +37,7 @@ class ResponseEndpoints:
         face: Of the protocol.
     """
 
-    def __init__(self, gateway: Gateway, keeper: Keeper, face: Face) -> None:
+    def __init__(self, gateway: Gateway, keeper: ResponseKeeper, face: Face) -> None:
         self._gateway = gateway
         self._keeper = keeper
         self._face = face

@@ -20,7 +20,7 @@ from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, re
 from vibe_llms.daemons.gateway.responses.calls import Kept, KeptCall
 from vibe_llms.daemons.gateway.responses.chains import Chain, read_chain, read_shared
 from vibe_llms.daemons.gateway.responses.items import list_input, write_asked, write_items
-from vibe_llms.daemons.gateway.responses.keeping import Keeper, ensure_own
+from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper, ensure_own
 from vibe_llms.daemons.gateway.responses.kept import (
     KeptHere,
     KeptInMemory,
@@ -51,7 +51,7 @@ _WISH: Final = msgspec.json.Decoder(_Wish)
 
 @asynccontextmanager
 async def hold(
-    keeper: Keeper, call: HttpCall, record: CallRecord, asked: Asked, upstream: Upstream
+    keeper: ResponseKeeper, call: HttpCall, record: CallRecord, asked: Asked, upstream: Upstream
 ) -> AsyncIterator[tuple[HttpCall, Asked]]:
     """Yields the call and the request as they are to be answered, and keeps the answer.
 
@@ -74,7 +74,7 @@ async def hold(
 
 
 async def _choose(
-    keeper: Keeper, call: HttpCall, subject: str, asked: Asked, upstream: Upstream
+    keeper: ResponseKeeper, call: HttpCall, subject: str, asked: Asked, upstream: Upstream
 ) -> tuple[Kept | None, Asked]:
     """Returns where a response is kept, if anywhere, and the request as its upstream needs it."""
     wish = _read_wish(asked.body)
@@ -106,7 +106,7 @@ def _name(asked: Asked, upstream: Upstream, identity: str | None, native: Fields
 
 
 async def detach(
-    keeper: Keeper, call: HttpCall, record: CallRecord, asked: Asked, upstream: Upstream
+    keeper: ResponseKeeper, call: HttpCall, record: CallRecord, asked: Asked, upstream: Upstream
 ) -> bool:
     """Answers a request that wants its answer in the background, if it is one for us.
 
@@ -154,14 +154,14 @@ def wants_keeping(asked: Asked) -> bool:
     return wish.store is not False or bool(wish.previous_response_id or wish.conversation)
 
 
-async def expand(keeper: Keeper, asked: Asked, subject: str, upstream: Upstream) -> Asked:
+async def expand(keeper: ResponseKeeper, asked: Asked, subject: str, upstream: Upstream) -> Asked:
     """Returns a request with what it goes on from put before its input; keeps nothing."""
     chain = await _find_chain(keeper, _read_wish(asked.body), subject, upstream)
     return asked if chain is None else await asyncio.to_thread(_expand, asked, chain)
 
 
 async def _find_chain(
-    keeper: Keeper, wish: _Wish, subject: str, upstream: Upstream
+    keeper: ResponseKeeper, wish: _Wish, subject: str, upstream: Upstream
 ) -> Chain | None:
     """Returns what a request goes on from; ``None`` where the upstream knows it, or nothing."""
     conversation = read_conversation(wish.conversation)
@@ -208,7 +208,7 @@ def _refuse_previous(identity: str) -> ProviderError:
     )
 
 
-async def _read_previous(keeper: Keeper, found: KeptResponse) -> Chain:
+async def _read_previous(keeper: ResponseKeeper, found: KeptResponse) -> Chain:
     if found.is_running:
         raise refuse_body(
             f"The response {found.id!r} has not come to its end.", "previous_response_id"
@@ -218,7 +218,7 @@ async def _read_previous(keeper: Keeper, found: KeptResponse) -> Chain:
     )
 
 
-async def _read_begun(keeper: Keeper, begun: KeptConversation) -> Chain:
+async def _read_begun(keeper: ResponseKeeper, begun: KeptConversation) -> Chain:
     chain = await asyncio.to_thread(read_shared, keeper.access_store(), begun.id)
     shown = select_shown(chain.canisters, begun.hidden)
     return attrs.evolve(chain, canisters=shown)

@@ -15,7 +15,7 @@ from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import Background, pause
 from vibe_llms.daemons.gateway.responses.chains import read_chain
 from vibe_llms.daemons.gateway.responses.endings import Endings, end_response
-from vibe_llms.daemons.gateway.responses.registry import Registry
+from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 from vibe_llms.daemons.gateway.responses.rows import KeptConversation, KeptResponse
 from vibe_llms.exceptions import StoreError, UnknownNameError
 from vibe_llms.limits import Limits
@@ -43,7 +43,7 @@ class KeepingLimits:
     days: Seconds = 30.0
 
 
-class Keeper:
+class ResponseKeeper:
     """Keeps responses and conversations.
 
     Args:
@@ -64,7 +64,7 @@ class Keeper:
         keeping: KeepingLimits | None = None,
         knows_subjects: bool = False,
     ) -> None:
-        self.registry = Registry(folder)
+        self.registry = ResponseDatabase(folder)
         self.access_store = access_store
         self.limits = limits
         self.keeping = keeping or KeepingLimits()

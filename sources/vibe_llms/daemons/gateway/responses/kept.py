@@ -17,7 +17,7 @@ from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.gateway.responses.keeping import Keeper
+    from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
 
 
 Memory: TypeAlias = dict[str, Chain]
@@ -36,7 +36,7 @@ class KeptUpstream:
     is_heard = False
     told: ClassVar[Fields] = {}
 
-    def __init__(self, keeper: Keeper, subject: str, address: str) -> None:
+    def __init__(self, keeper: ResponseKeeper, subject: str, address: str) -> None:
         self._keeper = keeper
         self._subject = subject
         self._address = address
@@ -72,7 +72,7 @@ class KeptHere:
 
     def __init__(
         self,
-        keeper: Keeper,
+        keeper: ResponseKeeper,
         subject: str,
         address: str,
         chain: Chain,

@@ -53,7 +53,7 @@ CREATE TABLE IF NOT EXISTS frames (
 _PATIENCE_SECONDS: Final = 10.0
 
 
-class Registry:
+class ResponseDatabase:
     """The database, in a folder of its own, opened when it is first needed.
 
     Args:

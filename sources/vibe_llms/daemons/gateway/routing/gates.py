@@ -20,7 +20,7 @@ _ERROR_MARKS: Final = (
 """How a stream begins that has nothing but an error in it, under whatever status."""
 
 
-class Gate:
+class FirstByteGate:
     """Takes what answers a call, as ASGI's messages, and lets it through from its first byte.
 
     Args:

@@ -67,7 +67,7 @@ class Refused(Exception):
 
 
 @frozen(kw_only=True)
-class Verdict:
+class ErrorVerdict:
     """What an error means.
 
     Attributes:
@@ -85,7 +85,7 @@ class Verdict:
     may_be_billed: bool = False
 
 
-def judge(error: ConverseError, *, is_foreign: bool = False) -> Verdict:
+def judge(error: ConverseError, *, is_foreign: bool = False) -> ErrorVerdict:
     """Says what an error means that came before the first byte of an answer.
 
     Args:
@@ -97,7 +97,7 @@ def judge(error: ConverseError, *, is_foreign: bool = False) -> Verdict:
     is_ours = _is_ours(error)
     is_clients = fault in _CLIENTS and not isinstance(error, _OF_ONE_MODEL)
     held = getattr(error, "retry_after_seconds", None) if fault in _HASTE else None
-    return Verdict(
+    return ErrorVerdict(
         passes_on=not is_clients or (is_foreign and not isinstance(error, LimitError)),
         has_failed=None if is_ours else fault in _THEIRS,
         hold_seconds=held,

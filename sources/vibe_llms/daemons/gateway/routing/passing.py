@@ -45,7 +45,7 @@ FACE: Final = Face(
 _FORM_MODEL: Final = re.compile(rb'(name="model"\r\n(?:[^\r]+\r\n)*\r\n)([^\r]*)(?=\r\n)')
 
 
-class Passage:
+class PathModel:
     """A model that is asked at a path of its vendor's, as :class:`.CarryingModel` wants it."""
 
     protocol = FACE.dialect.PROTOCOL
@@ -182,5 +182,5 @@ def _adapt(call: HttpCall, upstream: Upstream) -> Upstream:
     if {".", ".."} & set(call.path.split("/")):  # it would lead elsewhere, with our key
         raise refuse_body("A path must not lead upwards.")
     path = shorten(client.vendor.settings.base_url, quote(call.path))
-    model = Passage(client, upstream.model.descriptor, call.method, path)
+    model = PathModel(client, upstream.model.descriptor, call.method, path)
     return Upstream(model)  # type: ignore[arg-type]  # nothing else is asked of it

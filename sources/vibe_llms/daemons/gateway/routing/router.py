@@ -9,7 +9,7 @@ from functools import partial
 from vibe_llms.clocks import Clock
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face
-from vibe_llms.daemons.gateway.caching import Answers, may_keep, produce_answers
+from vibe_llms.daemons.gateway.caching import ModelCache, may_keep, produce_answers
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.gateway.responses.holding import wants_keeping
 from vibe_llms.daemons.gateway.routing.seals import Seals
@@ -36,7 +36,7 @@ class ModelRoute:
     name: str
     settings: ModelSettings
     groups: list[list[Target]]
-    answers: Answers | None
+    answers: ModelCache | None
 
     @property
     def is_mixed(self) -> bool:

@@ -15,13 +15,13 @@ from vibe_llms.clocks import Clock
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
-from vibe_llms.daemons.gateway.routing.gates import Gate
-from vibe_llms.daemons.gateway.routing.outcomes import Refused, Verdict, judge, read_refusal
+from vibe_llms.daemons.gateway.routing.gates import FirstByteGate
+from vibe_llms.daemons.gateway.routing.outcomes import ErrorVerdict, Refused, judge, read_refusal
 from vibe_llms.daemons.gateway.routing.seals import SealReader, Seals, find_seals
 from vibe_llms.daemons.gateway.routing.targets import Target
 from vibe_llms.daemons.gateway.translating import write_losses
 from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
-from vibe_llms.daemons.records import Attempt, CallRecord
+from vibe_llms.daemons.records import CallRecord, UpstreamAttempt
 from vibe_llms.exceptions import (
     AccessError,
     ConverseError,
@@ -51,7 +51,7 @@ def _keep(upstream: Upstream) -> Upstream:
     return upstream
 
 
-class Listener(Protocol):
+class AnswerListener(Protocol):
     """Hears an answer while it goes to the client."""
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
@@ -79,7 +79,7 @@ class Walk:
     clock: Clock
     seals: Seals | None
     adapt: Callable[[Upstream], Upstream] = _keep
-    _attempts: list[Attempt] = attrs.field(init=False, factory=list)
+    _attempts: list[UpstreamAttempt] = attrs.field(init=False, factory=list)
     _waits: list[tuple[float, bool]] = attrs.field(init=False, factory=list)
     _last: _Failure | None = attrs.field(init=False, default=None)
     _is_over: bool = attrs.field(init=False, default=False)
@@ -87,7 +87,7 @@ class Walk:
     _sealed: list[bytes] = attrs.field(init=False, factory=list)
     _is_foreign: bool = attrs.field(init=False, default=False)
 
-    async def run(self, targets: Sequence[Target], listener: Listener | None = None) -> None:
+    async def run(self, targets: Sequence[Target], listener: AnswerListener | None = None) -> None:
         """Answers as the first of the targets does that answers. Raises ConverseError."""
         reached = [(target, await self._reach(target)) for target in targets]
         for target, upstream in self._choose_home(reached):
@@ -95,7 +95,7 @@ class Walk:
                 self._last = upstream, None
                 word = upstream.WORD
                 address = target.placement.settings.model
-                self._attempts.append(Attempt(address=address, error=word, detail=word))
+                self._attempts.append(UpstreamAttempt(address=address, error=word, detail=word))
                 _LOGGER.warning("%s cannot be asked: %s", address, upstream)
             elif await self._try(target, upstream, listener):
                 return
@@ -129,7 +129,9 @@ class Walk:
         protocol = self.face.dialect.PROTOCOL
         return sorted(reached, key=lambda pair: not _speaks(pair[1], protocol))
 
-    async def _try(self, target: Target, upstream: Upstream, listener: Listener | None) -> bool:
+    async def _try(
+        self, target: Target, upstream: Upstream, listener: AnswerListener | None
+    ) -> bool:
         """Asks a target if it may be asked. Returns whether the client has an answer."""
         if self._outgrown is not None and _find_window(upstream) <= self._outgrown:
             return False
@@ -165,9 +167,11 @@ class Walk:
         self, upstream: Upstream, word: str, detail: str, seconds: float, *, is_haste: bool
     ) -> None:
         self._waits.append((seconds, is_haste))
-        self._attempts.append(Attempt(address=upstream.address, error=word, detail=detail))
+        self._attempts.append(UpstreamAttempt(address=upstream.address, error=word, detail=detail))
 
-    async def _ask(self, target: Target, upstream: Upstream, listener: Listener | None) -> bool:
+    async def _ask(
+        self, target: Target, upstream: Upstream, listener: AnswerListener | None
+    ) -> bool:
         began, is_probe = self.clock.read(), target.begin()
         has_failed: bool | None = None
         try:
@@ -186,7 +190,7 @@ class Walk:
             target.end(self.clock.read(), has_failed, is_probe=is_probe)
 
     async def _perform(
-        self, target: Target, upstream: Upstream, listener: Listener | None, began: float
+        self, target: Target, upstream: Upstream, listener: AnswerListener | None, began: float
     ) -> _Failure | None:
         """Asks an upstream. Returns what went wrong before the first byte."""
         record, seconds = self.record, target.placement.seconds
@@ -195,7 +199,7 @@ class Walk:
         opened = partial(self._open, target, upstream, listener, began)
         try:
             async with asyncio.timeout(seconds) as limit:
-                gate = Gate(self.call, partial(opened, limit), _join(listener, reader))
+                gate = FirstByteGate(self.call, partial(opened, limit), _join(listener, reader))
                 call = self.call.divert(gate.send)
                 await self.gateway.attempt(
                     call, record, self.face, self.asked, upstream, self.grant
@@ -220,7 +224,7 @@ class Walk:
         self,
         target: Target,
         upstream: Upstream,
-        listener: Listener | None,
+        listener: AnswerListener | None,
         began: float,
         limit: asyncio.Timeout,
         status: int,
@@ -231,7 +235,7 @@ class Walk:
         now = self.clock.read()
         for seconds in survey_resets(headers):
             target.hold(now + seconds)
-        self._attempts.append(Attempt(address=upstream.address, seconds=now - began))
+        self._attempts.append(UpstreamAttempt(address=upstream.address, seconds=now - began))
         self._tell_attempts()
         if listener is not None:
             listener.begin(status, headers)
@@ -244,7 +248,7 @@ class Walk:
         target: Target,
         upstream: Upstream,
         failure: _Failure,
-        verdict: Verdict,
+        verdict: ErrorVerdict,
         began: float,
     ) -> None:
         """Keeps what is to be learnt of an attempt that has failed."""
@@ -253,7 +257,7 @@ class Walk:
             target.hold(now + verdict.hold_seconds)
         if verdict.is_overflow:
             self._outgrown = max(self._outgrown or 0, _find_window(upstream, unknown=0))
-        attempt = Attempt(
+        attempt = UpstreamAttempt(
             address=upstream.address,
             error=error.WORD,
             detail=_describe(error),
@@ -310,7 +314,9 @@ def _clear(record: CallRecord) -> None:
     record.is_estimated = False
 
 
-def _join(listener: Listener | None, reader: SealReader | None) -> Callable[[bytes], None] | None:
+def _join(
+    listener: AnswerListener | None, reader: SealReader | None
+) -> Callable[[bytes], None] | None:
     taps = [each.feed for each in (listener, reader) if each is not None]
     if len(taps) < 2:
         return taps[0] if taps else None

@@ -21,7 +21,7 @@ from vibe_llms.dialects.chat_completions.calling.calls import (
 )
 from vibe_llms.dialects.chat_completions.calling.contents import read_citation, read_image
 from vibe_llms.dialects.chat_completions.calling.merging import grow, update
-from vibe_llms.dialects.chat_completions.calling.sounds import Sound
+from vibe_llms.dialects.chat_completions.calling.sounds import MessageSound
 from vibe_llms.dialects.chat_completions.calling.thinking import Thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
@@ -94,7 +94,7 @@ class MessageReader:
         self._thinking = Thinking()
         self._citations: list[Citation] = []
         self._kept: dict[str, Any] = {}
-        self._sound: Sound | None = None
+        self._sound: MessageSound | None = None
         self._last_text: int | None = None
         self._lost: set[str] = set()
 
@@ -298,7 +298,7 @@ class MessageReader:
 
     def _read_audio(self, audio: Mapping[str, Any]) -> None:
         if self._sound is None:
-            self._sound = Sound(self._start("audio"))
+            self._sound = MessageSound(self._start("audio"))
         for text, channel in self._sound.read(audio):
             self._events.append(ContentDeltaEvent(self._sound.index, text, channel))  # type: ignore[arg-type]
 

@@ -16,7 +16,7 @@ from vibe_llms.values import define
 
 
 @define
-class Sound:
+class MessageSound:
     """The one sound of a message.
 
     Attributes:

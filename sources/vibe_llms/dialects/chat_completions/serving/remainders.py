@@ -24,7 +24,7 @@ _PLAIN: Final = {"type", "text"}
 
 
 @define
-class Run:
+class PieceRun:
     """Pieces of one form, one after another."""
 
     form: Form
@@ -39,13 +39,13 @@ class Streamed:
         runs: In their order; what went out in one is the delta itself.
     """
 
-    runs: list[Run | Mapping[str, Any]] = attrs.field(factory=list)
+    runs: list[PieceRun | Mapping[str, Any]] = attrs.field(factory=list)
 
     def join(self) -> dict[str, Any]:
         """Returns the message that whoever has read all pieces has."""
         message: dict[str, Any] = {name: [] for name in _LISTED}
         for run in self.runs:
-            delta = run.form("".join(run.pieces)) if isinstance(run, Run) else run
+            delta = run.form("".join(run.pieces)) if isinstance(run, PieceRun) else run
             for name in _LISTED:
                 _extend(message[name], delta.get(name) or ())
             grow(message, {name: delta[name] for name in delta if name not in _LISTED})

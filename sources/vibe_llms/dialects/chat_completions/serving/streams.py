@@ -22,7 +22,7 @@ from vibe_llms.dialects.chat_completions.serving.forms import (
     is_plain,
     is_told,
 )
-from vibe_llms.dialects.chat_completions.serving.remainders import Run, Streamed, find_rest
+from vibe_llms.dialects.chat_completions.serving.remainders import PieceRun, Streamed, find_rest
 from vibe_llms.dialects.chat_completions.serving.responses import nativize_response
 from vibe_llms.dialects.extras import read_native, without
 from vibe_llms.dialects.gaps import Gaps, GrowingContent
@@ -183,7 +183,7 @@ class StreamWriter(answering.StreamWriter):
             text, content.seal = text.removeprefix(content.seal), text
         gap = self._find_gap(content, channel, form)
         content.spoken = channel
-        run = Run(form, [gap + text])
+        run = PieceRun(form, [gap + text])
         self._streamed.runs.append(run)
         self._seams = tuple(self._chunk(form(_HOLE)).split(_encode(_HOLE)))
         self._keep = run.pieces.append

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vibe_llms.dialects.converse.tables import Answer
+from vibe_llms.dialects.converse.tables import AnswerBody
 from vibe_llms.events.stream import (
     Channel,
     ContentDeltaEvent,
@@ -23,7 +23,7 @@ from vibe_llms.messages.contents import (
 )
 
 
-def list_events(answer: Answer) -> Iterator[StreamEvent]:
+def list_events(answer: AnswerBody) -> Iterator[StreamEvent]:
     """Yields what happened, but for the losses and the end.
 
     Raises:

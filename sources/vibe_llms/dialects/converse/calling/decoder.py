@@ -10,7 +10,7 @@ import msgspec
 
 from vibe_llms.dialects.converse.calling.answers import list_events
 from vibe_llms.dialects.converse.calling.errors import produce_error
-from vibe_llms.dialects.converse.tables import Answer, Ending
+from vibe_llms.dialects.converse.tables import AnswerBody, Ending
 from vibe_llms.dialects.converse.versions import ensure_answered
 from vibe_llms.dialects.decoding import ResponseDecoder
 from vibe_llms.events.codec import AnyEvent, decode_event
@@ -88,7 +88,7 @@ class Decoder(ResponseDecoder):
 
     def _read_response(self, response: bytes) -> None:
         self._ensure_version(response)
-        answer: Answer = read_json(response, Answer)
+        answer: AnswerBody = read_json(response, AnswerBody)
         self._events += list_events(answer)
         origin = answer.metadata.origin
         last = ResponseFinishedEvent(

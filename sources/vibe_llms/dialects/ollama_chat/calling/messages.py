@@ -22,7 +22,7 @@ from vibe_llms.dialects.history import (
     repair_history,
 )
 from vibe_llms.dialects.ledger import Ledger, reading_natives
-from vibe_llms.dialects.ollama_chat.calling.parts import Parts, PartsWriter
+from vibe_llms.dialects.ollama_chat.calling.parts import MessageFields, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -93,7 +93,7 @@ class MessagesWriter:
 
     def write_turn(self, turn: Sequence[Placed]) -> list[JsonObject]:
         """Returns the one message of a turn; none where nothing of it may be said here."""
-        gathered = Parts()
+        gathered = MessageFields()
         calls: list[JsonObject] = []
         extras: dict[str, Any] = {}
         shown = 0
@@ -147,7 +147,7 @@ class MessagesWriter:
 
     def _write_result(self, canister: ResultCanister, path: str) -> JsonObject:
         message: dict[str, Any] = {"role": "tool"}
-        gathered = Parts()
+        gathered = MessageFields()
         contents = survey_contents(canister, path, self.ledger)
         self.parts.add(gathered, contents, path, canister=canister)
         message |= gathered.compose()
@@ -164,7 +164,7 @@ class MessagesWriter:
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
     ) -> JsonObject:
         role = "system" if isinstance(canister, SupervisorCanister) else "user"
-        gathered = Parts()
+        gathered = MessageFields()
         contents = survey_contents(canister, path, self.ledger)
         self.parts.add(gathered, contents, path, canister=canister)
         message: dict[str, Any] = {"role": role, **gathered.compose()}

@@ -30,7 +30,7 @@ from vibe_llms.values import define
 
 
 @define
-class Parts:
+class MessageFields:
     """The fields of a message, as far as they are gathered.
 
     Attributes:
@@ -68,7 +68,7 @@ class PartsWriter:
 
     def add(
         self,
-        parts: Parts,
+        parts: MessageFields,
         contents: Sequence[PlacedContent],
         path: str,
         *,
@@ -124,14 +124,14 @@ class PartsWriter:
         if told:
             self.ledger.coerce(f"{path}.content", f"{', and '.join(told)}: a message has one text")
 
-    def _add_text(self, parts: Parts, content: TextualContent, path: str) -> None:
+    def _add_text(self, parts: MessageFields, content: TextualContent, path: str) -> None:
         parts.add_text(content.text)
         if content.citations:
             self.ledger.withhold(f"{path}.citations", "citations have no place in a message here")
         self.ledger.omit(content, path, "mime_type", reason="a text has no type here")
         self.ledger.omit_native(content.native, path)
 
-    def _add_reasoning(self, parts: Parts, content: ReasoningContent, path: str) -> None:
+    def _add_reasoning(self, parts: MessageFields, content: ReasoningContent, path: str) -> None:
         text = content.text
         if not text and content.summary:
             text = "\n\n".join(content.summary)
@@ -147,7 +147,7 @@ class PartsWriter:
         self.ledger.omit_native(content.native, path)
 
     def _add_medium(
-        self, parts: Parts, content: MediaContent, path: str, canister: AnyCanister | None
+        self, parts: MessageFields, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> None:
         words = read_words(content) if isinstance(content, FileContent) else None
         if words is not None:
@@ -167,7 +167,9 @@ class PartsWriter:
         name = content.name or content.mime_type
         self.ledger.drop(path, f"{name}: this protocol carries pictures, and no {content.type}")
 
-    def _add_image(self, parts: Parts, content: ImageContent | AudioContent, path: str) -> None:
+    def _add_image(
+        self, parts: MessageFields, content: ImageContent | AudioContent, path: str
+    ) -> None:
         if content.data is None and content.content_id is None:
             held = "at an address" if content.url is not None else "in a vendor's store"
             self.ledger.drop(path, f"this protocol carries bytes, and the {content.type} is {held}")

@@ -29,7 +29,7 @@ _EVENT: Final = frozenset({"response", "sequence_number", "type"})
 
 
 @define
-class Outline:
+class ResponseOutline:
     """What of a response matters for why it ended.
 
     Attributes:
@@ -51,7 +51,7 @@ class ResponseEnding:
 
 
 def read_ending(
-    response: Mapping[str, Any], outline: Outline, event: Mapping[str, Any]
+    response: Mapping[str, Any], outline: ResponseOutline, event: Mapping[str, Any]
 ) -> ResponseEnding:
     """Returns why a response ended. The vendor does not say that it waits for results.
 
@@ -75,7 +75,7 @@ def read_ending(
     return ResponseEnding(stop_reason, word, make_native(PROTOCOL, rest))
 
 
-def _find_reason(outline: Outline) -> StopReason:
+def _find_reason(outline: ResponseOutline) -> StopReason:
     if outline.owed:
         return StopReason.INVOCATION
     return StopReason.REFUSED if outline.refuses else StopReason.ANSWERED

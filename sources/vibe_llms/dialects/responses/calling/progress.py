@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.dialects.extras import leave, make_native
 from vibe_llms.dialects.responses.calling.citations import read_citation
-from vibe_llms.dialects.responses.calling.endings import Outline
+from vibe_llms.dialects.responses.calling.endings import ResponseOutline
 from vibe_llms.dialects.responses.calling.items import read_item
 from vibe_llms.dialects.responses.calling.pieces import (
     Piece,
@@ -17,7 +17,7 @@ from vibe_llms.dialects.responses.calling.pieces import (
     produce_start,
     read_pieces,
 )
-from vibe_llms.dialects.responses.calling.sounds import Sound
+from vibe_llms.dialects.responses.calling.sounds import ResponseSound
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.events.stream import (
     Channel,
@@ -143,12 +143,12 @@ class ItemsTable:
     def __init__(self, events: list[StreamEvent]) -> None:
         self._events = events
         self.texts: dict[tuple[int, int], Growing] = {}
-        self.outline = Outline()
+        self.outline = ResponseOutline()
         self._order: list[_Item] = []
         self._by_place: dict[int, _Item] = {}
         self._count = 0
         self._owners: dict[str, Owner] = {}
-        self._sound: Sound | None = None
+        self._sound: ResponseSound | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -257,7 +257,7 @@ class ItemsTable:
         if self._sound is None:
             if not event.get("delta"):
                 return
-            self._sound = Sound(self._take_index())
+            self._sound = ResponseSound(self._take_index())
             start = ContentStartedEvent(index=self._sound.index, kind="audio", group=-1)
             self._events.append(start)
         self._events += self._sound.add(kind, event)

@@ -15,7 +15,7 @@ from vibe_llms.values import define
 
 
 @define
-class Sound:
+class ResponseSound:
     """Gathers the sound of a response, and the words in it."""
 
     index: int

@@ -23,7 +23,7 @@ SUFFIX: Final = ".chunks"
 FORMAT: Final = 1
 
 
-class End(enum.StrEnum):
+class ChunkEnd(enum.StrEnum):
     """Why nothing more is expected of a chunk."""
 
     READ = "read"
@@ -160,7 +160,7 @@ class ChunkLog:
         await self._write(_Note(chunk=chunk.chunk, vendor=vendor))
         chunk.vendor = vendor
 
-    async def end(self, chunk: Chunk, end: End) -> None:
+    async def end(self, chunk: Chunk, end: ChunkEnd) -> None:
         """Writes down that nothing more is expected. Raises StoreError."""
         await self._write(_Note(chunk=chunk.chunk, end=end))
         chunk.end = end

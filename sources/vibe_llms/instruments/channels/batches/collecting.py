@@ -10,13 +10,13 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
-from vibe_llms.instruments.channels.batches.chunks import Chunk, ChunkLog, End, name_item
+from vibe_llms.instruments.channels.batches.chunks import Chunk, ChunkEnd, ChunkLog, name_item
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.runs import BatchRun, Due, make_ours
 from vibe_llms.instruments.channels.batches.submitting import (
     FIRST_PAUSE_SECONDS,
+    ChunkCourse,
     ChunkNews,
-    Course,
     Listener,
     grow,
 )
@@ -80,11 +80,11 @@ class Collector(Generic[T]):
                 return
             if not isinstance(error, ProviderError) or error.fault is not ProviderFault.NOT_FOUND:
                 raise
-            async with aclosing(self._end(chunk, error, End.LOST)) as items:
+            async with aclosing(self._end(chunk, error, ChunkEnd.LOST)) as items:
                 async for item in items:
                     yield item
             return
-        self._news(Course.WAITING, chunk, state)
+        self._news(ChunkCourse.WAITING, chunk, state)
         if not state.has_ended:
             return
         gone: ProviderError | None = None
@@ -97,7 +97,7 @@ class Collector(Generic[T]):
                 raise
             gone = error
         if gone is not None:  # it keeps results for some weeks, and has forgotten these
-            async with aclosing(self._end(chunk, self._batches.miss(gone), End.LOST)) as items:
+            async with aclosing(self._end(chunk, self._batches.miss(gone), ChunkEnd.LOST)) as items:
                 async for item in items:
                     yield item
             return
@@ -106,7 +106,7 @@ class Collector(Generic[T]):
             reason = self._batches.refuse_all(state.failure)
         else:
             reason = self._batches.produce_error(BatchResult(id="", fate=Fate.CANCELLED))
-        async with aclosing(self._end(chunk, reason, End.READ)) as items:
+        async with aclosing(self._end(chunk, reason, ChunkEnd.READ)) as items:
             async for item in items:
                 yield item
 
@@ -143,7 +143,7 @@ class Collector(Generic[T]):
         return await self._deliver(chunk, due, attrs.evolve(item, tier=tier, losses=losses))
 
     async def _end(
-        self, chunk: Chunk, error: ConverseError, end: End
+        self, chunk: Chunk, error: ConverseError, end: ChunkEnd
     ) -> AsyncGenerator[BatchItem[T], None]:
         """Ends a chunk; whatever of it has no result has failed."""
         for place in range(len(chunk.items)):
@@ -153,14 +153,14 @@ class Collector(Generic[T]):
         # What says that all was read may not outlive what was read.
         await self._run.secure()
         await self._log.end(chunk, end)
-        self._news(Course.LOST if end is End.LOST else Course.ENDED, chunk)
+        self._news(ChunkCourse.LOST if end is ChunkEnd.LOST else ChunkCourse.ENDED, chunk)
 
     async def _deliver(self, chunk: Chunk, due: Due, item: BatchItem[Any]) -> BatchItem[T]:
         seconds = max(time.time() - chunk.at, 0.0)
         whole = attrs.evolve(item, index=due.index, id=due.id, seconds=seconds)
         return await self._run.deliver(due, whole)
 
-    def _news(self, course: Course, chunk: Chunk, state: BatchState | None = None) -> None:
+    def _news(self, course: ChunkCourse, chunk: Chunk, state: BatchState | None = None) -> None:
         done = 0 if state is None else state.done
         requests = len(chunk.items)
         self._tell(ChunkNews(course=course, vendor=chunk.vendor, requests=requests, done=done))

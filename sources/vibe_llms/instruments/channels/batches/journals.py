@@ -12,7 +12,7 @@ from vibe_llms.exceptions import Finding, RequestError
 from vibe_llms.instruments.channels.batches.items import BatchItem
 
 
-class Entry(NamedTuple):
+class DoneItem(NamedTuple):
     """What is known of an item that was done before.
 
     Attributes:
@@ -33,7 +33,7 @@ class ItemJournal(Protocol):
     def findings(self) -> tuple[Finding, ...]:
         """What was found amiss, and mended: its item is asked again."""
 
-    def find(self, key: str | int, input_digest: str) -> Entry | None:
+    def find(self, key: str | int, input_digest: str) -> DoneItem | None:
         """Returns what is known of an item, by its name or place; ``None`` where it was not done.
 
         Raises:
@@ -47,7 +47,7 @@ class ItemJournal(Protocol):
             StoreError: It could not be written; the journal is as it was.
         """
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: DoneItem) -> bytes:
         """Returns the line of an item."""
 
     def synchronize(self) -> None:

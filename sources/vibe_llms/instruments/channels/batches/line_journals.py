@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from vibe_llms.exceptions import Finding, RequestError, StoreError
 from vibe_llms.instruments.channels.batches.items import BatchItem
-from vibe_llms.instruments.channels.batches.journals import Entry, refuse_input
+from vibe_llms.instruments.channels.batches.journals import DoneItem, refuse_input
 from vibe_llms.instruments.channels.batches.lines import decode_head
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, write_new_file
@@ -45,7 +45,7 @@ class LineJournal:
         self.path = path
         self._batch = batch
         self._disk = Disk()
-        self._entries: dict[str | int, Entry] = {}
+        self._entries: dict[str | int, DoneItem] = {}
         # Of each line the place of its input and where it begins, in turn: in one array, so that
         # an interrupt leaves both or neither.
         self._places = array("q")
@@ -62,7 +62,7 @@ class LineJournal:
         self._synchronized = self._log.end
         self._is_closed = False
 
-    def find(self, key: str | int, input_digest: str) -> Entry | None:
+    def find(self, key: str | int, input_digest: str) -> DoneItem | None:
         """Returns what is known of an item; ``None`` where it was not done.
 
         Raises:
@@ -98,7 +98,7 @@ class LineJournal:
             self._stale.add(former.offset)
         self._places.extend((index, offset))
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: DoneItem) -> bytes:
         """Returns the line of an item."""
         return self._log.read_line(entry.offset)
 
@@ -181,7 +181,7 @@ class LineJournal:
                 remedy="Give the same settings to go on with it, or name another file.",
             )
         self._note(head.key, head.index, offset)
-        self._entries[head.key] = Entry(offset, head.input, head.has_failed)
+        self._entries[head.key] = DoneItem(offset, head.input, head.has_failed)
 
     def _choose(self) -> list[tuple[int, int]] | None:
         """Returns where the lines begin and end that stay, in order; None if all do as is."""

@@ -19,7 +19,7 @@ _NOTHING = msgspec.Raw(b"null")
 
 
 # Not followed by Python's collector: there is one for each line, and none is part of a cycle.
-class Head(msgspec.Struct, gc=False):
+class LineHead(msgspec.Struct, gc=False):
     """What a line says of its place in the batch.
 
     Attributes:
@@ -101,7 +101,7 @@ class _WrittenLine(JournalLine, gc=False, kw_only=True):
 _read_given = attrgetter(*BUCKETS)
 _encode = msgspec.json.Encoder(enc_hook=_plainify).encode
 _decode_line = msgspec.json.Decoder(_WrittenLine).decode
-_decode_head = msgspec.json.Decoder(Head).decode
+_decode_head = msgspec.json.Decoder(LineHead).decode
 _make_item = trusted(BatchItem)
 _make_origin = trusted(Origin)
 _make_usage = trusted(Usage)
@@ -167,7 +167,7 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
         ) from error
 
 
-def decode_head(line: bytes) -> Head:
+def decode_head(line: bytes) -> LineHead:
     """Reads what a line says of its place. Raises StoreError."""
     try:
         return _decode_head(line)

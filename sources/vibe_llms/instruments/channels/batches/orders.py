@@ -102,7 +102,7 @@ def write_pattern(request: Request) -> msgspec.Raw:
 
 
 # Not followed by Python's collector: there is one for each input, and none is part of a cycle.
-class Asked(msgspec.Struct, frozen=True, gc=False):
+class KeptInput(msgspec.Struct, frozen=True, gc=False):
     """An input as it is kept.
 
     Attributes:
@@ -171,7 +171,7 @@ class BatchSummary:
     ended: float | None = None
 
 
-class Outcome(NamedTuple):
+class ItemOutcome(NamedTuple):
     """What came of an item.
 
     Attributes:
@@ -199,7 +199,7 @@ class BatchRunner(Protocol):
     """Has batches performed by workers, and tells how far they are."""
 
     async def submit(
-        self, order: BatchOrder, asked: AsyncIterator[Asked], key: str = ""
+        self, order: BatchOrder, asked: AsyncIterator[KeptInput], key: str = ""
     ) -> Submitted:
         """Asks for a batch, or goes on with one.
 
@@ -232,7 +232,7 @@ class BatchRunner(Protocol):
         ordered: bool = False,
         waits: bool = True,
         before: Mapping[int, int] | None = None,
-    ) -> AsyncGenerator[Outcome]:
+    ) -> AsyncGenerator[ItemOutcome]:
         """Yields what came of each item, as it comes, until nobody works at the batch any more.
 
         Args:

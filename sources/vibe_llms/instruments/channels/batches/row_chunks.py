@@ -12,7 +12,7 @@ from vibe_llms.instruments.channels.batches.tables import WORKING
 
 
 # Not followed by Python's collector, as hundreds are there at once, and none is part of a cycle.
-class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class InputRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An input that is to be done.
 
     Attributes:
@@ -50,7 +50,7 @@ class Taken(NamedTuple):
     attempts: int
     order: str
     cap: int | None
-    rows: list[Row]
+    rows: list[InputRow]
 
 
 def take_up(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
@@ -75,7 +75,7 @@ def take_up(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
             return None
         epoch, attempts, first, size = found[0]
         rows = transaction.fetch_all(
-            Row,
+            InputRow,
             "SELECT number, name, digest, input, begun FROM vibe_items"
             " WHERE batch = ? AND number >= ? AND number < ? AND outcome IS NULL ORDER BY number",
             batch,

@@ -21,7 +21,7 @@ from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
 from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.items import BUCKETS, BatchItem, read_buckets
-from vibe_llms.instruments.channels.batches.journals import Entry, refuse_input
+from vibe_llms.instruments.channels.batches.journals import DoneItem, refuse_input
 from vibe_llms.instruments.channels.batches.runs import encode
 from vibe_llms.instruments.channels.batches.tables import WORKING, count_money
 from vibe_llms.messages.canisters import Usage
@@ -95,7 +95,7 @@ class RowJournal:
         self._settings = settings
         self._is_leaving = is_leaving
         self._reserved: dict[int, int] = {}
-        self._entries: dict[str | int, Entry] | None = None
+        self._entries: dict[str | int, DoneItem] | None = None
         self._closed = threading.Event()
         self._gatherer: Gatherer[_Result, None] = Gatherer(
             self._write,
@@ -150,7 +150,7 @@ class RowJournal:
         """How many results wait until those before them are written."""
         return self._gatherer.backlog
 
-    def find(self, key: str | int, input_digest: str) -> Entry | None:
+    def find(self, key: str | int, input_digest: str) -> DoneItem | None:
         """Returns what was done of an item when this was first asked, by its name or place."""
         if self._entries is None:
             self._entries = self._read_entries()
@@ -159,7 +159,7 @@ class RowJournal:
             raise refuse_input(f"Batch {self._batch}", key, "or give another key")
         return entry
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: DoneItem) -> bytes:
         """Returns the line of an item."""
         with self._database.transact(reading=True) as transaction:
             ((line,),) = transaction.fetch(
@@ -293,7 +293,7 @@ class RowJournal:
                 self._batch,
             )
 
-    def _read_entries(self) -> dict[str | int, Entry]:
+    def _read_entries(self) -> dict[str | int, DoneItem]:
         with self._database.transact(reading=True) as transaction:
             rows = transaction.fetch(
                 "SELECT number, name, digest, failed FROM vibe_items"
@@ -302,7 +302,7 @@ class RowJournal:
                 self._chunk,
             )
         return {
-            number if name is None else json.loads(name): Entry(number, digest, bool(failed))
+            number if name is None else json.loads(name): DoneItem(number, digest, bool(failed))
             for number, name, digest, failed in rows
         }
 

@@ -29,7 +29,7 @@ from vibe_llms.instruments.channels.batches.items import (
     BatchItem,
     BatchTally,
 )
-from vibe_llms.instruments.channels.batches.journals import Entry, ItemJournal
+from vibe_llms.instruments.channels.batches.journals import DoneItem, ItemJournal
 from vibe_llms.instruments.channels.batches.line_journals import LineJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
 from vibe_llms.instruments.channels.batches.work import ModelWork
@@ -140,7 +140,7 @@ class BatchRun(Generic[T]):
     async def perform(self, place: int, given: Any) -> Done | BatchItem[T] | None:
         """Does one input, unless it was done before; :meth:`finish` does the rest."""
         due = await self.admit(place, given)
-        if isinstance(due, Entry):
+        if isinstance(due, DoneItem):
             return await self.restore(due)
         item = await attempt(self._work, due)
         if self._journal is None or isinstance(self._journal, LineJournal):
@@ -160,7 +160,7 @@ class BatchRun(Generic[T]):
             self._tell(each.item)
         return [each.item if isinstance(each, Done) else each for each in results]
 
-    async def admit(self, place: int, given: Any) -> Due | Entry:
+    async def admit(self, place: int, given: Any) -> Due | DoneItem:
         """Takes an input in; returns what the journal has of it where it need not be done again.
 
         Raises:
@@ -193,7 +193,7 @@ class BatchRun(Generic[T]):
         if self._progress is not None:
             self._progress(self._tally)
 
-    def find(self, key: str | int, input_digest: str) -> Entry | None:
+    def find(self, key: str | int, input_digest: str) -> DoneItem | None:
         """Returns what the journal has of an item. Raises RequestError: for another input."""
         return None if self._journal is None else self._journal.find(key, input_digest)
 
@@ -213,7 +213,7 @@ class BatchRun(Generic[T]):
             )
         self._names.add(name)
 
-    async def restore(self, entry: Entry) -> BatchItem[T] | None:
+    async def restore(self, entry: DoneItem) -> BatchItem[T] | None:
         """Counts an item of the journal; returns it where it is wanted."""
         self._tally.stored += 1
         self._tally.stored_failed += entry.has_failed

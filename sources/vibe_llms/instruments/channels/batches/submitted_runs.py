@@ -16,10 +16,10 @@ from vibe_llms.instruments.channels.batches.exporting import (
 from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest
 from vibe_llms.instruments.channels.batches.orders import (
-    Asked,
     BatchOrder,
     BatchRunner,
     BatchSummary,
+    KeptInput,
     write_input,
     write_pattern,
 )
@@ -141,7 +141,7 @@ class SubmittedRun(Generic[T]):
             settings=digest(work.describe()),
         )
 
-    async def _ask(self, inputs: Inputs) -> AsyncIterator[Asked]:
+    async def _ask(self, inputs: Inputs) -> AsyncIterator[KeptInput]:
         names: set[str] = set()
         place = 0
         async for each in _walk(inputs):
@@ -157,7 +157,7 @@ class SubmittedRun(Generic[T]):
             yield await self._write(name, value)
             place += 1
 
-    async def _write(self, name: str | None, value: Any) -> Asked:
+    async def _write(self, name: str | None, value: Any) -> KeptInput:
         wording = self._work.wording
         if isinstance(value, Request):
             raise RequestError(
@@ -167,8 +167,8 @@ class SubmittedRun(Generic[T]):
             )
         told = digest(await wording.identify(value))
         if value.__class__ is str and wording.prompt is None:
-            return Asked(name, told, write_input(value))
-        return Asked(name, told, write_input(await wording.compose(value)))
+            return KeptInput(name, told, write_input(value))
+        return KeptInput(name, told, write_input(await wording.compose(value)))
 
     async def _read(self, line: bytes, *, is_stored: bool) -> BatchItem[Any]:
         item = decode_item(line)

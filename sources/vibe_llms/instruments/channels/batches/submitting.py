@@ -13,9 +13,9 @@ import attrs
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.instruments.channels.batches.chunks import (
     Chunk,
+    ChunkEnd,
     ChunkItem,
     ChunkLog,
-    End,
     name_item,
 )
 from vibe_llms.instruments.channels.batches.runs import Due
@@ -38,7 +38,7 @@ minutes, and some a day."""
 _NAME_BYTES: Final = 8
 
 
-class Course(enum.StrEnum):
+class ChunkCourse(enum.StrEnum):
     """What happens to a chunk."""
 
     SUBMITTED = "submitted"
@@ -62,7 +62,7 @@ class ChunkNews:
         error: Why it cannot be known what became of it.
     """
 
-    course: Course
+    course: ChunkCourse
     vendor: str = ""
     requests: int = 0
     done: int = 0
@@ -194,7 +194,7 @@ class Submitter:
                     if chunk.vendor or chunk.chunk in self.doubtful:
                         return
                 elif wait is None:
-                    await self._log.end(chunk, End.REFUSED)
+                    await self._log.end(chunk, ChunkEnd.REFUSED)
                 if wait is None:
                     raise
                 attempt += 1
@@ -202,7 +202,7 @@ class Submitter:
                 await self._log.send_again(chunk, time.time())
             else:
                 await self._log.name(chunk, vendor)
-                self._news(Course.SUBMITTED, chunk)
+                self._news(ChunkCourse.SUBMITTED, chunk)
                 return
 
     async def _resolve(self, chunk: Chunk, *, may_end: bool = True) -> None:
@@ -230,25 +230,25 @@ class Submitter:
                     return await self._miss(chunk, may_end=may_end)
                 self.doubtful[chunk.chunk] = error
                 self._tell(
-                    ChunkNews(course=Course.DOUBTFUL, requests=len(chunk.items), error=error)
+                    ChunkNews(course=ChunkCourse.DOUBTFUL, requests=len(chunk.items), error=error)
                 )
                 return
             if sighting.id:
                 await self._log.name(chunk, sighting.id)
-                self._news(Course.FOUND, chunk)
+                self._news(ChunkCourse.FOUND, chunk)
                 return
             if is_late and not sighting.is_undecided:
                 return await self._miss(chunk, may_end=may_end)
-            self._news(Course.WAITING, chunk)
+            self._news(ChunkCourse.WAITING, chunk)
             await clock.sleep(pause)
             pause = grow(pause)
 
     async def _miss(self, chunk: Chunk, *, may_end: bool) -> None:
         if may_end:
-            await self._log.end(chunk, End.ABSENT)
-        self._news(Course.ABSENT, chunk)
+            await self._log.end(chunk, ChunkEnd.ABSENT)
+        self._news(ChunkCourse.ABSENT, chunk)
 
-    def _news(self, course: Course, chunk: Chunk) -> None:
+    def _news(self, course: ChunkCourse, chunk: Chunk) -> None:
         self._tell(ChunkNews(course=course, vendor=chunk.vendor, requests=len(chunk.items)))
 
 

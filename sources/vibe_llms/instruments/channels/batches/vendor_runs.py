@@ -16,14 +16,14 @@ from vibe_llms.exceptions import (
 from vibe_llms.instruments.channels.batches.channel import Inputs
 from vibe_llms.instruments.channels.batches.chunks import (
     Chunk,
+    ChunkEnd,
     ChunkItem,
     ChunkLog,
-    End,
     name_item,
 )
 from vibe_llms.instruments.channels.batches.collecting import Collector
 from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem
-from vibe_llms.instruments.channels.batches.journals import Entry, refuse_input
+from vibe_llms.instruments.channels.batches.journals import DoneItem, refuse_input
 from vibe_llms.instruments.channels.batches.runs import BatchRun, Due, attempt
 from vibe_llms.instruments.channels.batches.submitting import (
     ChunkNews,
@@ -142,7 +142,7 @@ class VendorRun(Generic[T]):
         if not doubtful:
             return
         await self._submitter.take_up(doubtful)
-        self._absent = sum(len(each.items) for each in doubtful if each.end == End.ABSENT)
+        self._absent = sum(len(each.items) for each in doubtful if each.end == ChunkEnd.ABSENT)
         async with aclosing(self._collector.collect()) as items:
             async for item in items:
                 yield item
@@ -206,7 +206,7 @@ class VendorRun(Generic[T]):
                     index=each.index, id=each.id, digest=each.digest, has_failed=entry is not None
                 )
 
-    async def _admit(self, place: int, given: Any) -> Due | Entry | None:
+    async def _admit(self, place: int, given: Any) -> Due | DoneItem | None:
         """Takes an input in; ``None`` is for one that is at the vendor."""
         due = await self._run.admit(place, given)
         name = given.id if isinstance(given, BatchInput) else None
@@ -214,7 +214,7 @@ class VendorRun(Generic[T]):
         if held is None:
             return due
         requested, item = held
-        if isinstance(due, Entry):
+        if isinstance(due, DoneItem):
             return None if requested in self._dues else due
         if item.digest != due.digest:
             raise refuse_input(
@@ -242,7 +242,7 @@ class VendorRun(Generic[T]):
             due = await self._admit(place, given)
             if due is None:
                 continue
-            if isinstance(due, Entry):
+            if isinstance(due, DoneItem):
                 item = await self._run.restore(due)
                 if item is not None:
                     yield item

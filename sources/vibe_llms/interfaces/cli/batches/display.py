@@ -41,7 +41,7 @@ class Channel(Protocol):
 
 
 @define
-class Group:
+class FailureGroup:
     """Failures of one kind: how many, where the first ones are, and what one of them says."""
 
     count: int = 0
@@ -50,7 +50,7 @@ class Group:
 
 
 @define
-class Account:
+class BatchNotes:
     """What is told of a batch besides its tally: kinds of failures, and money.
 
     Attributes:
@@ -59,7 +59,7 @@ class Account:
         unpriced: How many answers have no price.
     """
 
-    failures: dict[str, Group] = attrs.field(factory=dict)
+    failures: dict[str, FailureGroup] = attrs.field(factory=dict)
     others: int = 0
     cost: Decimal = Decimal(0)
     unpriced: int = 0
@@ -85,7 +85,7 @@ class Account:
         if kind not in self.failures and len(self.failures) >= _GROUPS_LIMIT:
             self.others += 1
             return
-        group = self.failures.setdefault(kind, Group(message=str(error)))
+        group = self.failures.setdefault(kind, FailureGroup(message=str(error)))
         group.count += 1
         if len(group.places) < _PLACES_SHOWN:
             group.places.append(str(item.index) if item.id is None else item.id)
@@ -103,7 +103,7 @@ class Account:
 
 @asynccontextmanager
 async def show_progress(
-    channel: Channel, account: Account, tell_more: Callable[[], str] | None = None
+    channel: Channel, account: BatchNotes, tell_more: Callable[[], str] | None = None
 ) -> AsyncIterator[None]:
     """Shows a bar while the block runs, where standard error is a terminal.
 
@@ -124,7 +124,7 @@ async def show_progress(
 
 
 async def _draw(
-    draw: Draw, channel: Channel, account: Account, tell_more: Callable[[], str]
+    draw: Draw, channel: Channel, account: BatchNotes, tell_more: Callable[[], str]
 ) -> None:
     """Draws now and then, until it is cancelled, counts that others change."""
     while True:
@@ -164,7 +164,7 @@ def open_bar(*, tells_time: bool = False) -> Iterator[Draw]:
         yield draw
 
 
-def describe_counts(tally: BatchTally, account: Account) -> str:
+def describe_counts(tally: BatchTally, account: BatchNotes) -> str:
     """Says in a few words how far a batch has come."""
     total = "" if tally.total is None else f"/{tally.total:,}"
     words = [f"{tally.done + tally.stored:,}{total}", f"{_rate(tally):,.1f}/s"]
@@ -183,7 +183,7 @@ def _rate(tally: BatchTally) -> float:
     return tally.done / max(tally.seconds, 0.001)
 
 
-def tell_summary(tally: BatchTally, account: Account) -> None:
+def tell_summary(tally: BatchTally, account: BatchNotes) -> None:
     """Says at the end what was done, and lists the failures by their kinds."""
     earlier = f", {tally.stored:,} from before" if tally.stored else ""
     failed = tally.failed + tally.stored_failed
@@ -200,7 +200,7 @@ def tell_summary(tally: BatchTally, account: Account) -> None:
     list_failures(account)
 
 
-def list_failures(account: Account) -> None:
+def list_failures(account: BatchNotes) -> None:
     """Lists failures by their kinds, the most frequent first."""
     for kind, group in sorted(account.failures.items(), key=lambda each: -each[1].count):
         places = ", ".join(group.places) + (", …" if group.count > len(group.places) else "")
@@ -222,7 +222,7 @@ def describe_use(asked: int, answered: int, cost: Decimal, unpriced: int) -> str
     return f"{words}, ${cost:,.4f}{rest}" if cost else words
 
 
-def encode_summary(tally: BatchTally, account: Account, output: str | None) -> dict[str, Any]:
+def encode_summary(tally: BatchTally, account: BatchNotes, output: str | None) -> dict[str, Any]:
     """Returns the summary as plain data."""
     usage = tally.usage
     return {
@@ -249,7 +249,7 @@ def write_summary(summary: dict[str, Any], output: str | None) -> None:
         write_json(summary)
 
 
-def tell_end(channel: Channel, account: Account, output: str | None, *, as_json: bool) -> int:
+def tell_end(channel: Channel, account: BatchNotes, output: str | None, *, as_json: bool) -> int:
     """Says what a batch came to; returns the exit code.
 
     Args:

@@ -27,7 +27,7 @@ _FINDINGS_LIMIT = 3
 _FORMS = 'Each line is a JSON string or an object such as {"prompt": "…", "id": "…"}.'
 
 
-class Form(NamedTuple):
+class InputForm(NamedTuple):
     """How lines are read.
 
     Attributes:
@@ -119,7 +119,7 @@ def _read_name(value: dict[str, Any]) -> str | None:
     raise ValueError('Its "id" is neither a text nor a whole number.')
 
 
-def check_file(path: Path, form: Form) -> int:
+def check_file(path: Path, form: InputForm) -> int:
     """Reads all lines of a file; returns how many inputs it has.
 
     Raises:
@@ -151,7 +151,7 @@ def check_file(path: Path, form: Form) -> int:
     return count
 
 
-def read_file(path: Path, form: Form) -> Iterator[BatchInput]:
+def read_file(path: Path, form: InputForm) -> Iterator[BatchInput]:
     """Yields the inputs of a file that was checked. Raises RequestError, should it have changed."""
     for number, line in _walk(path):
         given = _read(form, line, f"{path}:{number}")
@@ -159,7 +159,7 @@ def read_file(path: Path, form: Form) -> Iterator[BatchInput]:
             yield given
 
 
-async def read_pipe(form: Form) -> AsyncIterator[BatchInput]:
+async def read_pipe(form: InputForm) -> AsyncIterator[BatchInput]:
     """Yields the inputs that come through standard input, as they come.
 
     Raises:
@@ -173,7 +173,7 @@ async def read_pipe(form: Form) -> AsyncIterator[BatchInput]:
             yield given
 
 
-def _read(form: Form, line: bytes, place: str) -> BatchInput | None:
+def _read(form: InputForm, line: bytes, place: str) -> BatchInput | None:
     try:
         return form.read(line)
     except ValueError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.interfaces.cli.batches.display import (
-    Account,
+    BatchNotes,
     describe_use,
     list_failures,
     open_bar,
@@ -163,7 +163,7 @@ async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: 
     from vibe_llms.instruments.channels.batches.submitted_runs import explain_end
 
     found = await runner.find(batch)
-    account = Account()
+    account = BatchNotes()
     async with aclosing(runner.survey_failures(batch)) as failures:
         async for line in failures:
             account.add(decode_item(line))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from vibe_llms.interfaces.cli.batches.inputs import Form, check_file, read_file
+from vibe_llms.interfaces.cli.batches.inputs import InputForm, check_file, read_file
 from vibe_llms.interfaces.cli.output import note
 from vibe_llms.values import define
 
@@ -34,24 +34,24 @@ class Bulletin:
 
     def hear(self, news: ChunkNews) -> None:
         """Tells of something, unless it was told before."""
-        from vibe_llms.instruments.channels.batches.submitting import Course
+        from vibe_llms.instruments.channels.batches.submitting import ChunkCourse
 
         count = f"{news.requests:,} requests"
         match news.course:
-            case Course.SUBMITTED:
+            case ChunkCourse.SUBMITTED:
                 note(f"Submitted {count} as {news.vendor}.")
-            case Course.FOUND:
+            case ChunkCourse.FOUND:
                 note(f"Found {count} at the vendor, as {news.vendor}; they were submitted before.")
-            case Course.ABSENT:
+            case ChunkCourse.ABSENT:
                 note(f"The vendor has not got the {count} of before; nothing was billed.")
-            case Course.WAITING if not news.vendor and not self._is_looking:
+            case ChunkCourse.WAITING if not news.vendor and not self._is_looking:
                 self._is_looking = True
                 note(f"Looking whether the vendor has {count} that were submitted, perhaps…")
-            case Course.ENDED:
+            case ChunkCourse.ENDED:
                 note(f"{news.vendor} has ended.")
-            case Course.LOST:
+            case ChunkCourse.LOST:
                 note(f"The vendor has no {news.vendor} any more.")
-        if news.course in (Course.ENDED, Course.LOST):
+        if news.course in (ChunkCourse.ENDED, ChunkCourse.LOST):
             self.states.pop(news.vendor, None)
         elif news.vendor:
             self.states[news.vendor] = news.done, news.requests
@@ -66,17 +66,17 @@ class Bulletin:
 
 
 async def perform(
-    prompts: str, form: Form, output: str, options: dict[str, Any], *, as_json: bool
+    prompts: str, form: InputForm, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
     """Submits what has no answer yet, waits, and writes the answers; or cancels what is there."""
     from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
-    from vibe_llms.interfaces.cli.batches.display import Account, show_progress, tell_end
+    from vibe_llms.interfaces.cli.batches.display import BatchNotes, show_progress, tell_end
     from vibe_llms.interfaces.cli.commands.batch import produce_channel, produce_model
 
     path = Path(prompts)
     total = check_file(path, form)
     model = produce_model(options)
-    bulletin, account = Bulletin(), Account()
+    bulletin, account = Bulletin(), BatchNotes()
     own = {"listener": bulletin.hear, "resubmits": options["resubmit"]}
     channel: VendorBatchChannel[Any]
     channel = produce_channel(VendorBatchChannel, model, output, options, **own)

@@ -65,7 +65,7 @@ class ScreenLine:
 
 
 @define
-class Tail:
+class LiveTail:
     """Rewrites the last lines of a terminal without flicker, whatever the window does.
 
     Only lines that differ are written again, all in one synchronized update. Lines in the tail

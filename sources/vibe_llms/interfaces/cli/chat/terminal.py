@@ -24,7 +24,7 @@ from vibe_llms.interfaces.cli.chat.output import (
     Remarks,
     describe_canister,
 )
-from vibe_llms.interfaces.cli.chat.tail import Echo, ScreenLine, Tail
+from vibe_llms.interfaces.cli.chat.tail import Echo, LiveTail, ScreenLine
 from vibe_llms.interfaces.cli.output import sanitize
 from vibe_llms.interfaces.cli.program import respell
 from vibe_llms.messages.canisters import AnyCanister
@@ -99,7 +99,7 @@ class TerminalOutput:
     ) -> None:
         self._file = sys.stdout if file is None else file
         self._measure = measure
-        self._tail = Tail(self._file, measure)
+        self._tail = LiveTail(self._file, measure)
         self._tracker = ContentTracker()
         self._remarks = Remarks()
         self._splitter = BlockSplitter()

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.models import Model
     from vibe_llms.instruments.parsers.parsers import Parser
     from vibe_llms.instruments.prompts import Prompt
-    from vibe_llms.interfaces.cli.batches.display import Account
-    from vibe_llms.interfaces.cli.batches.inputs import Form
+    from vibe_llms.interfaces.cli.batches.display import BatchNotes
+    from vibe_llms.interfaces.cli.batches.inputs import InputForm
 
 _Channel = TypeVar("_Channel")
 
@@ -205,18 +205,18 @@ def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
         raise click.UsageError("--window is for requests that are sent one by one.")
 
 
-def _choose_form(prompts: str, options: dict[str, Any]) -> Form:
-    from vibe_llms.interfaces.cli.batches.inputs import Form
+def _choose_form(prompts: str, options: dict[str, Any]) -> InputForm:
+    from vibe_llms.interfaces.cli.batches.inputs import InputForm
 
     prompt: Prompt | None = options["template"]
     if prompt is None:
-        return Form(is_text=options["text"] or prompts.lower().endswith(".txt"))
+        return InputForm(is_text=options["text"] or prompts.lower().endswith(".txt"))
     if options["text"]:
         raise click.UsageError("Lines of --text have no variables for a --prompt.")
-    return Form(fill=prompt.compose, takes_id="id" in prompt.variables)
+    return InputForm(fill=prompt.compose, takes_id="id" in prompt.variables)
 
 
-def _open_source(prompts: str, form: Form) -> tuple[Inputs, int | None]:
+def _open_source(prompts: str, form: InputForm) -> tuple[Inputs, int | None]:
     """Checks what is asked, where that can be done beforehand."""
     from pathlib import Path
 
@@ -244,7 +244,7 @@ async def _perform(
     source: Inputs, total: int | None, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
     from vibe_llms.instruments.channels.batches.channel import BatchChannel
-    from vibe_llms.interfaces.cli.batches.display import Account, tell_end
+    from vibe_llms.interfaces.cli.batches.display import BatchNotes, tell_end
 
     if options["retry_failed"] and output == _STANDARD:
         raise click.UsageError("--retry-failed needs the --output of the batch that failed.")
@@ -252,7 +252,7 @@ async def _perform(
     concurrency = options["concurrency"]
     channel: BatchChannel[Any]
     channel = produce_channel(BatchChannel, model, output, options, concurrency=concurrency)
-    account = Account()
+    account = BatchNotes()
     try:
         await _work(channel, source, total, account, options)
     except BaseException:  # Ctrl-C as well
@@ -312,7 +312,7 @@ async def _work(
     channel: BatchChannel[Any],
     source: Inputs,
     total: int | None,
-    account: Account,
+    account: BatchNotes,
     options: dict[str, Any],
 ) -> None:
     import sys

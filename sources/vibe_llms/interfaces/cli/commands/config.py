@@ -11,7 +11,7 @@ from vibe_llms.interfaces.cli.options import SETTING, Command, Group, json_optio
 from vibe_llms.interfaces.cli.output import note, write_explanations, write_json, write_table
 
 if TYPE_CHECKING:
-    from vibe_llms.configuration.editing import Draft
+    from vibe_llms.configuration.editing import FileDraft
     from vibe_llms.exceptions import Finding
 
 
@@ -89,7 +89,7 @@ def set_(name: str, value: str) -> None:
 
     Comments and order stay. What would not hold is refused, and nothing is written then.
     """
-    from vibe_llms.configuration.editing import Draft, read_name
+    from vibe_llms.configuration.editing import FileDraft, read_name
 
     path = read_name(name)
     if path[0] == "providers" and (path[-1] == "api_key" or "headers" in path):
@@ -99,7 +99,7 @@ def set_(name: str, value: str) -> None:
         raise click.UsageError(
             f"Others can read a command line, so no secret belongs there: {advice}"
         )
-    draft = Draft()
+    draft = FileDraft()
     draft.set(name, value)
     _keep(draft, name)
 
@@ -108,14 +108,14 @@ def set_(name: str, value: str) -> None:
 @click.argument("name", type=SETTING)
 def unset(name: str) -> None:
     """Take one value out of your configuration file."""
-    from vibe_llms.configuration.editing import Draft
+    from vibe_llms.configuration.editing import FileDraft
 
-    draft = Draft()
+    draft = FileDraft()
     draft.unset(name)
     _keep(draft, name)
 
 
-def _keep(draft: Draft, name: str) -> None:
+def _keep(draft: FileDraft, name: str) -> None:
     """Writes the file, unless it would hold a mistake that it does not hold yet."""
     from vibe_llms.application import Application
     from vibe_llms.configuration.editing import find_winner, read_name

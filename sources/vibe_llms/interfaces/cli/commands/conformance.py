@@ -10,7 +10,7 @@ from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_styled
 
 
-class Promise(Protocol):
+class ToldPromise(Protocol):
     """What the test kit tells of one promise."""
 
     name: str
@@ -36,7 +36,7 @@ def conformance(
 
     # By name: nothing of the package imports its test kit.
     kit = importlib.import_module("vibe_llms.testing.conformance")
-    promises: list[Promise] = kit.run_contract(
+    promises: list[ToldPromise] = kit.run_contract(
         module,
         provider=provider,
         model=model,
@@ -51,7 +51,7 @@ def conformance(
     return 1 if broken else None
 
 
-def _tell(promise: Promise) -> None:
+def _tell(promise: ToldPromise) -> None:
     if promise.is_kept:
         write_styled(f"kept    {promise.name}", "green")
         return
@@ -60,7 +60,7 @@ def _tell(promise: Promise) -> None:
     write_styled(f"        {promise.reason}", "dim")
 
 
-def _encode(promise: Promise) -> dict[str, object]:
+def _encode(promise: ToldPromise) -> dict[str, object]:
     return {
         "promise": promise.name,
         "meaning": promise.meaning,

@@ -29,7 +29,7 @@ _STEP = 20
 
 
 @define
-class Account:
+class ImportReport:
     """What became of the conversations of some files.
 
     Attributes:
@@ -104,7 +104,7 @@ def store_all(
     form: ImporterSpecification,
     path: Path,
     count: int,
-    account: Account,
+    account: ImportReport,
 ) -> None:
     """Stores the conversations of a file that are new; shows how far it is where they are many."""
     with _show_count() as show:
@@ -135,7 +135,7 @@ def _show_count() -> Iterator[Callable[[str], None]]:
             sys.stderr.flush()
 
 
-def _store(store: ConversationStore, conversation: Conversation, account: Account) -> bool:
+def _store(store: ConversationStore, conversation: Conversation, account: ImportReport) -> bool:
     """Stores what the store lacks of a conversation; tells whether that was anything."""
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.exceptions import UnknownConversationError
@@ -189,13 +189,13 @@ def import_(files: tuple[Path, ...], form: str, as_json: bool) -> None:
     stored before all of it has been read. What is there already is not stored twice; where it
     has grown since, what is new is added. What cannot be carried over is told.
     """
-    from vibe_llms.interfaces.cli.commands.importing import Account, examine, store_all
+    from vibe_llms.interfaces.cli.commands.importing import ImportReport, examine, store_all
     from vibe_llms.interfaces.cli.exchanging import choose_reader
 
     plugins = open_plugins()
     chosen = [(choose_reader(plugins, form, path), path) for path in files]
     counts = [examine(reader, path) for reader, path in chosen]
-    account = Account()
+    account = ImportReport()
     store = open_store()
     try:
         for (reader, path), count in zip(chosen, counts, strict=True):

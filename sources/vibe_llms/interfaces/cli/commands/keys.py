@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from vibe_llms.daemons.keys.charges import Spending
+    from vibe_llms.daemons.keys.charges import KeySpending
     from vibe_llms.daemons.keys.ledger import Bin
     from vibe_llms.daemons.keys.register import Key, Register
 
@@ -149,7 +149,7 @@ def _open_register() -> Register:
     return Register(_find_directory())
 
 
-def _survey() -> tuple[Mapping[Bin, Spending], Mapping[Bin, Spending]]:
+def _survey() -> tuple[Mapping[Bin, KeySpending], Mapping[Bin, KeySpending]]:
     """Returns what was spent, and what is under way."""
     import time
 
@@ -158,9 +158,9 @@ def _survey() -> tuple[Mapping[Bin, Spending], Mapping[Bin, Spending]]:
         return {}, {}
     from contextlib import closing
 
-    from vibe_llms.daemons.keys.ledger import Ledger
+    from vibe_llms.daemons.keys.ledger import KeyLedger
 
-    with closing(Ledger(directory, read_clock=time.monotonic, tell_time=time.time)) as ledger:
+    with closing(KeyLedger(directory, read_clock=time.monotonic, tell_time=time.time)) as ledger:
         return ledger.survey()
 
 
@@ -219,7 +219,7 @@ def _write_moment(moment: datetime | None) -> str:
 
 
 def _describe_spending(
-    place: Bin, spending: Spending, names: Mapping[str, Key], is_over: bool
+    place: Bin, spending: KeySpending, names: Mapping[str, Key], is_over: bool
 ) -> dict[str, Any]:
     known = names.get(place.key)
     return {

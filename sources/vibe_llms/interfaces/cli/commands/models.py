@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vibe_llms.configuration.classes import Configuration
     from vibe_llms.configuration.explanations import Explanation as Setting
     from vibe_llms.models.addresses import ModelAddress
-    from vibe_llms.models.attributes import Explanation, ModelAttributes
+    from vibe_llms.models.attributes import AttributeRow, ModelAttributes
     from vibe_llms.plain import JsonValue
     from vibe_llms.providers.surveys import Survey
 
@@ -236,14 +236,14 @@ def _format(value: JsonValue | Absence) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _describe_source(row: Explanation) -> str:
+def _describe_source(row: AttributeRow) -> str:
     source = row.source or row.file
     dated = f"{source}, {row.date}" if row.date else source
     former = ", ".join(f"{_format(each.value)} ({each.provenance})" for each in row.overrode)
     return f"{dated}; before: {former}" if former else dated
 
 
-def _encode(row: Explanation) -> dict[str, object]:
+def _encode(row: AttributeRow) -> dict[str, object]:
     from vibe_llms.absence import is_absent
 
     return {

@@ -64,13 +64,13 @@ async def _work(
     application: Application, url: str, queues: tuple[Queue, ...], grace: float
 ) -> None:
     from vibe_llms.agents.durable.runner import DurableRunner
-    from vibe_llms.agents.performing import Performer
+    from vibe_llms.agents.performing import OrderPerformer
     from vibe_llms.agents.runners import check_shared, choose_store
 
     check_shared(url)
     limits = application.configuration.limits
     store = choose_store(url, application)
-    performer = Performer(store=store, application=application, limits=limits)
+    performer = OrderPerformer(store=store, application=application, limits=limits)
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -16,7 +16,7 @@ from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.flows.courses import Course, VisitState
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.words import describe_cost, describe_seconds, describe_tokens
-from vibe_llms.interfaces.cli.chat.tail import ScreenLine, Tail
+from vibe_llms.interfaces.cli.chat.tail import LiveTail, ScreenLine
 from vibe_llms.interfaces.cli.flows.rows import NodeRow, compose_rows
 from vibe_llms.interfaces.cli.output import measure_text, sanitize, shorten, style
 from vibe_llms.mermaid import parse_diagram
@@ -57,7 +57,7 @@ class PictureView:
         self._file = sys.stderr if file is None else file  # standard output is for the response
         self._measure = measure or (lambda: os.get_terminal_size(self._file.fileno()))
         self._access_now = access_now
-        self._tail = Tail(self._file, self._measure)
+        self._tail = LiveTail(self._file, self._measure)
         self._course = Course()
         self._flow: Flow | None = None
         self._words: dict[int, tuple[str, str]] = {}

@@ -51,7 +51,7 @@ _TURNING: Final = (
 
 
 @frozen(kw_only=True)
-class Line:
+class CourseLine:
     """One thing that has happened.
 
     Attributes:
@@ -68,7 +68,7 @@ class Line:
 
 
 @frozen(kw_only=True)
-class Course:
+class RunCourse:
     """What has happened in a run, and what is happening.
 
     Attributes:
@@ -82,18 +82,18 @@ class Course:
 
     after: int = 0
     sequence: int = 0
-    lines: tuple[Line, ...] = ()
+    lines: tuple[CourseLine, ...] = ()
     asked: str = ""
     calls: tuple[tuple[str, str], ...] = ()
     said: str = ""
 
 
-def begin_course(after: int = 0) -> Course:
+def begin_course(after: int = 0) -> RunCourse:
     """Returns the course of a run of which nothing is known, from an event on."""
-    return Course(after=after, sequence=after)
+    return RunCourse(after=after, sequence=after)
 
 
-def tell(course: Course, event: ToldEvent) -> Course:
+def tell(course: RunCourse, event: ToldEvent) -> RunCourse:
     """Returns the course with one more event; what it has already is not taken twice."""
     if not isinstance(event, LoggedEvent):
         return _pass(course, event)
@@ -103,7 +103,7 @@ def tell(course: Course, event: ToldEvent) -> Course:
     return _write(_go_on(course, event.event), event.event, event.sequence, event.timestamp)
 
 
-def _pass(course: Course, event: object) -> Course:
+def _pass(course: RunCourse, event: object) -> RunCourse:
     """Takes what stands in no log, or in that of a visit."""
     place = ""
     while isinstance(event, VisitEvent):
@@ -120,7 +120,7 @@ def _pass(course: Course, event: object) -> Course:
     return _write(_go_on(course, event), event, 0, None, place)
 
 
-def _go_on(course: Course, event: object) -> Course:
+def _go_on(course: RunCourse, event: object) -> RunCourse:
     """Takes over what is under way."""
     match event:
         case GenerationStartedEvent(model=model):
@@ -140,12 +140,12 @@ def _go_on(course: Course, event: object) -> Course:
 
 
 def _write(
-    course: Course, event: object, number: int, moment: datetime | None, place: str = ""
-) -> Course:
+    course: RunCourse, event: object, number: int, moment: datetime | None, place: str = ""
+) -> RunCourse:
     words = describe_event(event) if isinstance(event, LogEvent) else ""
     if not words:
         return course
-    line = Line(
+    line = CourseLine(
         number=number, moment=moment, words=place + words, is_tool=isinstance(event, _TOOLS)
     )
     return attrs.evolve(course, lines=(*course.lines, line)[-LINES:])

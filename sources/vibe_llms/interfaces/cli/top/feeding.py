@@ -70,7 +70,7 @@ class Board:
 
 
 @define(eq=False)
-class Feed:
+class BoardFeed:
     """Reads runs for a board, as long as it runs.
 
     Attributes:

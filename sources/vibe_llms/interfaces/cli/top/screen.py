@@ -20,7 +20,7 @@ from vibe_llms.interfaces.cli.runs.words import ANSWERED, count
 from vibe_llms.interfaces.cli.top import words
 from vibe_llms.interfaces.cli.top.answering import ApprovalScreen
 from vibe_llms.interfaces.cli.top.asking import LineScreen
-from vibe_llms.interfaces.cli.top.feeding import Board, Feed
+from vibe_llms.interfaces.cli.top.feeding import Board, BoardFeed
 from vibe_llms.interfaces.cli.top.keys import SMALL_COLUMNS, Keys
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
@@ -103,7 +103,7 @@ class TopApp(App[None]):
         super().__init__()
         self.board = Board()
         self.runs = runs
-        self.feed = Feed(runs, self.board)
+        self.feed = BoardFeed(runs, self.board)
         self._place = place
         self._drawn: tuple[View, int, int] | None = None
         self._rows: list[tuple[str, str]] = []

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from vibe_llms.agents.interfaces import ToldEvent
-from vibe_llms.interfaces.cli.top.courses import Course, begin_course, tell
+from vibe_llms.interfaces.cli.top.courses import RunCourse, begin_course, tell
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
 from vibe_llms.runs.waiting import Waiting
@@ -74,7 +74,7 @@ class View:
     rows: tuple[RunSummary, ...] | None = None
     has_more: bool = False
     selected: str = ""
-    course: Course = attrs.field(factory=Course)
+    course: RunCourse = attrs.field(factory=RunCourse)
     waiting: tuple[Waiting, ...] = ()
     fault: str = ""
     course_fault: str = ""
@@ -267,7 +267,7 @@ def _select_anew(before: View, view: View) -> View:
         view = attrs.evolve(view, selected=selected)
     if view.selected == before.selected:
         return view
-    return attrs.evolve(view, course=Course(), course_fault="", waiting=())
+    return attrs.evolve(view, course=RunCourse(), course_fault="", waiting=())
 
 
 def _has_words(summary: RunSummary, words: str) -> bool:

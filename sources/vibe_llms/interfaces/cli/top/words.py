@@ -11,7 +11,7 @@ from typing import Final
 from vibe_llms.flows.words import describe_cost, describe_tokens
 from vibe_llms.interfaces.cli.output import measure_text, reveal, sanitize, shorten
 from vibe_llms.interfaces.cli.runs.words import count, describe_spending, describe_state
-from vibe_llms.interfaces.cli.top.courses import Line
+from vibe_llms.interfaces.cli.top.courses import CourseLine
 from vibe_llms.interfaces.cli.top.views import View
 from vibe_llms.runs.summaries import RunSummary
 
@@ -166,7 +166,7 @@ def describe_waiting(view: View) -> str:
     return "\n".join((head, *asked))
 
 
-def describe_line(line: Line) -> str:
+def describe_line(line: CourseLine) -> str:
     """Returns a line of what has happened in a run."""
     number = f"{line.number:>4}" if line.number else "   ·"
     moment = line.moment.astimezone().strftime("%H:%M:%S") if line.moment else " " * 8

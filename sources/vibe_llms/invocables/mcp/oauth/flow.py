@@ -30,7 +30,7 @@ from vibe_llms.invocables.mcp.oauth.errors import (
     redact,
 )
 from vibe_llms.invocables.mcp.oauth.loopback import Loopback
-from vibe_llms.invocables.mcp.oauth.settings import Authorizer, Grant, OAuthSettings
+from vibe_llms.invocables.mcp.oauth.settings import GrantType, OAuthAuthorizer, OAuthSettings
 from vibe_llms.invocables.mcp.oauth.token_storage import GrantFile, TokenStorage
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 
@@ -59,7 +59,7 @@ class Authorization(httpx2.Auth):
         settings: OAuthSettings | None = None,
         *,
         directory: Path | None = None,
-        authorizer: Authorizer | None = None,
+        authorizer: OAuthAuthorizer | None = None,
         timeout: PausableTimeout | None = None,
     ) -> None:
         self.name = name
@@ -78,7 +78,7 @@ class Authorization(httpx2.Auth):
 
     def _produce_provider(self, url: str) -> OAuthClientProvider:
         settings = self._settings
-        if settings.grant is Grant.CLIENT_CREDENTIALS and settings.client_secret is not None:
+        if settings.grant is GrantType.CLIENT_CREDENTIALS and settings.client_secret is not None:
             return ClientCredentialsOAuthProvider(
                 server_url=url,
                 storage=self._storage,
@@ -181,7 +181,7 @@ class Authorization(httpx2.Auth):
         if can_refresh and response is not None and response.status_code == 401:
             # The package renews only what has expired; else it leads a person to the browser.
             self._context.token_expiry_time = 1.0  # long ago
-        if can_refresh or self._settings.grant is not Grant.BROWSER:
+        if can_refresh or self._settings.grant is not GrantType.BROWSER:
             return
         if self._authorizer is None:
             raise self._refuse("it wants a person to agree, and nobody can be asked here")
@@ -189,7 +189,7 @@ class Authorization(httpx2.Auth):
     @asynccontextmanager
     async def _await_browser(self) -> AsyncIterator[None]:
         """Listens where a browser may come back to, as long as somebody is being let in."""
-        if self._authorizer is None or self._settings.grant is not Grant.BROWSER:
+        if self._authorizer is None or self._settings.grant is not GrantType.BROWSER:
             yield
             return
         loopback = Loopback()
@@ -256,7 +256,7 @@ class Authorization(httpx2.Auth):
             await asyncio.gather(opening, return_exceptions=True)
         return read_answer(parameters)
 
-    async def _open(self, authorizer: Authorizer, loopback: Loopback) -> None:
+    async def _open(self, authorizer: OAuthAuthorizer, loopback: Loopback) -> None:
         """Has a person brought to the address, and takes what they tell, if anything."""
         try:
             told = await authorizer.open(self.name, self._address)

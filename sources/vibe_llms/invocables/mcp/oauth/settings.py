@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     pass
 
 
-class Grant(enum.StrEnum):
+class GrantType(enum.StrEnum):
     """How a client is let in: a person agrees in a browser, or the client has a password."""
 
     BROWSER = "browser"
@@ -55,7 +55,7 @@ class OAuthSettings:
         ConfigurationError: The parts do not go together.
     """
 
-    grant: Grant = attrs.field(default=Grant.BROWSER, converter=Grant)
+    grant: GrantType = attrs.field(default=GrantType.BROWSER, converter=GrantType)
     client_id: str = ""
     client_secret: SecretText | None = attrs.field(default=None, converter=_ensure_secret)
     client_metadata_url: Annotated[
@@ -72,13 +72,13 @@ class OAuthSettings:
         """Yields what does not go together: a field, and a sentence."""
         if self.client_secret is not None and not self.client_id:
             yield "client_secret", "It belongs to a client_id, and none is given."
-        if self.grant is Grant.CLIENT_CREDENTIALS:
+        if self.grant is GrantType.CLIENT_CREDENTIALS:
             for key in ("client_id", "client_secret", "issuer"):
                 if not getattr(self, key):
                     yield key, "A client that lets itself in needs it."
 
 
-class Authorizer(Protocol):
+class OAuthAuthorizer(Protocol):
     """Whoever brings a person to an address, where they agree to let this program in.
 
     Afterwards the browser is sent to an address of this machine, where it is waited for. A

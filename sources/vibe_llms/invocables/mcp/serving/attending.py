@@ -22,7 +22,7 @@ from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.mcp.relaying import dump
 from vibe_llms.invocables.mcp.serving.approving import QUESTION, Context, Doorkeeper
 from vibe_llms.invocables.mcp.serving.callers import ClientCall, is_modern
-from vibe_llms.invocables.mcp.serving.catalogue import Catalogue
+from vibe_llms.invocables.mcp.serving.catalogue import EnsembleCatalogue
 from vibe_llms.invocables.mcp.serving.results import (
     compose_completion,
     compose_prompt,
@@ -60,7 +60,7 @@ class Attendant:
     """
 
     registry: Registry
-    catalogue: Catalogue
+    catalogue: EnsembleCatalogue
     doorkeeper: Doorkeeper
     waiting: WaitingRoom
     levels: MutableMapping[Connection, str]

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from vibe_llms.invocables.ensembles import Library
-from vibe_llms.invocables.libraries import Prompt, Resource
+from vibe_llms.invocables.libraries import LibraryPrompt, Resource
 from vibe_llms.invocables.mcp.resources import ENTRIES_LIMIT
 from vibe_llms.invocables.mcp.serving.describing import (
     describe_prompt,
@@ -44,7 +44,7 @@ class Lists:
 
 
 @define(eq=False)
-class Catalogue:
+class EnsembleCatalogue:
     """Finds what the ensembles of a registry have, and what of it a client means.
 
     Attributes:
@@ -55,9 +55,9 @@ class Catalogue:
     registry: Registry
     lists: Lists = attrs.field(factory=Lists, init=False)
     _resources: dict[str, Sequence[Resource]] = attrs.field(factory=dict, init=False)
-    _prompts: dict[str, Sequence[Prompt]] = attrs.field(factory=dict, init=False)
+    _prompts: dict[str, Sequence[LibraryPrompt]] = attrs.field(factory=dict, init=False)
     _at: dict[str, Resource] = attrs.field(factory=dict, init=False)
-    _named: dict[str, Prompt] = attrs.field(factory=dict, init=False)
+    _named: dict[str, LibraryPrompt] = attrs.field(factory=dict, init=False)
     _is_stale: bool = attrs.field(default=True, init=False)
     _door: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
@@ -172,7 +172,7 @@ class Catalogue:
                 return resource
         raise MCPError(INVALID_PARAMS, f"There is no template {uri!r}.", {"uri": uri})
 
-    def access_prompt(self, name: str) -> Prompt:
+    def access_prompt(self, name: str) -> LibraryPrompt:
         """Returns a prompt by its name.
 
         Raises:

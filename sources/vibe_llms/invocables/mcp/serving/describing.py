@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import mcp_types as types
 
 from vibe_llms.invocables.invokers import Effect, Invoker
-from vibe_llms.invocables.libraries import Prompt, Resource
+from vibe_llms.invocables.libraries import LibraryPrompt, Resource
 from vibe_llms.invocables.mcp.relaying import strip_meta
 from vibe_llms.invocables.registry import Registration
 from vibe_llms.plain import JsonObject
@@ -56,7 +56,7 @@ def describe_resource(resource: Resource) -> types.Resource | types.ResourceTemp
     return types.Resource(uri=resource.uri, size=resource.size_bytes, **said)
 
 
-def describe_prompt(name: str, prompt: Prompt) -> types.Prompt:
+def describe_prompt(name: str, prompt: LibraryPrompt) -> types.Prompt:
     """Returns a prompt under its name."""
     if isinstance(prompt.source, types.Prompt):
         return _pass_on(prompt.source, name=name)

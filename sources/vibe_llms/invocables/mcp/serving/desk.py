@@ -30,7 +30,7 @@ from vibe_llms.exceptions import LimitError, UnknownNameError
 from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
 from vibe_llms.invocables.mcp.serving.attending import NOT_FOUND, Attendant
 from vibe_llms.invocables.mcp.serving.callers import access_subject, is_modern
-from vibe_llms.invocables.mcp.serving.catalogue import Catalogue, Lists, turn_page
+from vibe_llms.invocables.mcp.serving.catalogue import EnsembleCatalogue, Lists, turn_page
 from vibe_llms.invocables.mcp.serving.describing import adapt_tool
 from vibe_llms.invocables.mcp.serving.shares import Shares, find_client
 from vibe_llms.invocables.mcp.serving.waiting import WaitingRoom
@@ -93,7 +93,7 @@ class ToolServer(Server[Any]):
             "Too many streams of changes are open",
         )
         self._registry = registry
-        self._catalogue = Catalogue(registry)
+        self._catalogue = EnsembleCatalogue(registry)
         self._told = Lists()
         self._waiting = WaitingRoom(limits.waiting, limits.wait_seconds)
         self._subscriptions = Subscriptions(

@@ -10,7 +10,7 @@ import mcp_types as types
 from vibe_llms.plain import is_whole
 
 
-class Complaint(ValueError):
+class MalformedMessage(ValueError):
     """What is no message; the package's own words would tell of the classes it reads with.
 
     Args:
@@ -42,22 +42,26 @@ def read_message(text: bytes) -> types.JSONRPCMessage:
     except (ValueError, RecursionError):
         raise _explain(text) from None
     if has_wrong_id:
-        raise Complaint(types.INVALID_REQUEST, "The id of a request is a text or a whole number.")
+        raise MalformedMessage(
+            types.INVALID_REQUEST, "The id of a request is a text or a whole number."
+        )
     return message
 
 
-def _explain(said: bytes) -> Complaint:
+def _explain(said: bytes) -> MalformedMessage:
     try:
         value: Any = json.loads(said)
     except (ValueError, RecursionError):
-        return Complaint(types.PARSE_ERROR, "This is no JSON.")
+        return MalformedMessage(types.PARSE_ERROR, "This is no JSON.")
     if isinstance(value, list):
-        return Complaint(types.INVALID_REQUEST, "Messages are sent one by one, not in lists.")
+        return MalformedMessage(
+            types.INVALID_REQUEST, "Messages are sent one by one, not in lists."
+        )
     number = value.get("id") if isinstance(value, dict) else None
     is_id = isinstance(number, int) and not isinstance(number, bool)
     is_id = is_id or (isinstance(number, str) and is_whole(number))
     text = "This is no message of JSON-RPC 2.0."
-    return Complaint(types.INVALID_REQUEST, text, number if is_id else None)
+    return MalformedMessage(types.INVALID_REQUEST, text, number if is_id else None)
 
 
 def write_complaint(code: int, text: str, number: str | int | None = None) -> bytes:

@@ -70,7 +70,7 @@ def compose_reading(outcome: Outcome, resource: libraries.Resource, uri: str) ->
     return ReadResourceResult(contents=contents, _meta=dict(outcome.meta) or None)
 
 
-def compose_prompt(outcome: Outcome, prompt: libraries.Prompt) -> GetPromptResult:
+def compose_prompt(outcome: Outcome, prompt: libraries.LibraryPrompt) -> GetPromptResult:
     """Makes the result of getting a prompt.
 
     Raises:

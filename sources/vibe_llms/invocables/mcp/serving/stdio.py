@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.mcp.serving.messages import (
-    Complaint,
+    MalformedMessage,
     read_message,
     write_complaint,
     write_message,
@@ -179,7 +179,7 @@ class _Wire:
             return None
         try:
             message = read_message(line)
-        except Complaint as complaint:
+        except MalformedMessage as complaint:
             await self._write_line(complaint.write())
             return None
         if isinstance(message, types.JSONRPCNotification):

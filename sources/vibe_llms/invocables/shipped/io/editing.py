@@ -13,14 +13,14 @@ _SHOWN: Final = 10
 
 
 @frozen
-class Edit:
+class Replacement:
     """A text after replacement, and the line where it took place, counted from 1."""
 
     text: str
     line: int
 
 
-def replace_once(whole: str, old: str, new: str, shown: str) -> Edit:
+def replace_once(whole: str, old: str, new: str, shown: str) -> Replacement:
     """Replaces what is in a text exactly once.
 
     Where all lines of the text end in CR LF and those of ``old`` in LF, both are taken to end as
@@ -43,7 +43,7 @@ def replace_once(whole: str, old: str, new: str, shown: str) -> Edit:
     if len(places) == 1:
         start = places[0]
         text = whole[:start] + new + whole[start + len(old) :]
-        return Edit(text, _count_lines(whole, start))
+        return Replacement(text, _count_lines(whole, start))
     if places:
         lines = [str(_count_lines(whole, start)) for start in places[:_SHOWN]]
         more = ", …" if len(places) > _SHOWN else ""

@@ -31,7 +31,7 @@ LISTED_LIMIT: Final = 1_000
 
 
 @frozen
-class Entry:
+class DirectoryEntry:
     """Something in a directory.
 
     Attributes:
@@ -50,7 +50,7 @@ class Entry:
         return stat.S_ISDIR(self.found.st_mode)
 
 
-class Visit:
+class DirectoryWalk:
     """Goes through a directory and those below it, in the order of their names.
 
     Args:
@@ -79,7 +79,7 @@ class Visit:
         self._entries = 0
         self._until = time.monotonic() + SECONDS
 
-    def survey(self) -> Iterator[Entry]:
+    def survey(self) -> Iterator[DirectoryEntry]:
         """Gives the entries; what it opened is closed when it is left.
 
         Raises:
@@ -94,7 +94,7 @@ class Visit:
         if text not in self.notes:
             self.notes.append(text)
 
-    def _survey(self, descriptor: int, prefix: str, depth: int) -> Iterator[Entry]:
+    def _survey(self, descriptor: int, prefix: str, depth: int) -> Iterator[DirectoryEntry]:
         for name in self._list(descriptor):
             if self._is_over():
                 return
@@ -103,7 +103,7 @@ class Visit:
             found = place.inspect()
             if found is None:  # gone meanwhile
                 continue
-            entry = Entry(place, found, depth)
+            entry = DirectoryEntry(place, found, depth)
             yield entry
             if entry.is_directory and name not in self._passed_over:
                 yield from self._descend(entry, prefix)
@@ -121,7 +121,7 @@ class Visit:
         # The system's own order differs from machine to machine.
         return sorted(names)
 
-    def _descend(self, entry: Entry, prefix: str) -> Iterator[Entry]:
+    def _descend(self, entry: DirectoryEntry, prefix: str) -> Iterator[DirectoryEntry]:
         if entry.depth >= self._depth:
             if self._is_cut_here or self._depth == DEPTH_LIMIT:
                 self.note(f"deeper than {DEPTH_LIMIT} directories was not looked")
@@ -155,7 +155,7 @@ def list_directory(place: Place, depth: int, context: InvocationContext) -> str:
     """
     if depth < 1:
         raise Refusal("depth is a whole number of at least 1.")
-    visit = Visit(place, context, depth=depth)
+    visit = DirectoryWalk(place, context, depth=depth)
     lines: list[str] = []
     for entry in visit.survey():
         if len(lines) == LISTED_LIMIT:
@@ -166,7 +166,7 @@ def list_directory(place: Place, depth: int, context: InvocationContext) -> str:
     return "\n".join([*lines, *(f"[{note}]" for note in visit.notes)])
 
 
-def _describe(entry: Entry) -> str:
+def _describe(entry: DirectoryEntry) -> str:
     shown, mode = entry.place.shown, entry.found.st_mode
     if stat.S_ISREG(mode):
         return f"{shown}  {entry.found.st_size} bytes"

@@ -14,7 +14,7 @@ from typing import Final
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.refusals import Refusal
 from vibe_llms.invocables.shipped.grants import Place
-from vibe_llms.invocables.shipped.io.listing import Visit
+from vibe_llms.invocables.shipped.io.listing import DirectoryWalk
 from vibe_llms.invocables.shipped.io.reading import is_binary
 from vibe_llms.invocables.shipped.opening import open_file, read_blocks
 
@@ -49,7 +49,7 @@ def search(
         raise Refusal(f"A pattern of names has at most {_PATTERN_CHARACTERS} characters.")
     if "\n" in text:
         raise Refusal("Lines are searched: the text cannot hold the end of one.")
-    visit = Visit(place, context, passed_over=_PASSED_OVER)
+    visit = DirectoryWalk(place, context, passed_over=_PASSED_OVER)
     found: list[str] = []
     for entry in visit.survey():
         if not stat.S_ISREG(entry.found.st_mode) or not fnmatchcase(entry.place.name, name):

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.exceptions import ConfigurationError, Finding
-from vibe_llms.invocables.shipped.grants import Grant, produce_grant
+from vibe_llms.invocables.shipped.grants import DirectoryGrant, produce_grant
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import require
 from vibe_llms.values import frozen
@@ -42,7 +42,7 @@ class IoSettings:
     def __attrs_post_init__(self) -> None:
         require(self, f"ensembles.{self.name}")
 
-    def produce_grants(self) -> tuple[Grant, ...]:
+    def produce_grants(self) -> tuple[DirectoryGrant, ...]:
         """Returns the grants, those that may be written first.
 
         Raises:

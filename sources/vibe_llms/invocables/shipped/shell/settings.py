@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import attrs
 
-from vibe_llms.invocables.shipped.grants import Grant, produce_grant
+from vibe_llms.invocables.shipped.grants import DirectoryGrant, produce_grant
 from vibe_llms.tables.annotations import Count, Seconds
 from vibe_llms.tables.kinds import FILLED, Kind, is_list_of
 from vibe_llms.tables.reading import require
@@ -78,6 +78,6 @@ class ShellSettings:
     def __attrs_post_init__(self) -> None:
         require(self, f"ensembles.{self.name}")
 
-    def produce_grants(self) -> tuple[Grant, ...]:
+    def produce_grants(self) -> tuple[DirectoryGrant, ...]:
         """Returns the directories."""
         return tuple(produce_grant(text, True, self.working_directory) for text in self.directories)
