@@ -45,7 +45,7 @@ WORKER = """
 import asyncio, os, signal, sys
 from vibe_llms.agents.batches import chunk_runs
 from vibe_llms.agents.durable.runner import DurableRunner
-from vibe_llms.agents.performing import Performer
+from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCHES
 from vibe_llms.application import Application
 
@@ -60,7 +60,7 @@ async def attempt(work, due):
 async def main(url):
     chunk_runs.attempt = attempt
     application = Application.load()
-    performer = Performer(store=application.store, application=application)
+    performer = OrderPerformer(store=application.store, application=application)
     runner = DurableRunner(url, performer, queues=(BATCHES,), beat_seconds=0.2)
     await runner.start()
     print("ready", flush=True)

@@ -324,7 +324,10 @@ def _count_ours() -> Counter[str]:
     """Counts the objects of the gateway and of what it is made of, by class."""
     gc.collect()
     kinds = (type(each) for each in gc.get_objects())
-    return Counter(kind.__qualname__ for kind in kinds if kind.__module__.startswith("vibe_llms.d"))
+    # A class with a property `__module__` has no name of its module to compare.
+    return Counter(
+        kind.__qualname__ for kind in kinds if str(kind.__module__).startswith("vibe_llms.d")
+    )
 
 
 @BOTH

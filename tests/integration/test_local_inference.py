@@ -452,10 +452,10 @@ async def test_a_file_that_is_no_model_is_named(
 PROGRAM = """
 import sys
 from pathlib import Path
-from vibe_llms.providers.local.inference import ServerSettings, acquire_server
+from vibe_llms.providers.local.inference import LoadSettings, acquire_server
 import asyncio
 async def ask():
-    settings = ServerSettings(path=Path(sys.argv[1]), context_tokens=512, parallel=1, waiting=1)
+    settings = LoadSettings(path=Path(sys.argv[1]), context_tokens=512, parallel=1, waiting=1)
     server = await asyncio.to_thread(acquire_server, settings)
     exchange = await server.open_exchange({"messages": [{"role": "user", "content": "Hi"}]})
     await exchange.receive()

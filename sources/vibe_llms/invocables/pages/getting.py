@@ -25,7 +25,7 @@ _HEADERS: Final = {
     "Accept": "text/html, text/markdown, text/plain, application/json;q=0.9, */*;q=0.1",
     # What can be unpacked piece by piece, in bounds, and by the standard library.
     "Accept-Encoding": "gzip",
-    "HttpConnection": "close",
+    "Connection": "close",
     "User-Agent": "vibe-llms",
 }
 
