@@ -32,6 +32,7 @@ def play(
     return killing.play(VICTIMS, path, kind, rounds, first, stride, *more)
 
 
+@pytest.mark.slow
 @pytest.mark.samples
 @pytest.mark.parametrize("kind", KINDS)
 def test_000_a_flow_survives_its_death_at_every_step(tmp_path: Path, kind: str) -> None:

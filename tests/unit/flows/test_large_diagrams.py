@@ -31,6 +31,7 @@ def count_calls(step: Callable[[str], object], text: str) -> int:
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_calls_grow_as_nodes(shape: str) -> None:
     """Eight times the nodes take about eight times the calls, to read them and to check them."""

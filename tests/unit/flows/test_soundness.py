@@ -119,6 +119,7 @@ def test_a_flow_that_passes_comes_to_its_end(
     assert state.final is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "draw",
     [

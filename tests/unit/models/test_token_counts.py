@@ -155,6 +155,7 @@ def test_the_true_count_lies_inside_the_bound(name: str, encoding: str) -> None:
     assert abs(count.tokens - true) <= count.error_tokens, (count, true)
 
 
+@pytest.mark.slow
 def test_source_code_and_manuals_lie_inside_the_bound_which_is_not_vast() -> None:
     """Every file of this project; over all of them the estimate is good to an eighth."""
     texts = [path.read_text(encoding="utf-8") for path in FILES]
@@ -180,6 +181,7 @@ def test_any_text_has_an_estimate_that_is_possible(text: str) -> None:
     assert count.error_tokens >= 2 * bool(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["ab-", "a1", "x", "=", " ", "\n", "日", "a ", "👩‍💻", "\0", "1a_"]
 )
