@@ -191,7 +191,8 @@ class RunIndex:
             if last is not None:
                 entry = _Entry(identity, stamp, last.timestamp, survey_states(last.event))
                 if known is not None and _goes_on(known.stamp, stamp):
-                    entry.is_part, entry.owner = known.is_part, known.owner
+                    # Whose nobody had said may be somebody's by now.
+                    entry.is_part, entry.owner = known.is_part, known.owner or None
                 self._entries[identity] = entry
                 insort(self._orders[entry.kind], entry.place)
 

@@ -248,3 +248,16 @@ def test_many_runs_are_looked_at_less_often(
     assert looked == [2]
     index.refresh(all_of_them=True)
     assert looked == [3]
+
+
+def test_a_run_of_nobody_is_his_who_orders_it_later() -> None:
+    store = MemoryStore()
+    index = RunIndex(store)
+    identity = begin(store, 1, STARTED, ENDED)
+    index.refresh(all_of_them=True)
+    assert not index.survey(owner="ann")
+
+    grow(store, identity, ORDER)
+    index.refresh(all_of_them=True)
+
+    assert [each.id for each in index.survey(owner="ann")] == [identity]
