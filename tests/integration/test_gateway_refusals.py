@@ -196,3 +196,20 @@ async def test_a_client_of_gemini_is_told_of_its_models(session: aiohttp.ClientS
             assert (await told.json())["name"] == model.name
     async with session.get("/v1/models") as told:
         assert "data" in await told.json()
+
+
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        ("anthropic-version", lambda said: said["error"]["type"] == "not_found_error"),
+        ("x-goog-api-key", lambda said: said["error"]["status"] == "NOT_FOUND"),
+        ("x-stranger", lambda said: said["error"]["code"] == "model_not_found"),
+    ],
+)
+async def test_who_asks_for_a_model_that_is_none_is_told_in_their_own_protocol(
+    session: aiohttp.ClientSession, header: str, says: Callable[[Any], bool]
+) -> None:
+    """Three protocols have the path; whose client asks is seen in its headers alone."""
+    async with session.get("/v1/models/none", headers={header: "any"}) as told:
+        assert told.status == 404
+        assert says(await told.json())

@@ -55,6 +55,7 @@ class Route:
             that may have some.
         handler: Answers.
         write_error: Writes errors as the clients of this path expect them.
+        choose_writer: Says who does instead, where clients of several protocols ask this path.
         is_admitted: Whether it counts among the requests that are answered at once; what tells of
             the daemon itself does not.
         operation: What is said there.
@@ -66,6 +67,7 @@ class Route:
     write_error: ErrorWriter
     is_admitted: bool = True
     operation: ApiOperation = ApiOperation()
+    choose_writer: Callable[[HttpCall], ErrorWriter] | None = None
 
     def compile(self) -> re.Pattern[str]:
         """Returns what matches its paths; the parts are groups."""
@@ -352,7 +354,8 @@ class Service:
         if call.status:
             # What was begun cannot be taken back; a whole end would be a lie.
             raise BrokenAnswer(str(error)) from error
-        told = route.write_error(error)
+        write = route.write_error if route.choose_writer is None else route.choose_writer(call)
+        told = write(error)
         await call.answer(
             told.status, encode(told.body), {**told.headers, "x-vibe-request-id": call.request_id}
         )

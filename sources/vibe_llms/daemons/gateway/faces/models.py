@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any, Final
 
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.faces import chat_completions, generate_content
+from vibe_llms.daemons.gateway.asked import Face
+from vibe_llms.daemons.gateway.faces import chat_completions, generate_content, messages
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route, encode
+from vibe_llms.daemons.service import ErrorWriter, Route, encode
 from vibe_llms.exceptions import UnknownNameError
 
 _GEMINIS: Final = frozenset({"x-goog-api-client", "x-goog-api-key"})
@@ -18,7 +19,8 @@ _GEMINIS: Final = frozenset({"x-goog-api-client", "x-goog-api-key"})
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Returns the paths."""
-    produce = partial(Route, method="GET", write_error=chat_completions.FACE.write_error)
+    openai = chat_completions.FACE.write_error
+    produce = partial(Route, method="GET", write_error=openai, choose_writer=_choose_writer)
     for_gemini = partial(Route, method="GET", write_error=generate_content.FACE.write_error)
     one = "/v1beta/models/{name:path}"
     return (
@@ -27,6 +29,16 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
         for_gemini(pattern="/v1beta/models", handler=partial(_list_for_gemini, gateway)),
         for_gemini(pattern=one, handler=partial(_show_to_gemini, gateway)),
     )
+
+
+def _choose_writer(call: HttpCall) -> ErrorWriter:
+    """Returns who writes errors for whoever asks: three protocols have this path."""
+    face: Face = chat_completions.FACE
+    if _GEMINIS & call.headers.keys():
+        face = generate_content.FACE
+    elif "anthropic-version" in call.headers:
+        face = messages.FACE
+    return face.write_error
 
 
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
