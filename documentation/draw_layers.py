@@ -42,6 +42,7 @@ WORDS = {
     "asynchrony": "the portal for synchronous code",
     "synchrony": "faces of what is asynchronous",
     "absence": "not given",
+    "closing": "by leaving",
     "exceptions": "every error",
     "facts": "what errors are made of",
     "files": "that have an end",

@@ -15,8 +15,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from vibe_llms.exceptions import ConverseError, Stage
 
@@ -24,26 +23,6 @@ _T = TypeVar("_T")
 
 _SHUTDOWN_SECONDS = 5.0
 """How long the end of the process waits for what still runs behind the portal."""
-
-
-class Closing:
-    """What an asynchronous context closes when it is left."""
-
-    __slots__ = ()
-
-    async def close(self) -> None:
-        """Frees what is held. May be called again."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
 
 async def finish(work: Awaitable[_T]) -> _T:

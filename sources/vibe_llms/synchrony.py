@@ -19,9 +19,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
-from vibe_llms.asynchrony import access_portal
+if TYPE_CHECKING:
+    from vibe_llms.asynchrony import Portal
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -50,7 +51,7 @@ class SyncFace(Generic[_A]):
         return self._asynchronous
 
     def __enter__(self) -> Self:
-        access_portal().call(self._asynchronous.__aenter__)
+        _access_portal().call(self._asynchronous.__aenter__)
         return self
 
     def __exit__(
@@ -59,7 +60,7 @@ class SyncFace(Generic[_A]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        access_portal().call(lambda: self._asynchronous.__aexit__(kind, error, traceback))
+        _access_portal().call(lambda: self._asynchronous.__aexit__(kind, error, traceback))
 
 
 def constructed_like(
@@ -88,7 +89,7 @@ def blocking(
     @wraps(method)
     def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> _R:
         function: Callable[..., Awaitable[_R]] = _bind(self, method)
-        return access_portal().call(lambda: function(*args, **settings))
+        return _access_portal().call(lambda: function(*args, **settings))
 
     return call
 
@@ -111,7 +112,7 @@ def iterating(
 
 def iterate(items: AsyncIterator[_R], *, closes: bool = False) -> Iterator[_R]:
     """Yields what an asynchronous iterator does, through the portal; see :func:`iterating`."""
-    portal = access_portal()
+    portal = _access_portal()
 
     async def take() -> object:
         return await anext(items, _END)
@@ -133,7 +134,7 @@ def entering(
     @contextmanager
     @wraps(method)
     def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> Iterator[_Face]:
-        portal = access_portal()
+        portal = _access_portal()
         context = _bind(self, method)(*args, **settings)
         entered = portal.call(context.__aenter__)
         try:
@@ -142,6 +143,12 @@ def entering(
             portal.release(lambda: context.__aexit__(None, None, None))
 
     return call
+
+
+def _access_portal() -> Portal:
+    from vibe_llms.asynchrony import access_portal  # with asyncio, which no class of a face needs
+
+    return access_portal()
 
 
 def _bind(face: SyncFace[Any], method: Callable[..., Any]) -> Any:

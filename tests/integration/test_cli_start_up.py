@@ -107,6 +107,21 @@ def test_help_and_lists_need_no_event_loop(tmp_path: Path, arguments: tuple[str,
     assert modules.isdisjoint({"asyncio", "cattrs", "msgspec"})
 
 
+def test_a_model_is_imported_without_an_event_loop(tmp_path: Path) -> None:
+    """Which is half of what an import would take; whoever asks the model has one anyway."""
+    program = "from vibe_llms import Model, SyncModel; import sys; print(*sys.modules)"
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        env=produce_environment(tmp_path),
+        capture_output=True,
+        check=True,
+    )
+
+    modules = set(finished.stdout.decode().split())
+    assert "vibe_llms.instruments.models" in modules
+    assert modules.isdisjoint({"asyncio", "cattrs", "concurrent.futures", "msgspec", "ssl"})
+
+
 def test_help_imports_no_command(tmp_path: Path) -> None:
     """The help of all commands comes from one table."""
     modules = _survey_modules(tmp_path, "--help")

@@ -21,7 +21,7 @@ from vibe_llms import (
     SyncVendorBatchChannel,
     VendorBatchChannel,
 )
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.instruments.parsers.sessions import Following, SyncFollowing
 from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.providers.synchrony import SyncStream

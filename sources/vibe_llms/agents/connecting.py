@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import attrs
 import msgspec
 
-from vibe_llms.asynchrony import Closing
 from vibe_llms.clocks import Clock
+from vibe_llms.closing import Closing
 from vibe_llms.exceptions import (
     CodecError,
     ConfigurationError,

@@ -15,8 +15,8 @@ from vibe_llms.agents.connecting import Connection, produce_connection
 from vibe_llms.agents.following import Follower
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.agents.orders import Order
-from vibe_llms.asynchrony import Closing
 from vibe_llms.clocks import Clock
+from vibe_llms.closing import Closing
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.limits import Limits

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from vibe_llms.application import Application
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore

@@ -14,7 +14,7 @@ from typing import Self
 import attrs
 
 from vibe_llms.application import Application, access_application
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.patterns import digest_pattern

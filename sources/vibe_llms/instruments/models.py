@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import (
@@ -23,7 +22,7 @@ from typing import (
 import attrs
 
 from vibe_llms.application import Application, access_application
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.exceptions import RequestError
 from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, say
@@ -356,6 +355,8 @@ class Model(Closing):
         """Loads the bytes of media that a store has taken over."""
         if not needs_content_store(request.canisters):
             return request
+        import asyncio
+
         contents = self.application.store.contents
         loaded = await asyncio.to_thread(hydrate, request.canisters, contents)
         return attrs.evolve(request, canisters=loaded)

@@ -13,7 +13,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
-from vibe_llms.asynchrony import Closing, finish
+from vibe_llms.asynchrony import finish
+from vibe_llms.closing import Closing
 from vibe_llms.events.conversation import ConversationEvent, Ending
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (

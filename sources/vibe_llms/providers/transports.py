@@ -8,7 +8,7 @@ from functools import partial
 
 import attrs
 
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.exceptions import ConfigurationError, ConverseError, PluginError, Stage
 from vibe_llms.plugins.specification.models import (
     ProviderContext,

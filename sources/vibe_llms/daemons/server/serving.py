@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.daemons.server.binding import describe_sockets, open_sockets
 from vibe_llms.daemons.server.connection import IncomingConnection
 from vibe_llms.daemons.server.lifespan import Lifespan

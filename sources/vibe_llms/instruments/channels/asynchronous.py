@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from vibe_llms.absence import ABSENT
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.exceptions import ParseError, RequestError, Stage
 from vibe_llms.instruments.channels.composing import Composing, compose_aside

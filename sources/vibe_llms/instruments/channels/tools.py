@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Self, Unpack
 
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel, ChannelSettings
 from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.models import AnyModel

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, TypeVar
 
 from vibe_llms.absence import ABSENT
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.instruments.parsers.dialogue import Dialogue, Parsed
 from vibe_llms.instruments.parsers.following import AnswerFollower

@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.exceptions import Finding
 from vibe_llms.instruments.channels.batches.chunks import refuse_open_chunks
 from vibe_llms.instruments.channels.batches.items import (

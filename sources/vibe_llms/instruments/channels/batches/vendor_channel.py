@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, Required, TypeVar, Unpack, overload
 
-from vibe_llms.asynchrony import Closing
+from vibe_llms.closing import Closing
 from vibe_llms.exceptions import Finding
 from vibe_llms.instruments.channels.batches.channel import Inputs, collect_items, measure
 from vibe_llms.instruments.channels.batches.chunks import ChunkLog
