@@ -20,9 +20,9 @@ from vibe_llms.agents.batches.batches import Batches
 from vibe_llms.agents.batches.following import BatchFollower
 from vibe_llms.agents.batches.submitting import BatchHandover
 from vibe_llms.exceptions import RequestError, StoreError
+from vibe_llms.gathering import Gatherer
 from vibe_llms.instruments.channels.batches import row_journals
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
-from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.lines import decode_item, encode_item
 from vibe_llms.instruments.channels.batches.orders import KeptInput

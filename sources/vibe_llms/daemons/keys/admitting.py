@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
 from vibe_llms.daemons.keys.journal import KeyJournal
 from vibe_llms.daemons.keys.ledger import KeyLedger, Stake
 from vibe_llms.exceptions import AccessError, StoreError
+from vibe_llms.gathering import Gatherer
 
-_Waiting: TypeAlias = tuple[Stake, "asyncio.Future[AccessError | None]"]
+_Outcomes: TypeAlias = "asyncio.Future[Sequence[AccessError | None]]"
 
 
 class AdmissionGate:
     """Asks the ledger, in a thread, one transaction after the other. For one event loop."""
 
     def __init__(self, ledger: KeyLedger) -> None:
-        self._ledger = ledger
-        self._waiting: list[_Waiting] = []
-        self._worker: asyncio.Task[None] | None = None
+        self._gatherer: Gatherer[Stake, AccessError | None] = Gatherer(ledger.admit)
 
     async def admit(self, stake: Stake, journal: KeyJournal) -> None:
         """Lets a request in, durably.
@@ -32,14 +32,14 @@ class AdmissionGate:
             AccessError: A bound is reached.
             StoreError: The ledger cannot be asked, and so nothing may be sent.
         """
-        outcome = asyncio.get_running_loop().create_future()
-        self._waiting.append((stake, outcome))
-        if self._worker is None or self._worker.done():
-            self._worker = asyncio.create_task(self._work())
+        place = self._gatherer.backlog
+        outcomes = self._gatherer.put(stake)
         try:
-            refusal = await asyncio.shield(outcome)
+            refusal = (await asyncio.shield(outcomes))[place]
         except asyncio.CancelledError:
-            outcome.add_done_callback(lambda outcome: _give_back(outcome, journal, stake.number))
+            outcomes.add_done_callback(
+                lambda outcomes: _give_back(outcomes, place, journal, stake.number)
+            )
             raise
         except BaseException:
             journal.drop_number()
@@ -50,28 +50,12 @@ class AdmissionGate:
 
     async def close(self) -> None:
         """Waits for what is under way."""
-        if self._worker is not None:
-            await self._worker
-
-    async def _work(self) -> None:
-        while self._waiting:
-            group, self._waiting = self._waiting, []
-            try:
-                stakes = [stake for stake, _ in group]
-                refusals = await asyncio.to_thread(self._ledger.admit, stakes)
-            except Exception as error:
-                for _, outcome in group:
-                    outcome.set_exception(error)
-            else:
-                for (_, outcome), refusal in zip(group, refusals, strict=True):
-                    outcome.set_result(refusal)
+        await self._gatherer.close()
 
 
-def _give_back(
-    outcome: asyncio.Future[AccessError | None], journal: KeyJournal, number: int
-) -> None:
+def _give_back(outcomes: _Outcomes, place: int, journal: KeyJournal, number: int) -> None:
     """Gives back what was set aside for a request that nobody waits for any more."""
-    if outcome.cancelled() or outcome.exception() is not None or outcome.result() is not None:
+    if outcomes.cancelled() or outcomes.exception() or outcomes.result()[place] is not None:
         journal.drop_number()
     else:
         with suppress(StoreError):  # then it stays set aside

@@ -6,14 +6,14 @@ oldest go. Writes that come together share one transaction, and one wait for the
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from vibe_llms.exceptions import StoreError
+from vibe_llms.gathering import Gatherer
 from vibe_llms.logs import locks
 from vibe_llms.messages.identities import produce_identity
 
@@ -64,8 +64,7 @@ class ResponseDatabase:
         self._folder = folder
         self._connection: sqlite3.Connection | None = None
         self._lock: int | None = None
-        self._waiting: list[tuple[Work[Any], asyncio.Future[Any]]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._gatherer: Gatherer[Work[Any], Any] = Gatherer(self._commit)
         self.owner = produce_identity()
 
     async def perform(self, work: Work[_T]) -> _T:
@@ -76,30 +75,10 @@ class ResponseDatabase:
         Raises:
             StoreError: The disk is full, or the database cannot be used.
         """
-        future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((work, future))
-        if self._task is None:
-            self._task = asyncio.create_task(self._drain())
-        return await future
+        result: _T = await self._gatherer.ask(work)
+        return result
 
-    async def _drain(self) -> None:
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
-                try:
-                    results = await asyncio.to_thread(self._commit, [work for work, _ in batch])
-                except Exception as error:  # told to each who waits
-                    for _, future in batch:
-                        if not future.done():
-                            future.set_exception(error)
-                else:
-                    for (_, future), result in zip(batch, results, strict=True):
-                        if not future.done():
-                            future.set_result(result)
-        finally:
-            self._task = None
-
-    def _commit(self, works: list[Work[Any]]) -> list[Any]:
+    def _commit(self, works: Sequence[Work[Any]]) -> list[Any]:
         try:
             connection = self._open()
             with connection:
@@ -153,8 +132,7 @@ class ResponseDatabase:
 
     async def close(self) -> None:
         """Waits for what is under way, and closes the database."""
-        while self._task is not None:
-            await asyncio.wait({self._task})
+        await self._gatherer.close()
         if self._connection is not None:
             self._connection.close()
             self._connection = None

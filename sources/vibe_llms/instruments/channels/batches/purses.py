@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
-from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.orders import read_input
 from vibe_llms.instruments.channels.batches.tables import count_money
 from vibe_llms.messages.canisters import AnyCanister

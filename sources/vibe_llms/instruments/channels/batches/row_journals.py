@@ -18,8 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.exceptions import Finding, StoreError
+from vibe_llms.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
-from vibe_llms.instruments.channels.batches.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.items import BUCKETS, BatchItem, read_buckets
 from vibe_llms.instruments.channels.batches.journals import DoneItem, refuse_input
 from vibe_llms.instruments.channels.batches.runs import encode

@@ -1,4 +1,4 @@
-"""Asking a database for many at once: whatever comes while it is busy goes together, next."""
+"""Asking what is busy for many at once: whatever comes meanwhile goes together, next."""
 
 from __future__ import annotations
 
