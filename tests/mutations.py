@@ -8,7 +8,8 @@ people read; it ends with 1 if there are any. Needs the extra ``mutation``.
 
 The workspace is a copy: ``mutmut`` knows sources in ``src/`` only, and the checkout can be worked
 on meanwhile. What was found out stays there, and only functions that have changed are tried again;
-whoever has written a test that shall kill a survivor names the survivor.
+whoever has written a test that shall kill a survivor names the survivor. One run at a time works
+there: a second would copy its files below the first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ import tempfile
 import tomllib
 from collections import Counter
 from pathlib import Path
+
+from vibe_llms.exceptions import StoreError
+from vibe_llms.logs.locks import locked
 
 ROOT = Path(__file__).parents[1]
 WORKSPACE = Path(tempfile.gettempdir()) / f"vibe-llms-mutations-{os.getuid()}"
@@ -73,7 +77,6 @@ SETTINGS = {
 
 def prepare_workspace() -> None:
     """Brings the copy up to date; a file that is the same keeps its time, and what is known."""
-    WORKSPACE.mkdir(exist_ok=True)
     for source, target in {"sources": "src", "tests": "tests", "data": "data"}.items():
         _mirror(ROOT / source, WORKSPACE / target)
         if target != "src":  # mutmut copies what is not there yet
@@ -166,11 +169,22 @@ def _ask(program: Path, *words: str) -> str:
 def main(arguments: list[str]) -> int:
     """Prepares the workspace where something is to be run, and lets ``mutmut`` do the rest."""
     command = arguments or ["run"]
-    if command[0] == "run":
-        prepare_workspace()
     program = Path(sys.executable).parent / "mutmut"
     if command[0] == "judge":
         return judge(program)
+    if command[0] != "run":
+        return _hand_on(program, command)
+    WORKSPACE.mkdir(exist_ok=True)
+    try:
+        with locked(str(WORKSPACE / "lock"), wait_seconds=0.0):
+            prepare_workspace()
+            return _hand_on(program, command)
+    except StoreError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _hand_on(program: Path, command: list[str]) -> int:
     # A property that fails is all we want to know: to look for its smallest example takes longer.
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "unshrunk"}
     ended = subprocess.run([program, *command], cwd=WORKSPACE, env=environment, check=False)

@@ -1,12 +1,15 @@
-"""What is said of a change that survived: another wording, explained, or neither."""
+"""What is said of a change that survived: another wording, explained, or neither; and that one
+run at a time looks for such."""
 
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
 import mutations
+from vibe_llms.logs.locks import locked
 
 SHOWN = """# vibe_llms.engine.x.x_f__mutmut_3: survived
 --- src/vibe_llms/engine/x.py
@@ -49,3 +52,18 @@ def test_each_explanation_says_why() -> None:
         assert each["reason"].strip().endswith("."), each
         lines = each["change"].strip().splitlines()
         assert all(line[0] in "-+" and line[1:] == " ".join(line[1:].split()) for line in lines)
+
+
+def test_a_second_run_leaves_the_workspace_to_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would copy its files below the one that is under way."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    monkeypatch.setattr(mutations, "WORKSPACE", workspace)
+
+    with locked(str(workspace / "lock")):
+        assert mutations.main(["run", "nothing"]) == 1
+
+    assert "locked" in capsys.readouterr().err
+    assert [path.name for path in workspace.iterdir()] == ["lock"]

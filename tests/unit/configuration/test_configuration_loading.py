@@ -169,6 +169,20 @@ def test_a_plugin_may_be_put_out_before_anybody_names_its_module(load: Load) -> 
     ]
 
 
+def test_a_plugin_that_lacks_its_module_hides_no_other(load: Load) -> None:
+    """Neither one that is whole nor another mistake, whichever comes first."""
+    said = "[providers.{}]\n{}\n"
+    unfinished, whole = said.format("a", "enabled = false"), said.format("b", "module = 'm'")
+
+    entry = load(user=unfinished + whole).providers["b"]
+
+    assert (entry.module, entry.package, entry.settings) == ("m", "", {})
+    broken = said.format("c", "region = 'eu'")
+    assert [
+        line.partition(": ")[2] for line in survey_findings(load, user=unfinished + broken)
+    ] == ["'providers.c' has no 'module', and no shipped plugin has that name."]
+
+
 def test_all_mistakes_are_reported_at_once_with_their_lines(load: Load) -> None:
     """One run shows every mistake of every layer, each with place, rule and remedy."""
     user = """modle = "p:m"

@@ -125,6 +125,8 @@ def test_what_a_project_says_of_models_is_shown_to_who_shall_trust_it(tmp_path: 
     request = load(tmp_path, project).trust_request
 
     assert request is not None
+    assert request.file.read_text() == project
+    assert request.folder == request.file.parent.parent
     shown = {each.path: (each.value, each.source.line) for each in request.settings}
     assert shown == {
         ("models", "m.*"): ({"weights": "evil"}, 1),
