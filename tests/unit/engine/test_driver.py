@@ -197,6 +197,7 @@ async def test_limits_are_outcomes_that_can_be_continued() -> None:
 
     assert (first.ending.reason, first.ending.limit) == (Reason.LIMIT, "run_steps")
     assert "limits.run_steps" in first.ending.detail
+    assert "run_steps = 2" in first.ending.detail
     assert (second.ending.reason, second.ending.limit) == (Reason.LIMIT, "run_invocations")
     assert second.ending.readings.invocations == 2
     assert third.ending.reason is Reason.ANSWERED
@@ -268,6 +269,7 @@ async def test_why_the_model_stopped_is_why_the_run_ends(
     acted = await act(script([say("So")], stop_reason=stop_reason))
 
     assert (acted.ending.reason, acted.ending.limit) == (reason, limit)
+    assert bool(acted.ending.detail) == (reason is not Reason.ANSWERED)
 
 
 async def test_a_pause_is_no_end() -> None:
@@ -288,6 +290,7 @@ async def test_a_model_that_says_nothing_ends_the_run() -> None:
     acted = await act(script([]))
 
     assert acted.ending.reason is Reason.ANSWERED
+    assert "said nothing" in acted.ending.detail
     assert acted.ending.readings.steps == 1
 
 
