@@ -22,6 +22,7 @@ import pytest
 
 from command_line import VIBE, produce_environment
 from postgresql_server import produce_url
+from vibe_llms.agents.batches.making import WorkMaker
 from vibe_llms.agents.batches.performing import ChunkPerformer
 from vibe_llms.agents.batches.submitting import BatchHandover, DueChunk, survey_due
 from vibe_llms.application import Application
@@ -137,9 +138,11 @@ def run_vendor(delay_seconds: float = 0.0) -> Iterator[Vendor]:
 class Desk:
     """Performs chunks in this process as soon as they are there, as a worker does without DBOS."""
 
-    def __init__(self, database: BatchDatabase, application: Application) -> None:
+    def __init__(self, database: BatchDatabase, application: Application, **lent: Any) -> None:
         self.database = database
-        self.performer = ChunkPerformer(database, application)
+        given = {"application": application, "store": application.store, **lent}
+        self.maker = WorkMaker(**given)
+        self.performer = ChunkPerformer(database, self.maker)
         self.is_leaving = False
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[tuple[str, int], asyncio.Task[Any]] = {}

@@ -421,12 +421,7 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
 
 
 async def test_work_that_cannot_go_elsewhere_is_refused(tmp_path: Path, vendor: Vendor) -> None:
-    async def invert(number: int) -> float:
-        return 1 / number
-
     async with at_desk(vendor, tmp_path) as place:
-        with pytest.raises(TypeError, match="not to an engine or function"):
-            BatchChannel(invert, runner=place.runner)
         with pytest.raises(ValueError, match="retries"):
             place.channel(runner=None, retries=3)
         with pytest.raises(RequestError, match="no inputs"):

@@ -254,6 +254,17 @@ class Engine(Closing):
             return self.model.application.configuration.limits
         return self._limits or Limits()
 
+    def survey_own(self) -> list[str]:
+        """Names what it was given that belongs to this process, and can go to no other."""
+        given = {
+            "approver": self.approver,
+            "store": self.store,
+            "reactors": self._reactors,
+            "listener": self.listener,
+            "parking": self._parking,
+        }
+        return [name for name, value in given.items() if value is not None]
+
     def prepare(
         self,
         conversation: Input,

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -28,7 +36,10 @@ from vibe_llms.instruments.channels.batches.orders import (
 from vibe_llms.instruments.channels.batches.tables import count_money, read_money
 
 if TYPE_CHECKING:
+    from vibe_llms.agents.batches.making import WorkMaker
     from vibe_llms.application import Application
+    from vibe_llms.instruments.channels.batches.functions import Function
+    from vibe_llms.instruments.engines import Tool
 
 _PAGE: Final = 500
 _SUMMARY: Final = (
@@ -47,6 +58,7 @@ class Batches:
         database: Has them.
         wake: Has the chunks of a batch queued, in a thread; none for who only looks.
         chunk: How many inputs a worker takes at once.
+        maker: Looks whether what is asked for could be performed, as workers would.
     """
 
     def __init__(
@@ -55,8 +67,10 @@ class Batches:
         wake: Callable[[str], object] | None = None,
         *,
         chunk: int = CHUNK,
+        maker: WorkMaker | None = None,
     ) -> None:
         self.database = database
+        self._maker = maker
         self._wake = wake or (lambda batch: None)
         self._chunk = chunk
 
@@ -70,6 +84,8 @@ class Batches:
                 detail=f"A priority is from -{PRIORITY_BOUND} to {PRIORITY_BOUND}, "
                 f"not {order.priority}.",
             )
+        if self._maker is not None:
+            await self._maker.check(order)
         batch = derive_batch(order, key)
         submission = BatchHandover(self.database, batch, order, self._chunk)
         await submission.perform(asked, lambda: self._wake(batch))
@@ -238,6 +254,8 @@ async def open_batches(
     application: Application | None = None,
     queues: Sequence[Queue] = (BATCHES,),
     chunk: int = CHUNK,
+    functions: Iterable[Function] = (),
+    produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None,
 ) -> AsyncIterator[Batches | None]:
     """Lends what performs batches, and performs them here, too, as long as it is entered.
 
@@ -247,9 +265,13 @@ async def open_batches(
         application: Has the models; by default as the user has configured them.
         queues: From which this process takes work; none to leave all to workers.
         chunk: How many inputs a worker takes at once.
+        functions: May be the work of a batch: workers find them by their names.
+        produce_tools: Makes ensembles of the names of those that engines have; by default those
+            that are configured.
 
     Raises:
         ConfigurationError: The URL names no runner.
+        TypeError: A function has no name.
         StoreError: The database is out of reach.
         DependencyError: What the runner needs is not installed.
     """
@@ -262,11 +284,15 @@ async def open_batches(
     from vibe_llms.application import Application
 
     application = application or Application.load()
-    performer = OrderPerformer(store=choose_store(url, application), application=application)
-    runner = DurableRunner(url, performer, queues=queues)
+    performer = OrderPerformer(
+        store=choose_store(url, application),
+        application=application,
+        produce_tools=produce_tools,
+    )
+    runner = DurableRunner(url, performer, queues=queues, functions=functions)
     await runner.start()
     try:
-        yield Batches(runner.batches, runner.wake_batch, chunk=chunk)
+        yield Batches(runner.batches, runner.wake_batch, chunk=chunk, maker=runner.maker)
     finally:
         await runner.close()
 

@@ -8,12 +8,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
+from vibe_llms.agents.batches.making import Items
 from vibe_llms.agents.batches.submitting import settle
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import ConverseError, ParseError, ProviderError, Stage, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.items import BatchItem
-from vibe_llms.instruments.channels.batches.orders import BatchOrder, read_input
+from vibe_llms.instruments.channels.batches.orders import BatchOrder
 from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
 from vibe_llms.instruments.channels.batches.row_chunks import (
     InputRow,
@@ -22,11 +23,7 @@ from vibe_llms.instruments.channels.batches.row_chunks import (
 )
 from vibe_llms.instruments.channels.batches.row_journals import RowJournal
 from vibe_llms.instruments.channels.batches.runs import Due, attempt
-from vibe_llms.instruments.channels.batches.work import Ask, ModelWork
 from vibe_llms.instruments.channels.batches.workers import perform_all
-from vibe_llms.instruments.inputs import gather_canisters, say
-from vibe_llms.messages.field_types import renew
-from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.values import define
 
 _LOGGER = logging.getLogger(__name__)
@@ -46,26 +43,12 @@ class Work:
     """What chunks of a batch share in this process."""
 
     order: BatchOrder
-    work: ModelWork
-    ask: Ask
-    pattern: Request
+    items: Items
     purse: Purse
     room: asyncio.Semaphore
     tries: int  # of each request, every one of which may be billed
     estimator: Estimator | None = None
     users: int = 0
-
-    def compose(self, written: str) -> Request:
-        """Makes the request of an input as it is kept."""
-        said = read_input(written)
-        preface = self.pattern.canisters[:-1]
-        if said.__class__ is str:
-            return renew(self.pattern, canisters=(*preface, say(said)))
-        return replace_canisters(self.pattern, (*preface, *gather_canisters(said)))
-
-    async def put(self, written: str) -> BatchItem[Any]:
-        """Asks for an input as it is kept."""
-        return await self.ask(self.compose(written))
 
 
 class ChunkRun:
@@ -164,8 +147,8 @@ class ChunkRun:
         if amount is None:
             return
         try:
-            due = Due(row.number, row.name, row.input)
-            await self._keep(row, await attempt(self._work.put, due), amount)
+            due = Due(row.number, row.name, row)
+            await self._keep(row, await attempt(self._work.items.put, due), amount)
         finally:
             if amount:
                 self._work.purse.settle()
@@ -194,8 +177,12 @@ class ChunkRun:
             kept.add_done_callback(self._note)
         # Nobody is told of it before it is kept; but what waits for the database has a bound, and
         # what it has cost is known only then.
-        if self._taken.cap is not None or self._journal.backlog >= self._work.order.concurrency:
+        items = self._work.items
+        is_waited_for = self._taken.cap is not None or items.keeps
+        if is_waited_for or self._journal.backlog >= self._work.order.concurrency:
             await asyncio.shield(kept)
+        if items.keeps:
+            await items.forget(row)
 
     def _note(self, kept: asyncio.Future[Sequence[None]]) -> None:
         """Takes down that a result could not be kept."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from vibe_llms.agents.batches.chunk_runs import ChunkRun, Work
-from vibe_llms.application import Application
+from vibe_llms.agents.batches.making import WorkMaker
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import ConverseError, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
@@ -21,8 +21,6 @@ from vibe_llms.instruments.channels.batches.row_chunks import (
     take_up,
 )
 from vibe_llms.instruments.channels.batches.tables import WORKING, BatchState
-from vibe_llms.instruments.channels.batches.work import ModelWork, Wording
-from vibe_llms.instruments.models import Model
 from vibe_llms.messages.codec.errors import encode_error
 
 _LOGGER = logging.getLogger(__name__)
@@ -38,12 +36,13 @@ class ChunkPerformer:
 
     Args:
         database: Has the rows.
-        application: Where models are found.
+        maker: Makes what inputs are put to.
     """
 
-    def __init__(self, database: BatchDatabase, application: Application) -> None:
+    def __init__(self, database: BatchDatabase, maker: WorkMaker) -> None:
         self.database = database
-        self._application = application
+        self._maker = maker
+        self._application = maker.application
         self._works: dict[str, Work] = {}
         self._door = asyncio.Lock()
 
@@ -93,7 +92,7 @@ class ChunkPerformer:
         """Frees the models."""
         works, self._works = self._works, {}
         for each in works.values():
-            await each.work.close()
+            await each.items.close()
 
     async def _access(self, batch: str, taken: Taken) -> Work:
         """Returns what a batch's chunks share.
@@ -108,23 +107,17 @@ class ChunkPerformer:
                 await self._make_room()
             if taken.cap is not None and work.estimator is None:
                 model = await self._application.access_model(work.order.model)
-                parser = work.work.parser
+                parser = work.order.produce_parser()
                 work.estimator = Estimator(
-                    model.descriptor, work.pattern, 1 if parser is None else parser.attempts
+                    model.descriptor, work.order.pattern, 1 if parser is None else parser.attempts
                 )
             return work
 
     async def _prepare(self, batch: str, order: BatchOrder) -> Work:
-        model = Model(order.model, application=self._application)
-        work = ModelWork(model, {}, Wording(), order.produce_parser(), is_owner=True)
-        ask = await work.prepare()
-        purse = Purse(self.database, batch)
         return Work(
             order=order,
-            work=work,
-            ask=ask,
-            pattern=order.pattern,
-            purse=purse,
+            items=await self._maker.produce(batch, order),
+            purse=Purse(self.database, batch),
             room=asyncio.Semaphore(order.concurrency),
             tries=self._application.configuration.limits.attempts,
         )
@@ -132,7 +125,7 @@ class ChunkPerformer:
     async def _make_room(self) -> None:
         idle = [name for name, each in self._works.items() if not each.users]
         for name in idle[: max(0, len(self._works) - _BATCHES)]:
-            await self._works.pop(name).work.close()
+            await self._works.pop(name).items.close()
 
     async def _stop(self, batch: str, state: BatchState, detail: str) -> None:
         def note() -> None:

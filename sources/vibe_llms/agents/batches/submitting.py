@@ -39,7 +39,7 @@ _INSERT: Final = (
     " SELECT ?, number, CAST(? AS integer), name, digest, input, 0 FROM given"
 )
 
-_KEPT: Final = ("attempts", "concurrency", "priority", "retries")
+_KEPT: Final = ("attempts", "concurrency", "limits", "priority", "retries")
 """What is no part of a batch's name, and stays what it was when it was first asked for; a new cap
 holds from then on."""
 

@@ -7,11 +7,12 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from vibe_llms.agents.batches.budgets import RowBudgets
+from vibe_llms.agents.batches.making import WorkMaker, gather_functions
 from vibe_llms.agents.batches.performing import ChunkPerformer
 from vibe_llms.agents.batches.submitting import survey_due
 from vibe_llms.agents.durable.engine import (
@@ -30,6 +31,7 @@ from vibe_llms.agents.queues import Queue
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreError
 from vibe_llms.instruments.channels.batches.databases import open_database
+from vibe_llms.instruments.channels.batches.functions import Function
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
 
@@ -59,9 +61,11 @@ class DurableRunner:
         beat_seconds: How often a worker says that it lives; one that has not for three times as
             long counts as dead.
         grace_seconds: How long runs may work on when it is closed.
+        functions: May be the work of batches, by their names.
 
     Attributes:
         batches: Where the rows of batches are.
+        maker: Makes what inputs of batches are put to.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class DurableRunner:
         index: RunIndex | None = None,
         beat_seconds: float = BEAT_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
+        functions: Iterable[Function] = (),
     ) -> None:
         self.url = url
         self.queues = tuple(queues)
@@ -81,7 +86,13 @@ class DurableRunner:
         self._host = RunHost(performer, hosting, index)
         self.batches = open_database(url)
         self._application = performer.application
-        self._chunks = ChunkPerformer(self.batches, performer.application)
+        self.maker = WorkMaker(
+            application=performer.application,
+            store=performer.store,
+            produce_tools=performer.produce_tools,
+            functions=gather_functions(functions),
+        )
+        self._chunks = ChunkPerformer(self.batches, self.maker)
         self._beat_seconds = beat_seconds
         self._grace_seconds = grace_seconds
         self._engine: DurableDatabase | None = None

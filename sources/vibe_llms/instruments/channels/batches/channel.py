@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 from vibe_llms.closing import Closing
 from vibe_llms.exceptions import Finding
 from vibe_llms.instruments.channels.batches.chunks import refuse_open_chunks
+from vibe_llms.instruments.channels.batches.functions import FunctionWork
 from vibe_llms.instruments.channels.batches.items import (
     BatchItem,
     BatchReport,
@@ -83,10 +84,10 @@ class BatchChannel(Closing, Generic[T]):
         retry_failed: Whether inputs that the journal has as failed are tried again.
         progress: Called after each item, with counts that go on changing.
         runner: Has the batch performed by workers, as :func:`.open_batches` lends it; ``None`` to
-            perform it here. Then the work is a model; the journal is written when all is done, and
-            the next ones hold.
+            perform it here. Then an engine's tools and a function are found by workers by their
+            names; the journal is written when all is done, and the next ones hold.
         key: With the same settings a key is one batch: who asks again goes on with it. Without
-            one, each run is a batch of its own.
+            one, each run is a batch of its own. Here, a journal does that.
         retries: How often an input is asked again whose error may pass, when its chunk is through.
         cap: What the whole batch may cost, in dollars; it stops before that is passed.
         priority: Of two batches the higher one goes first, from -1000 to 1000.
@@ -106,7 +107,7 @@ class BatchChannel(Closing, Generic[T]):
 
     Raises:
         ValueError: The concurrency is below 1; or something holds with a runner alone.
-        TypeError: The work does not take this prompt, parser or option.
+        TypeError: The work does not take this prompt, parser or option; or workers cannot have it.
     """
 
     @overload
@@ -149,6 +150,7 @@ class BatchChannel(Closing, Generic[T]):
         if concurrency < 1:
             raise ValueError(f"The concurrency of a batch is at least 1, not {concurrency}.")
         self._work = _produce_work(work, prompt, parser, options)
+        self._carried: ModelWork | FunctionWork | None = None
         self._concurrency = concurrency
         self.journal = None if journal is None else Path(journal).resolve()
         self._retry_failed = retry_failed
@@ -162,14 +164,22 @@ class BatchChannel(Closing, Generic[T]):
 
     def _choose_submission(self, runner: BatchRunner | None, **given: Any) -> Submission | None:
         if runner is None:
-            if chosen := [name for name, value in given.items() if value]:
+            # A key and a priority mean nothing here, and a script that has them stays as it is.
+            promised = ("retries", "cap")
+            if chosen := [name for name in promised if given[name]]:
                 raise ValueError(f"{', '.join(chosen)}: that is for a runner to see to.")
             return None
-        if not isinstance(self._work, ModelWork) or self._work.is_engine:
-            raise TypeError(
-                "What workers perform is put to a model, not to an engine or function: start a run "
-                "for each input, whose order names a task with that function as its tool."
-            )
+        work = self._work
+        self._carried = work if isinstance(work, ModelWork) else FunctionWork(work)
+        if not isinstance(work, ModelWork) or work.is_engine:
+            if given["cap"] is not None:
+                kind = "run" if isinstance(work, ModelWork) else "call"
+                raise TypeError(
+                    f"A cap holds for requests to a model; nobody knows what a {kind} costs before "
+                    "it is made: bound each run by its limits (run_cents), and give no cap."
+                )
+            if isinstance(work, ModelWork):
+                work.ensure_portable()
         return Submission(
             runner=runner,
             concurrency=self._concurrency,
@@ -262,8 +272,8 @@ class BatchChannel(Closing, Generic[T]):
                 yield item
 
     def _hand_over(self, submission: Submission) -> SubmittedRun[T]:
-        assert isinstance(self._work, ModelWork)
-        return SubmittedRun(self._work, submission, self.tally, self._progress)
+        assert self._carried is not None
+        return SubmittedRun(self._carried, submission, self.tally, self._progress)
 
     async def collect(self, inputs: Inputs) -> BatchReport[T]:
         """Does all the work, and returns what it amounts to, in the order of the inputs.

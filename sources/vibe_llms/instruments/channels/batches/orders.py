@@ -22,10 +22,10 @@ PRIORITY_BOUND = 1_000
 
 
 class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a model for each input, and how.
+    """What each input is put to, and how: a model, an engine or a function, by their names.
 
     Attributes:
-        model: Its whole address.
+        model: Its whole address; empty where a function is called.
         request: The request that all others are like, as JSON; its last canister stands for the
             input.
         schema: What answers are held to; ``None`` for text.
@@ -36,10 +36,14 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
         cap_usd: What the whole batch may cost, as a decimal number of dollars; ``None`` for any.
         priority: Of two batches the higher one goes first.
         settings: The digest of what tells this batch's lines from those of others.
+        is_engine: Whether each input is a run of its own, in which the model may act.
+        ensembles: What it may invoke then, by the names of ensembles.
+        limits: What bounds such a run, by the names ``run_…``.
+        function: The name of the function that is called with each input instead.
     """
 
-    model: str
-    request: msgspec.Raw
+    model: str = ""
+    request: msgspec.Raw = msgspec.Raw(b"null")
     schema: dict[str, Any] | None = None
     name: str = ""
     attempts: int = ATTEMPTS
@@ -48,6 +52,10 @@ class BatchOrder(msgspec.Struct, frozen=True, kw_only=True):
     cap_usd: str | None = None
     priority: int = 0
     settings: str = ""
+    is_engine: bool = False
+    ensembles: tuple[str, ...] = ()
+    limits: dict[str, int] = {}
+    function: str = ""
 
     @property
     def pattern(self) -> Request:
@@ -86,12 +94,15 @@ def decode_order(text: str) -> BatchOrder:
 
 class _Named(msgspec.Struct):
     model: str = ""
+    function: str = ""
 
 
 def read_model(text: str) -> str:
-    """Reads whom an order asks; empty where a later version has written what does not read."""
+    """Reads whom an order asks, a model or a function; empty where a later version has written
+    what does not read."""
     try:
-        return msgspec.json.decode(text, type=_Named).model
+        named = msgspec.json.decode(text, type=_Named)
+        return named.model or named.function
     except msgspec.DecodeError:
         return ""
 
@@ -140,7 +151,7 @@ class BatchSummary:
         id: Its name in the database.
         state: Where it stands.
         detail: Why, where somebody has to know.
-        model: Whom it asks.
+        model: Whom it asks: a model, or a function.
         total: How many inputs it has; ``None`` until all are there.
         known: How many are there.
         done: How many were done or failed.

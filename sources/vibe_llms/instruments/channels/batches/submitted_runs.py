@@ -13,21 +13,18 @@ from vibe_llms.instruments.channels.batches.exporting import (
     refuse_strangers,
     write_results,
 )
+from vibe_llms.instruments.channels.batches.functions import FunctionWork
 from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally
-from vibe_llms.instruments.channels.batches.lines import decode_item, digest
+from vibe_llms.instruments.channels.batches.lines import decode_item
 from vibe_llms.instruments.channels.batches.orders import (
     BatchOrder,
     BatchRunner,
     BatchSummary,
     KeptInput,
-    write_input,
-    write_pattern,
 )
 from vibe_llms.instruments.channels.batches.purses import Estimator
 from vibe_llms.instruments.channels.batches.work import ModelWork
-from vibe_llms.instruments.parsers.parsers import ATTEMPTS
 from vibe_llms.messages.field_types import renew
-from vibe_llms.messages.requests import Request
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
@@ -65,7 +62,7 @@ class SubmittedRun(Generic[T]):
 
     def __init__(
         self,
-        work: ModelWork,
+        work: ModelWork | FunctionWork,
         submission: Submission,
         tally: BatchTally,
         progress: Callable[[BatchTally], None] | None,
@@ -86,11 +83,13 @@ class SubmittedRun(Generic[T]):
             ConverseError: The model cannot be used for any input.
         """
         given = self._submission
-        await self._work.prepare()
+        work = self._work
+        await work.prepare()
         order = self._compose_order()
         if given.cap is not None:  # what no cap can hold is not handed over
-            model = await self._work.access_model()
-            Estimator(model.descriptor, self._work.pattern, order.attempts)
+            assert isinstance(work, ModelWork)
+            model = await work.access_model()
+            Estimator(model.descriptor, work.pattern, order.attempts)
         if given.journal is not None:
             refuse_strangers(given.journal, order.settings)
         self.batch, self._before = await given.runner.submit(order, self._ask(inputs), given.key)
@@ -126,19 +125,13 @@ class SubmittedRun(Generic[T]):
             raise explain_end(found)
 
     def _compose_order(self) -> BatchOrder:
-        given, work = self._submission, self._work
-        parser = work.parser
+        given = self._submission
         return BatchOrder(
-            model=work.pattern.model,
-            request=write_pattern(work.pattern),
-            schema=None if parser is None else dict(parser.schema),
-            name="" if parser is None else parser.name,
-            attempts=ATTEMPTS if parser is None else parser.attempts,
+            **self._work.carry(),
             concurrency=given.concurrency,
             retries=given.retries,
             cap_usd=None if given.cap is None else str(given.cap),
             priority=given.priority,
-            settings=digest(work.describe()),
         )
 
     async def _ask(self, inputs: Inputs) -> AsyncIterator[KeptInput]:
@@ -154,21 +147,8 @@ class SubmittedRun(Generic[T]):
                 )
             if name is not None:
                 names.add(name)
-            yield await self._write(name, value)
+            yield KeptInput(name, *await self._work.write(value))
             place += 1
-
-    async def _write(self, name: str | None, value: Any) -> KeptInput:
-        wording = self._work.wording
-        if isinstance(value, Request):
-            raise RequestError(
-                path="inputs",
-                detail="An input of a batch that workers perform is no whole request.",
-                remedy="Give what is asked, and say the rest to the batch.",
-            )
-        told = digest(await wording.identify(value))
-        if value.__class__ is str and wording.prompt is None:
-            return KeptInput(name, told, write_input(value))
-        return KeptInput(name, told, write_input(await wording.compose(value)))
 
     async def _read(self, line: bytes, *, is_stored: bool) -> BatchItem[Any]:
         item = decode_item(line)

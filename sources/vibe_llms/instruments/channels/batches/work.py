@@ -9,10 +9,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
+from vibe_llms.engine.limits import export_limits
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
 from vibe_llms.instruments.answering import Answer
 from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.lines import digest
+from vibe_llms.instruments.channels.batches.orders import write_input, write_pattern
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
 from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters, say
@@ -171,7 +174,7 @@ class ModelWork:
     async def _act(self, value: Any) -> BatchItem[Any]:
         assert isinstance(self._answering, Engine)
         outcome = await self._answering.answer(await self.wording.compose(value))
-        _ensure_answered(outcome)
+        ensure_answered(outcome)
         return produce_outcome(outcome)
 
     async def access_model(self) -> ConverserModel:
@@ -232,6 +235,48 @@ class ModelWork:
         parser = self._parser
         return told if parser is None else {**told, "parser": [parser.name, parser.schema]}
 
+    def carry(self) -> dict[str, Any]:
+        """Returns what an order says of the work; see :class:`.BatchOrder`."""
+        told: dict[str, Any] = {
+            "model": self.pattern.model,
+            "request": write_pattern(self.pattern),
+            "settings": digest(self.describe()),
+        }
+        engine, parser = self._answering, self._parser
+        if isinstance(engine, Engine):
+            names = tuple(each.name for each in engine.ensembles)
+            limits = export_limits(engine.limits)
+            return {**told, "is_engine": True, "ensembles": names, "limits": limits}
+        if parser is None:
+            return told
+        read = {"schema": dict(parser.schema), "name": parser.name, "attempts": parser.attempts}
+        return {**told, **read}
+
+    def ensure_portable(self) -> None:
+        """Refuses an engine that has something of this process alone. Raises TypeError."""
+        if isinstance(self._answering, Engine) and (own := self._answering.survey_own()):
+            raise TypeError(
+                f"Workers cannot have what belongs to this process, the engine's {', '.join(own)}: "
+                "make an engine without, for a batch that they perform."
+            )
+
+    async def write(self, value: Any) -> tuple[str, str]:
+        """Returns the digest of an input, and how it is kept for whoever works at it.
+
+        Raises:
+            RequestError: It cannot be kept.
+        """
+        if isinstance(value, Request):
+            raise RequestError(
+                path="inputs",
+                detail="An input of a batch that workers perform is no whole request.",
+                remedy="Give what is asked, and say the rest to the batch.",
+            )
+        told = digest(await self.wording.identify(value))
+        if value.__class__ is str and self.wording.prompt is None:
+            return told, write_input(value)
+        return told, write_input(await self.wording.compose(value))
+
     async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
         """Returns an item of the journal with its value."""
         if self._parser is None or item.text is None:
@@ -291,7 +336,8 @@ def _count_sent(answers: Sequence[Response], last: int = 1) -> int:
     return max(last, *(each.metadata.attempts for each in answers))
 
 
-def _ensure_answered(outcome: RunOutcome) -> None:
+def ensure_answered(outcome: RunOutcome) -> None:
+    """Raises what a run without an answer is, as what came of an input. Raises ConverseError."""
     if outcome.error is not None:
         raise outcome.error
     if outcome.reason is Reason.ANSWERED:

@@ -1,0 +1,333 @@
+"""What a worker makes of the order of a batch: whatever each of its inputs is put to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol, cast
+
+import attrs
+import msgspec
+
+from vibe_llms.agents.spending import measure_spent
+from vibe_llms.application import Application
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.states import State
+from vibe_llms.exceptions import (
+    ConverseError,
+    RequestError,
+    Stage,
+    StoreError,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.instruments.channels.batches.functions import Function, name_function
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.lines import digest
+from vibe_llms.instruments.channels.batches.orders import BatchOrder, read_input
+from vibe_llms.instruments.channels.batches.row_chunks import InputRow
+from vibe_llms.instruments.channels.batches.work import (
+    ModelWork,
+    Wording,
+    ensure_answered,
+    produce_outcome,
+)
+from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
+from vibe_llms.instruments.inputs import gather_canisters, say
+from vibe_llms.instruments.models import Model
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.requests import Request, replace_canisters
+from vibe_llms.runs.places import produce_log
+from vibe_llms.values import frozen
+
+_DIGITS: Final = 32
+_PAUSE_SECONDS: Final = 1.0
+_TRIES: Final = 30
+"""How often it is tried to go on with a run that another worker has, or that cannot be read."""
+
+
+class Items(Protocol):
+    """What the inputs of a batch are put to in this process.
+
+    Attributes:
+        keeps: Whether something of an input is kept until :meth:`forget`.
+    """
+
+    keeps: bool
+
+    async def put(self, row: InputRow) -> BatchItem[Any]:
+        """Returns what comes of an input."""
+
+    async def forget(self, row: InputRow) -> None:
+        """Lets go of what was kept of an input, whose result is written."""
+
+    async def close(self) -> None:
+        """Frees what answers."""
+
+
+class ModelItems:
+    """Inputs that are put to a model.
+
+    Args:
+        work: The model, with what reads its answers.
+        pattern: The request that all are like.
+    """
+
+    keeps = False
+
+    def __init__(self, work: ModelWork, pattern: Request, ask: Any) -> None:
+        self._work = work
+        self._pattern = pattern
+        self._ask = ask
+
+    async def put(self, row: InputRow) -> BatchItem[Any]:
+        """Asks the model."""
+        said, preface = read_input(row.input), self._pattern.canisters[:-1]
+        if said.__class__ is str:
+            request = renew(self._pattern, canisters=(*preface, say(said)))
+        else:
+            request = replace_canisters(self._pattern, (*preface, *gather_canisters(said)))
+        item: BatchItem[Any] = await self._ask(request)
+        return item
+
+    async def forget(self, row: InputRow) -> None:
+        """Does nothing."""
+
+    async def close(self) -> None:
+        """Frees the model."""
+        await self._work.close()
+
+
+class FunctionItems:
+    """Inputs that a function is called with."""
+
+    keeps = False
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    async def put(self, row: InputRow) -> BatchItem[Any]:
+        """Calls the function."""
+        return BatchItem(value=await self._function(msgspec.json.decode(row.input)))
+
+    async def forget(self, row: InputRow) -> None:
+        """Does nothing."""
+
+    async def close(self) -> None:
+        """Does nothing."""
+
+
+class EngineItems:
+    """Inputs each of which is a run of an engine.
+
+    The run is kept in a store, step by step, until its result is written: whoever takes it over
+    goes on where it was, and what is to be done once is asked about rather than done again.
+
+    Args:
+        engine: Entered, with the store as its own.
+        store: Has the runs.
+        batch: Whose inputs these are.
+    """
+
+    keeps = True
+
+    def __init__(self, engine: Engine, store: ConversationStore, batch: str) -> None:
+        self._engine = engine
+        self._store = store
+        self._batch = batch
+        self._waiting: set[int] = set()
+
+    async def put(self, row: InputRow) -> BatchItem[Any]:
+        """Performs the run of an input, or goes on with it."""
+        identity, said = self._name(row), gather_canisters(read_input(row.input))
+        for left in reversed(range(_TRIES)):
+            try:
+                outcome = await self._perform(identity, said)
+            except StoreError:  # a worker that is dead or paused may have it for a while yet
+                if not left:
+                    raise
+                await asyncio.sleep(_PAUSE_SECONDS)
+            else:
+                if outcome.state is State.AWAIT:
+                    self._waiting.add(row.number)
+                return _conclude(outcome, identity)
+        raise AssertionError
+
+    async def _perform(self, identity: str, said: Sequence[AnyCanister]) -> RunOutcome:
+        conversation = await asyncio.to_thread(self._find, identity, said)
+        log = await asyncio.to_thread(produce_log(self._store, identity).read)
+        run = self._engine.prepare(conversation, spent=measure_spent(log))
+        outcome = await run.perform()
+        # What was answered before it was taken over belongs to it, and was billed.
+        added = tuple(outcome.conversation.canisters[len(said) :])
+        return attrs.evolve(outcome, canisters=added)
+
+    def _find(self, identity: str, said: Sequence[AnyCanister]) -> Conversation:
+        try:
+            return Conversation.restore(self._store, identity)
+        except UnknownConversationError:
+            return Conversation(id=identity, canisters=said)
+
+    async def forget(self, row: InputRow) -> None:
+        """Removes the run, unless somebody is asked about it."""
+        if row.number in self._waiting:
+            self._waiting.discard(row.number)
+            return
+        with suppress(StoreError):  # then it stays, and can be deleted as any other
+            await asyncio.to_thread(self._store.delete, self._name(row))
+
+    def _name(self, row: InputRow) -> str:
+        """Names the run of an input: the same for whoever performs it."""
+        told = f"{self._batch}:{row.number}:{row.digest}"
+        return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
+
+    async def close(self) -> None:
+        """Disconnects the tools, and frees the model."""
+        await self._engine.close()
+
+
+@frozen(kw_only=True, eq=False)
+class WorkMaker:
+    """Makes what orders of batches name, as this process has it.
+
+    Attributes:
+        application: Where models are found, and ensembles that are configured.
+        store: Where the runs of engines are kept.
+        produce_tools: Makes ensembles of their names; by default those that are configured.
+        functions: Those that this process lends, by their names.
+    """
+
+    application: Application
+    store: ConversationStore
+    produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None
+    functions: Mapping[str, Function] = attrs.field(factory=dict)
+
+    async def produce(self, batch: str, order: BatchOrder) -> Items:
+        """Makes what inputs are put to.
+
+        Raises:
+            ConverseError: This process does not have it, or not as it was asked for.
+        """
+        if order.function:
+            return FunctionItems(self._access_function(order.function))
+        if order.is_engine:
+            return await self._produce_engine(batch, order)
+        model = Model(order.model, application=self.application)
+        work = ModelWork(model, {}, Wording(), order.produce_parser(), is_owner=True)
+        return ModelItems(work, order.pattern, await work.prepare())
+
+    async def check(self, order: BatchOrder) -> None:
+        """Refuses what not even who asks for it could perform, before it is handed over.
+
+        Raises:
+            ConverseError: As :meth:`produce`.
+        """
+        if order.function or order.is_engine:
+            await (await self.produce("", order)).close()
+
+    def _access_function(self, name: str) -> Function:
+        if name in self.functions:
+            return self.functions[name]
+        raise UnknownNameError(
+            kind="function",
+            name=name,
+            known=tuple(self.functions),
+            detail=f"This process has no function {name!r} for batches.",
+            remedy=f"Lend it by its name, open_batches(…, functions=[{name}]), here and in each "
+            "program that works at the batch; then resume it.",
+        )
+
+    async def _produce_engine(self, batch: str, order: BatchOrder) -> Items:
+        pattern = order.pattern
+        engine = Engine(
+            order.model,
+            await self._produce_tools(order.ensembles),
+            limits=attrs.evolve(self.application.configuration.limits, **cast("Any", order.limits)),
+            store=self.store,
+            application=self.application,
+            **_gather_options(pattern),
+        )
+        await engine.__aenter__()
+        try:
+            work = ModelWork(engine, {}, Wording())
+            await work.prepare()
+            if digest(work.describe()) != order.settings:
+                raise _refuse_others(work.pattern, pattern)
+        except BaseException:
+            await engine.close()
+            raise
+        return EngineItems(engine, self.store, batch)
+
+    async def _produce_tools(self, names: Sequence[str]) -> Sequence[Tool]:
+        if not names:
+            return ()
+        try:
+            return await (self.produce_tools or self.application.produce_ensembles)(names)
+        except UnknownNameError as error:
+            raise UnknownNameError(
+                kind=error.kind,
+                name=error.name,
+                known=error.known,
+                remedy="Workers find tools by the names of their ensembles: configure "
+                f"[ensembles.{error.name}], or make it by open_batches(…, produce_tools=…).",
+            ) from error
+
+
+def gather_functions(functions: Iterable[Function]) -> dict[str, Function]:
+    """Returns functions by their names.
+
+    Raises:
+        TypeError: One has no name of its own.
+        ValueError: Two have the same.
+    """
+    named: dict[str, Function] = {}
+    for each in functions:
+        name = name_function(each)
+        if named.setdefault(name, each) is not each:
+            raise ValueError(f"Two functions for batches are called {name!r}: rename one.")
+    return named
+
+
+def _conclude(outcome: RunOutcome, identity: str) -> BatchItem[Any]:
+    if outcome.state is State.AWAIT:
+        # What it has used so far was billed.
+        error = ConverseError(
+            detail=f"Its run {identity} waits for an approval. {outcome.detail}".rstrip(),
+            remedy=f"Approve it, `vibe runs approve {identity}`, and retry what failed.",
+            stage=Stage.EXECUTE,
+        )
+        return BatchItem(error=error, origin=outcome.origin)
+    ensure_answered(outcome)
+    return produce_outcome(outcome)
+
+
+def _gather_options(pattern: Request) -> EngineOptions:
+    """Returns what was said to an engine about its requests."""
+    options: EngineOptions = {
+        "controls": pattern.controls,
+        "schema": pattern.schema,
+        "invocation_choice": pattern.invocation_choice,
+        "strict": pattern.strict,
+        "window": pattern.window,
+        "lenient": pattern.lenient,
+    }
+    if pattern.native is not None:
+        options["native"] = pattern.native
+    return options
+
+
+def _refuse_others(here: Request, asked: Request) -> RequestError:
+    names = [sorted(each.name for each in told.invocables) for told in (here, asked)]
+    differing = sorted({*names[0]} ^ {*names[1]})
+    detail = "The tools of this batch are described otherwise here"
+    if differing:
+        detail = f"This batch has other tools here: {', '.join(differing)} differ"
+    return RequestError(
+        path="tools",
+        detail=f"{detail} than where it was asked for.",
+        remedy="Give each worker the same ensembles, of the same version; then resume it.",
+    )

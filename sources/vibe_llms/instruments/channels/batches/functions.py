@@ -1,0 +1,67 @@
+"""The work of a batch whose inputs a function is called with, where workers perform it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from vibe_llms.exceptions import RequestError
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.lines import digest
+
+Function: TypeAlias = Callable[[Any], Awaitable[Any]]
+
+
+def name_function(function: Function) -> str:
+    """Returns the name by which workers find a function.
+
+    Raises:
+        TypeError: It has none of its own.
+    """
+    name = getattr(function, "__name__", "")
+    if name.isidentifier():
+        return name
+    told = "A lambda" if name == "<lambda>" else f"What is called, {type(function).__name__},"
+    raise TypeError(
+        f"{told} has no name by which a worker could find it: define it as `async def name(…)`, "
+        "and lend it, open_batches(…, functions=[name])."
+    )
+
+
+class FunctionWork:
+    """Has a function called with each input, by its name.
+
+    Args:
+        function: As this process has it.
+
+    Raises:
+        TypeError: It has no name.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._name = name_function(function)
+
+    async def prepare(self) -> None:
+        """Does nothing."""
+
+    def carry(self) -> dict[str, Any]:
+        """Returns what an order says of the work; see :class:`.BatchOrder`."""
+        return {"function": self._name, "settings": digest({"function": self._name})}
+
+    async def write(self, value: Any) -> tuple[str, str]:
+        """Returns the digest of an input, and how it is kept. Raises RequestError."""
+        try:
+            kept = msgspec.json.encode(value).decode()
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            raise RequestError(
+                path="inputs",
+                detail=f"An input cannot be carried to workers as JSON: {error}.",
+                remedy="Give what JSON can say, such as a name by which the function finds it.",
+            ) from error
+        return digest(value), kept
+
+    async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
+        """Returns an item as it is: its value is in its line."""
+        return item

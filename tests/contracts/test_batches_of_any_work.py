@@ -1,0 +1,194 @@
+"""Engines and functions are the work of a batch on every runner, found by their names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from acting import invoke, say
+from batching import BASES, NEEDS_DBOS, Desk, choose_url, start_program
+from scripting import write_script
+from vibe_llms.agents.batches.batches import Batches, open_batches
+from vibe_llms.agents.batches.making import gather_functions
+from vibe_llms.application import Application
+from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.exceptions import RequestError, UnknownNameError
+from vibe_llms.instruments.channels.batches.channel import BatchChannel
+from vibe_llms.instruments.channels.batches.databases import open_database
+from vibe_llms.instruments.engines import Engine
+from vibe_llms.invocables import produce_invoker
+from vibe_llms.invocables.approvals import allow
+from vibe_llms.invocables.ensembles import FunctionsEnsemble
+
+PROGRAM = Path(__file__).parents[1] / "paying_batch_runner.py"
+RUNNERS = [
+    "local",
+    pytest.param("sqlite", marks=NEEDS_DBOS),
+    pytest.param("postgresql", marks=[NEEDS_DBOS, pytest.mark.postgresql]),
+]
+
+
+def convert(amount: float, rate: float = 2.0) -> float:
+    """Converts an amount."""
+    return amount * rate
+
+
+async def invert(number: float) -> float:
+    return 1 / number
+
+
+async def describe(given: dict[str, Any]) -> dict[str, Any]:
+    return {"words": given["text"].split(), "length": len(given["text"])}
+
+
+def produce_money(*tools: Any) -> FunctionsEnsemble:
+    return FunctionsEnsemble("money", tools or (convert,))
+
+
+async def produce_tools(names: Sequence[str]) -> list[Any]:
+    assert tuple(names) == ("money",)
+    return [produce_money()]
+
+
+def load(folder: Path) -> Application:
+    path = write_script(
+        folder,
+        {"contents": [invoke("convert", amount=21.0)], "usage": {"input_tokens": 7}},
+        {"contents": [say("For {input}: 42.")], "usage": {"input_tokens": 9}},
+    )
+    (folder / "config.toml").write_text(f'model = "scripted:{path}"\n')
+    environment = {"VIBE_LLMS_CONFIG": str(folder / "config.toml"), "HOME": str(folder)}
+    return Application(load_configuration(environment=environment, working_directory=folder))
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Application:
+    return load(tmp_path)
+
+
+def show(report: Any) -> list[Any]:
+    return [
+        [each.index, each.value, each.text, None if each.usage is None else each.usage.input_tokens]
+        for each in report.results
+    ]
+
+
+@pytest.mark.parametrize("base", RUNNERS)
+async def test_the_same_work_gives_the_same_on_every_runner(
+    tmp_path: Path, application: Application, base: str
+) -> None:
+    """Nothing but the URL changes; what fails, fails everywhere with the same words."""
+    url = "local:" if base == "local" else choose_url(base, tmp_path)
+    lent: Any = {"functions": [invert, describe], "produce_tools": produce_tools}
+    async with open_batches(url, application=application, chunk=3, **lent) as runner:
+        engine = Engine("", [produce_money()], application=application)
+        acted = await BatchChannel(engine, runner=runner).collect([f"Q{n}" for n in range(5)])
+        named: Any = {"runner": runner, "key": "numbers", "priority": 5}
+        called = await BatchChannel(invert, **named).collect([2, 0, 4])
+        said = await BatchChannel(describe, runner=runner).collect([{"text": "a b"}])
+    assert show(acted) == [[n, f"For Q{n}: 42.", f"For Q{n}: 42.", 16] for n in range(5)]
+    assert [each.value for each in called.results] == [0.5, 0.25]
+    assert [str(each.error) for each in called.failures] == ["ZeroDivisionError: division by zero"]
+    assert said.values == ({"words": ["a", "b"], "length": 3},)
+    if runner is not None:  # what is done is let go of
+        store = application.store if base == "sqlite" else None
+        assert store is None or not list(store.survey())
+    await application.close()
+
+
+@asynccontextmanager
+async def at_desk(folder: Path, application: Application, **lent: Any) -> AsyncIterator[Batches]:
+    """Performs batches at once, without DBOS."""
+    database = open_database(choose_url("sqlite", folder))
+    desk = Desk(database, application, **{"produce_tools": produce_tools, **lent})
+    yield Batches(database, desk.wake, chunk=8, maker=desk.maker)
+    await desk.close()
+    database.close()
+
+
+async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
+    tmp_path: Path, application: Application
+) -> None:
+    """Before anything is handed over; each line says what to do."""
+
+    async def nothing(names: Sequence[str]) -> list[Any]:
+        return [FunctionsEnsemble("money", (produce_invoker(convert, name="exchange"),))]
+
+    async with at_desk(tmp_path, application, functions={"invert": invert}) as runner:
+        produce: Any = partial(BatchChannel, runner=runner)
+        with pytest.raises(TypeError, match=r"A lambda has no name .*: define it as `async def"):
+            produce(lambda number: invert(number))
+        with pytest.raises(TypeError, match="partial, has no name"):
+            produce(partial(invert, 1))
+        with pytest.raises(TypeError, match=r"the engine's approver, store: make an engine"):
+            produce(Engine("", approver=allow, store=MemoryStore(), application=application))
+        for work in (invert, Engine("", application=application)):
+            with pytest.raises(TypeError, match="give no cap"):
+                produce(work, cap=Decimal(1))
+        with pytest.raises(RequestError, match="cannot be carried to workers as JSON"):
+            await produce(invert).collect([object()])
+        with pytest.raises(UnknownNameError, match=r"no function 'describe' .*Lend it"):
+            await produce(describe).collect([{"text": ""}])
+        assert not await runner.survey()
+    async with at_desk(tmp_path, application, produce_tools=nothing) as runner:
+        engine = Engine("", [produce_money()], application=application)
+        with pytest.raises(RequestError, match="other tools here: convert, exchange differ"):
+            await BatchChannel(engine, runner=runner).collect(["?"])
+    async with at_desk(tmp_path, application, produce_tools=None) as runner:
+        with pytest.raises(UnknownNameError, match=r"no ensemble 'money'.*\[ensembles.money\]"):
+            await BatchChannel(engine, runner=runner).collect(["?"])
+        assert not await runner.survey()
+    with pytest.raises(ValueError, match="Two functions for batches are called 'invert'"):
+        gather_functions([invert, rename(describe, "invert")])
+
+
+def rename(function: Any, name: str) -> Any:
+    async def named(given: Any) -> Any:
+        return await function(given)
+
+    named.__name__ = name
+    return named
+
+
+async def test_the_limits_of_an_engine_hold_for_each_of_its_items(
+    tmp_path: Path, application: Application
+) -> None:
+    """And a run that has failed leaves nothing behind."""
+    async with at_desk(tmp_path, application) as runner:
+        limits = attrs.evolve(application.configuration.limits, run_steps=1)
+        engine = Engine("", [produce_money()], limits=limits, application=application)
+        report = await BatchChannel(engine, runner=runner).collect(["?", "!"])
+    assert all("run_steps" in str(each.error) for each in report.failures)
+    assert len(report.failures) == 2
+    assert not list(application.store.survey())
+
+
+@NEEDS_DBOS
+@pytest.mark.slow
+@pytest.mark.parametrize("base", BASES)
+async def test_what_is_done_once_is_asked_about_where_its_worker_was_killed(
+    tmp_path: Path, base: str
+) -> None:
+    """The others go on where they were; approved, the item goes on, too, and each is paid once."""
+    url = choose_url(base, tmp_path)
+    (tmp_path / "config.toml").touch()
+    for turn in range(3):
+        process = start_program(tmp_path, PROGRAM.read_text("utf-8"), url, tmp_path, turn)
+        out, err = await asyncio.to_thread(process.communicate, timeout=60)
+        assert process.returncode == (-signal.SIGKILL if turn == 0 else 0), err
+        if turn == 1:
+            assert json.loads(out) == [[0, 2], "waits for an approval"]
+    assert json.loads(out) == [[0, 1, 2], ""]
+    paid = (tmp_path / "paid").read_text().splitlines()
+    assert sorted(paid) == ["Q0", "Q1", "Q2"]
