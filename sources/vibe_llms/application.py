@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
+from vibe_llms.closing import Closing
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
 from vibe_llms.exceptions import DependencyError
 from vibe_llms.representation import represent
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
 
 
-class Application:
+class Application(Closing):
     """What a configuration amounts to: plugins, models, stored conversations.
 
     Args:

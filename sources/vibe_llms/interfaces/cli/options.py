@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -127,9 +129,14 @@ runner_option = click.option(
 
 
 class Command(click.Command):
-    """A command: with ``--debug``, which `running` looks for by itself, wherever it stands."""
+    """A command: with ``--debug``, which `running` looks for by itself, wherever it stands.
+
+    Its function may be asynchronous: then it has an event loop of its own, and Ctrl-C cancels it.
+    """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
+        if inspect.iscoroutinefunction(settings.get("callback")):
+            settings["callback"] = _block(settings["callback"])
         super().__init__(*arguments, **settings)
         self.params.append(
             click.Option(
@@ -139,6 +146,16 @@ class Command(click.Command):
                 help="Show the traceback of an error.",
             )
         )
+
+
+def _block(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def perform(*arguments: Any, **options: Any) -> Any:
+        from vibe_llms.interfaces.cli.interrupts import run
+
+        return run(function(*arguments, **options))
+
+    return perform
 
 
 class Group(click.Group):

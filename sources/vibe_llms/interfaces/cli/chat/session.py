@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from vibe_llms.closing import Closing
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -84,7 +85,7 @@ class TurnResult:
 
 
 @define(kw_only=True)
-class ChatSession:
+class ChatSession(Closing):
     """A conversation with a model that can be exchanged on the way.
 
     Attributes:

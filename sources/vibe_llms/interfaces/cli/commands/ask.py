@@ -230,15 +230,13 @@ def _answer(
     output = PlainOutput(io.StringIO() if as_json else sys.stdout, sys.stderr)
 
     async def perform() -> TurnResult:
-        try:
+        async with session:
             await open_session(session, options, output)
             if text or session.attachments:
                 await session.say(text)
             else:
                 await session.prepare_continuation()
             return await session.answer(output)
-        finally:
-            await session.close()
 
     return run(perform())
 

@@ -166,10 +166,8 @@ async def _share(
     check_shared(options["runner"])
     refuse_open_chunks(None if output == _STANDARD else Path(output))
     model = produce_model(options)
-    try:
+    async with model.application:
         return await perform(prompts, source, output, options, model, as_json=as_json)
-    finally:
-        await model.application.close()
 
 
 def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:

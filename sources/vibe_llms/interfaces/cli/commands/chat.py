@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @skill_option
 @tool_options
 @model_options
-def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
+async def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     """Converse in the terminal.
 
     Enter sends; Alt-Enter begins a new line. Ctrl-C stops an answer and keeps what came,
@@ -44,20 +44,12 @@ def chat(first: tuple[str, ...], continued: str | None, **options: Any) -> None:
     """
     import sys
 
-    from vibe_llms.interfaces.cli.interrupts import run
-
     loop = _produce_loop(continued, options)
-
-    async def perform() -> None:
-        try:
-            await open_session(loop.session, options, loop.output)
-            if loop.input.is_interactive:
-                _greet(loop)
-            await loop.run(" ".join(first))
-        finally:
-            await loop.session.close()
-
-    run(perform())
+    async with loop.session:
+        await open_session(loop.session, options, loop.output)
+        if loop.input.is_interactive:
+            _greet(loop)
+        await loop.run(" ".join(first))
     if loop.input.is_interactive and len(loop.session.conversation):
         identity = loop.session.conversation.id
         note(f"Kept as {identity}; go on with: {compose_command('chat', '--continue', identity)}")

@@ -107,14 +107,12 @@ def _refresh(application: Application, providers: Sequence[str]) -> None:
     from vibe_llms.interfaces.cli.interrupts import run
 
     async def perform() -> None:
-        try:
+        async with application:
             for name in providers:
                 try:
                     await application.survey_models(name, refresh=True)
                 except ConverseError as error:
                     note(f"{name} cannot be asked: {error}")
-        finally:
-            await application.close()
 
     run(perform())
 
@@ -181,10 +179,8 @@ def _acquire_attributes(application: Application, address: ModelAddress) -> Mode
     from vibe_llms.interfaces.cli.interrupts import run
 
     async def perform() -> ModelAttributes:
-        try:
+        async with application:
             return (await application.access_model(str(address))).descriptor.attributes
-        finally:
-            await application.close()
 
     return run(perform())
 
@@ -204,24 +200,17 @@ def _survey_settings(configuration: Configuration, provider: str) -> list[Settin
 @models.command("pull", cls=Command)
 @click.argument("address", type=MODEL, required=False)
 @yes_option
-def pull(address: str | None, yes: bool) -> None:
+async def pull(address: str | None, yes: bool) -> None:
     """Fetch what a model needs to run on this machine, such as its weights.
 
     Asks first, and shows how far it has come. Without ADDRESS, for the configured model.
     """
-    from vibe_llms.interfaces.cli.interrupts import run
     from vibe_llms.plugins.wants import refuse_wants
 
     application = load_application(yes=yes)
     target = address or application.configuration.model
-
-    async def perform() -> None:
-        try:
-            await application.access_model(target)
-        finally:
-            await application.close()
-
-    run(perform())
+    async with application:
+        await application.access_model(target)
     refuse_wants(application.plugins, application.resolve_address(target).provider)
     note(f"{target} is ready.")
 

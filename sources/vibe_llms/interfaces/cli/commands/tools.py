@@ -125,7 +125,9 @@ def show(name: str, as_json: bool, **options: Any) -> None:
 @tool_options
 @consent_option
 @json_option
-def call(name: str, arguments: tuple[str, ...], yes: bool, as_json: bool, **options: Any) -> None:
+async def call(
+    name: str, arguments: tuple[str, ...], yes: bool, as_json: bool, **options: Any
+) -> None:
     """Call one invocable, as a model would.
 
     ARGUMENTS are one JSON object, or NAME=VALUE pairs, whose values are JSON where they read so:
@@ -134,28 +136,15 @@ def call(name: str, arguments: tuple[str, ...], yes: bool, as_json: bool, **opti
         vibe tools call read_file path=notes.txt
         vibe tools call read_file '{"path": "notes.txt"}'
     """
-    from vibe_llms.interfaces.cli.interrupts import run
-
-    application = load_application(yes=yes, approver=options["approver"])
-    given = _read_arguments(arguments)
-    run(_call(application, name, given, options, as_json=as_json))
-
-
-async def _call(
-    application: Application,
-    name: str,
-    arguments: JsonObject,
-    options: dict[str, Any],
-    *,
-    as_json: bool,
-) -> None:
     from vibe_llms.invocables import InvocationContext, perform
     from vibe_llms.messages.codec.converter import produce_converter
 
+    application = load_application(yes=yes, approver=options["approver"])
+    given = _read_arguments(arguments)
     async with _connect(application, options) as registry:
         invoker = registry.access(name)
         ensure_allowed(options["allowed"], registry)
-        settled = await _approve(application, invoker, arguments, options)
+        settled = await _approve(application, invoker, given, options)
         context = InvocationContext(invocation_id="call", listener=note)
         outcome = await perform(invoker, settled, context)
     if as_json:
@@ -225,7 +214,7 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
     names, servers = split_names(options["tools"]), options["servers"]
     is_named = bool(names or servers)
     ensembles: list[Ensemble] = []
-    try:
+    async with application:
         for name in names if is_named else application.configuration.ensembles:
             try:
                 ensembles += await produce_ensembles(application, [name], names)
@@ -238,8 +227,6 @@ async def _connect(application: Application, options: dict[str, Any]) -> AsyncIt
         # One that fails hides no others.
         async with Registry(ensembles, tolerant=not is_named) as registry:
             yield registry
-    finally:
-        await application.close()
 
 
 async def _produce_servers(

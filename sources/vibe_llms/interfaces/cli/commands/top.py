@@ -11,23 +11,18 @@ from vibe_llms.interfaces.cli.runs.naming import address_option, open_runs
 
 @command("top")
 @address_option
-def top(address: str) -> None:
+async def top(address: str) -> None:
     """Watch runs on a screen: how they stand, and what happens in the one that is chosen.
 
     What waits for an approval is shown whole and answered there; a run is told something, or
     stopped. It needs Textual, which the extra `top` brings. `vibe runs` does the same in words.
     """
     from vibe_llms.installing import needing
-    from vibe_llms.interfaces.cli.interrupts import run
 
     with needing("top", "textual", "The screen of runs"):
         import textual  # noqa: F401
     if not can_ask():  # it draws on standard error
         raise click.UsageError("It draws on a terminal, and there is none: use `vibe runs list`.")
-    run(_show(address))
-
-
-async def _show(address: str) -> None:
     from vibe_llms.interfaces.cli.top.screen import TopApp
 
     async with open_runs(address) as runs:

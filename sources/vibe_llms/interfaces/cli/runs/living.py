@@ -31,8 +31,9 @@ async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, 
     application = load_application(yes=yes)
     own = summary.order.get("ensembles")
     names = split_names(options["tools"] or (own if isinstance(own, list | tuple) else ()))
-    try:
-        async with LiveComparison(
+    async with (
+        application,
+        LiveComparison(
             store,
             summary.id,
             await produce_ensembles(application, names, names),
@@ -41,12 +42,11 @@ async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, 
             instructions=read_text(options["prompt"]),
             words=options["words"],
             controls=parse_controls(options["controls"]),
-        ) as comparison:
-            foresight = await comparison.foresee()
-            _confirm(foresight, options, is_agreed=yes or application.configuration.yes)
-            steps = await _perform(comparison, options, as_json=as_json)
-    finally:
-        await application.close()
+        ) as comparison,
+    ):
+        foresight = await comparison.foresee()
+        _confirm(foresight, options, is_agreed=yes or application.configuration.yes)
+        steps = await _perform(comparison, options, as_json=as_json)
     return _tell(foresight, steps, as_json=as_json)
 
 

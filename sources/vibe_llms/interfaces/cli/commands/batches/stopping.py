@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @command("stop")
 @click.argument("batch", metavar="ID")
 @runner_option
-def stop(batch: str, runner: str) -> None:
+async def stop(batch: str, runner: str) -> None:
     """Let nothing more of a batch be asked. What is under way is still written."""
-    _tell("Stopped", run(_change(batch, runner, lambda batches, found: batches.stop(found))))
+    _tell("Stopped", await _change(batch, runner, lambda batches, found: batches.stop(found)))
 
 
 @command("resume")
@@ -31,7 +31,7 @@ def stop(batch: str, runner: str) -> None:
 @runner_option
 @click.option("--retry-failed", is_flag=True, help="Ask again what failed, too.")
 @click.option("--cap", type=DOLLARS, metavar="DOLLARS", help="What it may cost from now on.")
-def resume(batch: str, runner: str, retry_failed: bool, cap: Decimal | None) -> None:
+async def resume(batch: str, runner: str, retry_failed: bool, cap: Decimal | None) -> None:
     """Let a batch go on that was stopped, has reached its cap, has failed, or is done.
 
     Workers go on with it within some seconds.
@@ -40,7 +40,7 @@ def resume(batch: str, runner: str, retry_failed: bool, cap: Decimal | None) -> 
     async def change(batches: Batches, found: str) -> None:
         await batches.resume(found, retry_failed=retry_failed, cap=cap)
 
-    _tell("Goes on", run(_change(batch, runner, change)))
+    _tell("Goes on", await _change(batch, runner, change))
 
 
 @command("delete")

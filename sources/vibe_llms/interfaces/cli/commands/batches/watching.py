@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from vibe_llms.interfaces.cli.interrupts import run
 from vibe_llms.interfaces.cli.options import command, json_option, runner_option
 
 _OUTPUT = click.option(
@@ -21,21 +20,31 @@ _OUTPUT = click.option(
 @runner_option
 @_OUTPUT
 @json_option
-def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
+async def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
     """Follow a batch, and write its answers when nobody works at it any more.
 
     Ends with 1 where any failed. Ctrl-C ends the following alone.
     """
-    return run(_watch(batch, runner, output, as_json=as_json))
+    from vibe_llms.agents.batches.batches import look_at_batches
+    from vibe_llms.interfaces.cli.batches.shared import describe_runner, follow_to_end
+
+    async with look_at_batches(runner) as batches:
+        found = await batches.resolve(batch)
+        told = describe_runner(runner)
+        return await follow_to_end(batches, found, output, told, as_json=as_json)
 
 
 @command("results")
 @click.argument("batch", metavar="ID")
 @runner_option
 @_OUTPUT
-def results(batch: str, runner: str, output: str) -> None:
+async def results(batch: str, runner: str, output: str) -> None:
     """Write what there is of a batch, in the order of its inputs."""
-    run(_write(batch, runner, output))
+    from vibe_llms.agents.batches.batches import look_at_batches
+    from vibe_llms.interfaces.cli.batches.shared import write_output
+
+    async with look_at_batches(runner) as batches:
+        await write_output(batches, await batches.resolve(batch), output)
 
 
 @command("convert")
@@ -55,21 +64,3 @@ def convert(lines: str, table: str) -> None:
         raise click.UsageError(f"{table} does not end in .parquet: name a table.")
     with Path(lines).open("rb") as file:
         convert_lines(file, Path(table))
-
-
-async def _watch(batch: str, url: str, output: str, *, as_json: bool) -> int:
-    from vibe_llms.agents.batches.batches import look_at_batches
-    from vibe_llms.interfaces.cli.batches.shared import describe_runner, follow_to_end
-
-    async with look_at_batches(url) as batches:
-        found = await batches.resolve(batch)
-        told = describe_runner(url)
-        return await follow_to_end(batches, found, output, told, as_json=as_json)
-
-
-async def _write(batch: str, url: str, output: str) -> None:
-    from vibe_llms.agents.batches.batches import look_at_batches
-    from vibe_llms.interfaces.cli.batches.shared import write_output
-
-    async with look_at_batches(url) as batches:
-        await write_output(batches, await batches.resolve(batch), output)

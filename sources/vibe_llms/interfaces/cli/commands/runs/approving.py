@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     help="For this call, for each that is identical, or for all of this name in the run.",
 )
 @address_option
-def approve(word: str, address: str, **options: Any) -> int:
+async def approve(word: str, address: str, **options: Any) -> int:
     """Answer what waits for an approval in RUN, whoever runs it, and wherever it waits.
 
     What is asked is shown whole. Without --allow, --deny or --edit you are asked, call by call. Of
@@ -52,17 +52,11 @@ def approve(word: str, address: str, **options: Any) -> int:
         vibe runs approve abcd
         vibe runs approve abcd --deny --reason "Ask me on Monday."
     """
-    from vibe_llms.interfaces.cli.interrupts import run
-
     given = [
         f"--{name}" for name in ("allow", "deny", "edit") if options[name] not in (None, False)
     ]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} contradict each other.")
-    return run(_approve(word, address, options))
-
-
-async def _approve(word: str, address: str, options: dict[str, Any]) -> ExitCode:
     async with open_runs(address) as runs:
         summary = await find_run(runs, word)
         found = await runs.survey_approvals(summary.id)

@@ -10,15 +10,9 @@ from vibe_llms.interfaces.cli.runs.naming import address_option, find_run, open_
 @command("delete")
 @run_argument
 @address_option
-def delete(word: str, address: str) -> None:
+async def delete(word: str, address: str) -> None:
     """Remove RUN, with the conversations of its visits. One that works has to be stopped first."""
-    from vibe_llms.interfaces.cli.interrupts import run
-
-    write(f"Removed: {run(_delete(word, address))}")
-
-
-async def _delete(word: str, address: str) -> str:
     async with open_runs(address) as runs:
         summary = await find_run(runs, word)
         await runs.delete(summary.id)
-        return summary.id
+    write(f"Removed: {summary.id}")

@@ -86,12 +86,10 @@ def _resume_conversation(summary: RunSummary, options: dict[str, Any]) -> int:
     output = PlainOutput(sys.stdout, sys.stderr)
 
     async def work() -> None:
-        try:
+        async with session:
             await open_session(session, options, output)
             _ensure_tools(session)
             await session.go_on(output)
-        finally:
-            await session.close()
 
     run(work())
     sys.stdout.flush()

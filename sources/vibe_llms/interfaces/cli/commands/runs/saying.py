@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +16,6 @@ from vibe_llms.interfaces.cli.runs.naming import (
     run_argument,
 )
 
-if TYPE_CHECKING:
-    from vibe_llms.runs.summaries import RunSummary
-
 _LATER = "It is kept for the run, which hears of it between two steps."
 
 
@@ -27,16 +23,19 @@ _LATER = "It is kept for the run, which hears of it between two steps."
 @run_argument
 @click.argument("text")
 @address_option
-def send(word: str, text: str, address: str) -> None:
+async def send(word: str, text: str, address: str) -> None:
     """Say TEXT to RUN: the model hears it when it is asked next, and no call is owed a result.
 
     A run that waits for approvals goes on waiting. In a flow the visit hears it that asks a model.
     """
-    from vibe_llms.interfaces.cli.interrupts import run
+    from vibe_llms.messages.canisters import UserCanister
 
     if not text.strip():
         raise click.UsageError("There is nothing to say: TEXT is empty.")
-    before, after = run(_send(word, repair(text), address))
+    async with open_runs(address) as runs:
+        before = await find_run(runs, word)
+        await runs.send(before.id, UserCanister(repair(text)))
+        after = await runs.find(before.id)
     if before.state == "working":
         note(_LATER)
         return
@@ -46,30 +45,23 @@ def send(word: str, text: str, address: str) -> None:
         note(advise_to_resume(after, address))
 
 
-async def _send(word: str, text: str, address: str) -> tuple[RunSummary, RunSummary]:
-    from vibe_llms.messages.canisters import UserCanister
-
-    async with open_runs(address) as runs:
-        before = await find_run(runs, word)
-        await runs.send(before.id, UserCanister(text))
-        return before, await runs.find(before.id)
-
-
 @command("stop")
 @run_argument
 @click.option("--reason", default="", help="Why, for those who look at the run.")
 @address_option
-def stop(word: str, reason: str, address: str) -> None:
+async def stop(word: str, reason: str, address: str) -> None:
     """End RUN where it is; what has arrived stays, and `vibe runs resume` goes on with it.
 
     It hears of it between two steps, also where it works in another process.
     """
-    from vibe_llms.interfaces.cli.interrupts import run
-
-    before, after = run(_stop(word, repair(reason), address))
-    if before is after:
-        note("It has come to rest already.")
-    elif after.state not in ("stopped", "ended"):
+    async with open_runs(address) as runs:
+        before = await find_run(runs, word)
+        if before.state in ("ended", "stopped") and not before.starts:
+            note("It has come to rest already.")
+            return
+        await runs.stop(before.id, reason=repair(reason))
+        after = await runs.find(before.id)
+    if after.state not in ("stopped", "ended"):
         note(_LATER)
     elif after.starts:
         write("It has heard of it, and stops.")
@@ -77,32 +69,16 @@ def stop(word: str, reason: str, address: str) -> None:
         write("It had come to its end." if after.state == "ended" else "It is stopped.")
 
 
-async def _stop(word: str, reason: str, address: str) -> tuple[RunSummary, RunSummary]:
-    async with open_runs(address) as runs:
-        before = await find_run(runs, word)
-        if before.state in ("ended", "stopped") and not before.starts:
-            return before, before
-        await runs.stop(before.id, reason=reason)
-        return before, await runs.find(before.id)
-
-
 @command("detach")
 @run_argument
 @address_option
-def detach(word: str, address: str) -> None:
+async def detach(word: str, address: str) -> None:
     """Let RUN go on without watchers, which was begun so that it ends with them."""
-    from vibe_llms.interfaces.cli.interrupts import run
-
-    before = run(_detach(word, address))
-    if before.is_attached:
-        write("It goes on without watchers.")
-    else:
-        note("It was not begun attached, and ends with nobody.")
-
-
-async def _detach(word: str, address: str) -> RunSummary:
     async with open_runs(address) as runs:
         before = await find_run(runs, word)
         if before.is_attached:
             await runs.detach(before.id)
-        return before
+    if before.is_attached:
+        write("It goes on without watchers.")
+    else:
+        note("It was not begun attached, and ends with nobody.")
