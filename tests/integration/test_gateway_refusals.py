@@ -72,7 +72,9 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aio
         ("POST", "/v1/models", 405, find_openai),
         ("GET", "/v1/messages", 405, find_anthropic),
         ("POST", "/v1/messages/batches", 404, find_anthropic),
-        ("POST", f"/v1beta/models/{MODEL}:embedContent", 405, find_gemini),
+        ("POST", f"/v1beta/models/{MODEL}:embedContent", 404, find_gemini),
+        ("POST", "/v1/models/gemini-3-pro:predictLongRunning", 404, find_gemini),
+        ("POST", "/v1beta/models/gemini-3-pro", 405, find_gemini),
         ("GET", f"/v1beta/models/{MODEL}:generateContent", 404, find_gemini),
         ("GET", "/v1beta/models/none", 404, find_gemini),
         ("POST", "/api/generate", 404, find_ollama),
@@ -125,6 +127,55 @@ async def test_nonsense_in_place_of_messages_is_refused_in_words_of_the_client(
             assert find(said)
             shown = json.dumps(said)
             assert not [word for word in INSIDES if word in shown], (wrong, said)
+
+
+PICTURED: dict[str, Callable[[str], Any]] = {
+    "chat": lambda data: [
+        {
+            "role": "user",
+            "content": [
+                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+            ],
+        }
+    ],
+    "responses": lambda data: [
+        {
+            "role": "user",
+            "content": [{"type": "input_image", "image_url": f"data:image/png;base64,{data}"}],
+        }
+    ],
+    "messages": lambda data: [
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": data},
+                }
+            ],
+        }
+    ],
+    "gemini": lambda data: [{"parts": [{"inlineData": {"mimeType": "image/png", "data": data}}]}],
+    "ollama": lambda data: [{"role": "user", "content": "What?", "images": [data]}],
+}
+
+
+@pytest.mark.parametrize("face", PICTURED)
+async def test_a_picture_that_nobody_can_read_is_refused(
+    session: aiohttp.ClientSession, face: str
+) -> None:
+    """And not left out of what the model is asked: every vendor refuses it, too."""
+    path, body, field, find = ASKED[face]
+    model = "openai_conversations:m" if face == "messages" else MODEL
+    for data, status in (("iVBORw0KGgo=", 200), ("iVBO\nRw0KGgo", 200), ("<picture>", 400)):
+        asked = {**body, "model": model, field: PICTURED[face](data)}
+        asked["stream"] = False
+        async with session.post(path.format(model=model), json=asked) as told:
+            said = await told.json()
+            assert told.status == status, said
+            if status == 400:
+                assert "'<picture>'" in find(said)
+                assert not [word for word in INSIDES if word in json.dumps(said)]
 
 
 @pytest.mark.parametrize("face", ASKED)

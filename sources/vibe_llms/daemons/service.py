@@ -315,6 +315,8 @@ class Service:
         allowed = sorted(
             exact or {route.method for route, found in self._patterns if found.fullmatch(call.path)}
         )
+        if not exact and self._has_other_verbs(call):
+            allowed = []
         record.error = "method" if allowed else "path"
         record.detail = "no such path" if not allowed else "no such method"
         text = (
@@ -335,6 +337,16 @@ class Service:
         fault = ProviderFault.INVALID_REQUEST if allowed else ProviderFault.NOT_FOUND
         refusal = write(ProviderError(fault=fault, status=status, detail=text))
         await call.answer(status, encode(refusal.body), {**refusal.headers, **headers})
+
+    def _has_other_verbs(self, call: HttpCall) -> bool:
+        """Tells whether a path would be one of ours with another verb behind its last colon."""
+        stem, colon, _ = call.path.rpartition(":")
+        verbs = (
+            (found, route.pattern.rpartition("}:")[2])
+            for route, found in self._patterns
+            if route.method == call.method and "}:" in route.pattern
+        )
+        return bool(colon) and any(found.fullmatch(f"{stem}:{verb}") for found, verb in verbs)
 
     def _find_writer(self, path: str) -> ErrorWriter:
         """Returns what writes the errors of the paths that are next to one that is none of ours."""

@@ -1,7 +1,7 @@
-"""Bytes within JSON: data URLs and base 64, decoded where that can be undone exactly.
+"""Bytes within JSON: data URLs and base 64, in any spelling that has one meaning.
 
-What cannot is kept as it stands, in the place of a URL: a placeholder, a missing padding, an
-encoding that is not base 64. So nothing a client sends is refused or altered for its spelling.
+What has none is kept as it stands, in the place of a URL, for whoever shall judge it: a
+placeholder, an encoding that is not base 64.
 """
 
 from __future__ import annotations
@@ -23,16 +23,31 @@ AUDIO_FORMATS: Final = {
 }
 """From a type of sound to OpenAI's word for it."""
 
-_DATA_URL: Final = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
+_DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*?;base64,(.*)", re.DOTALL)
+"""With parameters of its type, which nobody needs to know here."""
+_FOR_ADDRESSES: Final = str.maketrans("-_", "+/")
+
+
+def decode_base64(text: str) -> bytes | None:
+    """Returns the bytes of base 64; None where it is none.
+
+    Both alphabets are read, as are broken lines, and what lacks its padding.
+    """
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    plain = "".join(text.split()).translate(_FOR_ADDRESSES)
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
 
 
 def decode_exactly(text: str) -> bytes | None:
-    """Returns the bytes of base 64; None where encoding them would give another text."""
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return data if base64.b64encode(data).decode("ascii") == text else None
+    """Returns the bytes of whole base 64; None where encoding them would give another text."""
+    data = decode_base64(text)
+    return data if data is not None and base64.b64encode(data).decode("ascii") == text else None
 
 
 def read_url(url: str, default: str) -> dict[str, Any]:
@@ -45,7 +60,7 @@ def read_url(url: str, default: str) -> dict[str, Any]:
     if found is None:
         return {"mime_type": default, "url": url}
     mime_type, payload = found.groups()
-    data = decode_exactly(payload)
+    data = decode_base64(payload)
     if data is None or not mime_type:
         return {"mime_type": mime_type or default, "url": url}
     return {"mime_type": mime_type, "data": data}
@@ -53,7 +68,7 @@ def read_url(url: str, default: str) -> dict[str, Any]:
 
 def read_payload(payload: str, mime_type: str) -> dict[str, Any]:
     """Returns the fields of a medium which bare base 64 stands for."""
-    data = decode_exactly(payload)
+    data = decode_base64(payload)
     if data is None:
         return {"mime_type": mime_type, "url": f"data:{mime_type};base64,{payload}"}
     return {"mime_type": mime_type, "data": data}

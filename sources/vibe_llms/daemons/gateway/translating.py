@@ -14,6 +14,7 @@ from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.living import LivingStream
 from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.dialects.broken_media import refuse_broken_media
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -80,6 +81,7 @@ def _read_request(
     if face.is_ours:
         strict = upstream.strict or read.value.strict
         return renew(read.value, model=address, strict=strict)
+    refuse_broken_media(read.value.canisters)
     strict = upstream.strict or call.headers.get(STRICT_HEADER, "").lower() == "true"
     if strict:
         refuse_losses(read.losses)

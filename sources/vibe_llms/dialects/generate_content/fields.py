@@ -1,4 +1,4 @@
-"""Objects of the protocol as they come: two spellings of each key, and data in base 64.
+"""Objects of the protocol as they come: two spellings of each key.
 
 Vendors take ``inlineData`` as well as ``inline_data``. What is free in an object (arguments,
 responses, schemas) keeps its keys, and so each function here looks at one level alone.
@@ -6,8 +6,6 @@ responses, schemas) keeps its keys, and so each function here looks at one level
 
 from __future__ import annotations
 
-import base64
-import binascii
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -29,14 +27,3 @@ def _spell(key: str) -> str:
         return key
     first, *others = key.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in others)
-
-
-def decode_base64(text: object) -> bytes | None:
-    """Returns the bytes of a text in either alphabet of base 64; ``None`` where it is neither."""
-    if not isinstance(text, str):
-        return None
-    plain = text.replace("-", "+").replace("_", "/")
-    try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return None

@@ -24,6 +24,7 @@ from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.integrators import ModelsIntegrator
+from vibe_llms.plain import JsonObject
 
 ADAPTIVE = ModelsIntegrator(provider="p").integrate(
     "m", learnt={"supports_adaptive_reasoning": True, "controls": CONTROLS}
@@ -86,7 +87,8 @@ def test_the_limit_that_the_protocol_insists_on_is_told() -> None:
     assert (translation.value["max_tokens"], translation.losses) == (64_000, ())
 
 
-TOOL = InvocableDescription(name="f", description="d", schema={"type": "object"}, enforced=True)
+CLOSED: JsonObject = {"type": "object", "properties": {}, "additionalProperties": False}
+TOOL = InvocableDescription(name="f", description="d", schema=CLOSED, enforced=True)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ TOOL = InvocableDescription(name="f", description="d", schema={"type": "object"}
 )
 def test_invocables_cross_both_ways(choice: str, native: dict[str, Any]) -> None:
     """With the choice among them."""
-    tool = {"name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": True}
+    tool = {"name": "f", "description": "d", "input_schema": CLOSED, "strict": True}
     translation = nativize_invocables([TOOL], choice)
     assert translation.value == {"tools": [tool], **native}
     assert normalize_invocables(translation.value).value == ((TOOL,), choice)

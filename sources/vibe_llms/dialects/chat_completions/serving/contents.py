@@ -11,7 +11,7 @@ from vibe_llms.dialects.chat_completions.calling.reasoning import compose_echo, 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, FILE_NAMES, GROWING
 from vibe_llms.dialects.extras import keep_native, leave, make_native
-from vibe_llms.dialects.payloads import read_payload, read_url
+from vibe_llms.dialects.payloads import decode_exactly, read_payload, read_url
 from vibe_llms.messages.contents import (
     AnyContent,
     AudioContent,
@@ -187,8 +187,8 @@ def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
 
 def decode_bare(text: str) -> dict[str, Any] | None:
     """Returns the fields of a file in base 64 without any word of its type; None if it is not."""
-    fields = read_payload(text, "application/octet-stream") if text else {}
-    return fields if "data" in fields else None
+    data = decode_exactly(text) if text else None  # else any word would do
+    return None if data is None else {"mime_type": "application/octet-stream", "data": data}
 
 
 def _read_file_url(kind: str, value: Any, rest: dict[str, Any]) -> AnyContent | None:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import keep_native, make_native, merge, without
-from vibe_llms.dialects.generate_content.fields import camelize, decode_base64
+from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.payloads import encode_payload
+from vibe_llms.dialects.payloads import decode_base64, encode_payload
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import (
     MediaContent,
@@ -33,7 +33,8 @@ def read_media(part: Mapping[str, Any]) -> MediaContent | None:
     mime_type = source.get("mimeType")
     facts: dict[str, Any] = {"name": source.get("displayName")}
     if name == "inlineData":
-        facts["data"] = decode_base64(source.get("data"))
+        text = source.get("data")
+        facts["data"] = decode_base64(text) if isinstance(text, str) else None
         if facts["data"] is None:
             return None
     elif uri := source.get("fileUri"):

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.invocations import InvocablesWriter, Offer, describe
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.messages.calling.schemas import (
+    AS_IT_IS,
+    can_be_enforced,
+    fit_schema,
+    is_free,
+)
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.plain import JsonObject
+
+_NO_BOUNDS: Final = ", without bounds of numbers, texts and lists"
 
 
 def _write_tool(
@@ -20,8 +28,12 @@ def _write_tool(
         ledger.withhold(path, f"{invocable.name} takes free text, and only schemas can be offered")
         return None
     tool = {"name": invocable.name, "input_schema": invocable.schema, **describe(invocable)}
-    strict = {"strict": True} if invocable.enforced else {}
-    return merge({**tool, **strict}, ledger.open(invocable.native, path))
+    extras = ledger.open(invocable.native, path)
+    if invocable.enforced and (extras.get(AS_IT_IS) or can_be_enforced(invocable.schema)):
+        tool["strict"] = True
+    elif invocable.enforced:
+        ledger.drop(f"{path}.enforced", f"the vendor enforces only closed schemas{_NO_BOUNDS}")
+    return merge(tool, extras)
 
 
 def _compose(offer: Offer) -> dict[str, Any]:
@@ -37,8 +49,18 @@ def _compose(offer: Offer) -> dict[str, Any]:
 nativize_invocables = InvocablesWriter(PROTOCOL, _write_tool, _compose).nativize
 
 
-def nativize_schema(schema: JsonObject | None) -> JsonObject:
-    """Returns the ``output_config`` which holds an answer to a schema."""
+def nativize_schema(schema: JsonObject | None, ledger: Ledger | None = None) -> JsonObject:
+    """Returns the ``output_config`` which holds an answer to a schema.
+
+    Args:
+        ledger: Takes down what of it cannot be enforced; without one it goes as it is.
+    """
     if schema is None:
         return {}
+    if ledger is not None and is_free(schema):
+        ledger.drop("schema", "the vendor enforces only closed schemas, and this has no fields")
+        return {}
+    if ledger is not None and not can_be_enforced(schema):
+        schema = fit_schema(schema)
+        ledger.coerce("schema", f"its objects are closed{_NO_BOUNDS}: no others are enforced")
     return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -12,7 +10,7 @@ from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import is_text
 from vibe_llms.dialects.messages.quirks import PROTOCOL
-from vibe_llms.dialects.payloads import encode_payload
+from vibe_llms.dialects.payloads import decode_base64, encode_payload
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent, Native
 
@@ -63,7 +61,7 @@ def _read_source(source: Any, mime_type: str) -> tuple[dict[str, Any], dict[str,
     """Returns the facts of a source, and what is left of it."""
     match source:
         case {"type": "base64", "media_type": str(given), "data": str(text)}:
-            data = _decode(text)
+            data = decode_base64(text)
             if data is None:
                 return None
             rest = leave(source, "type", "media_type", "data")
@@ -109,17 +107,6 @@ def _is_words(part: Any) -> bool:
 
 def _find_file_type(mime_type: str) -> str:
     return mime_type if mime_type.endswith("*") else "application/octet-stream"
-
-
-def _decode(text: str) -> bytes | None:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        pass
-    try:
-        return base64.b64decode("".join(text.split()), validate=True)  # some break its lines
-    except (binascii.Error, ValueError):
-        return None
 
 
 def nativize_image(

@@ -9,6 +9,7 @@ from vibe_llms.absence import ABSENT
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
+from vibe_llms.dialects.messages.calling.schemas import AS_IT_IS
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 
@@ -16,7 +17,8 @@ from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, extras = draft.parts, draft.extras
     body: dict[str, Any] = {"model": draft.attributes.address.name or draft.request.model}
-    schema = nativize_schema(draft.request.schema)
+    is_theirs = extras.get(AS_IT_IS)  # so a client of this protocol wants it
+    schema = nativize_schema(draft.request.schema, None if is_theirs else draft.ledger)
     # Later ones win: last come the caller's own words in this protocol.
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from vibe_llms.dialects.extras import leave
+from vibe_llms.dialects.messages.calling.schemas import AS_IT_IS, can_be_enforced
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
@@ -41,6 +42,8 @@ def _read_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescr
         return describe_own_tool(PROTOCOL, tool, _name_own_tool(tool), taken)
     extras = leave(tool, "name", "description", "input_schema", "strict")
     is_strict = tool.get("strict") is True
+    if is_strict and isinstance(schema, Mapping) and not can_be_enforced(schema):
+        extras[AS_IT_IS] = True
     return describe_function(PROTOCOL, tool, schema, extras, enforced=is_strict)
 
 
@@ -85,8 +88,10 @@ def take_schema(rest: dict[str, Any]) -> JsonObject | None:
             config = leave(rest["output_config"], "format") | ({"format": left} if left else {})
             del rest["output_config"]
             rest |= {"output_config": config} if config else {}
-            return schema
         case {"output_format": {"type": "json_schema", "schema": dict(schema)}}:
             del rest["output_format"]
-            return schema
-    return None
+        case _:
+            return None
+    if not can_be_enforced(schema):
+        rest[AS_IT_IS] = True
+    return schema

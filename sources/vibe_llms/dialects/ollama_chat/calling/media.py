@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vibe_llms.dialects.payloads import decode_exactly
+from vibe_llms.dialects.payloads import decode_base64
 from vibe_llms.messages.contents import AudioContent, ImageContent, MediaContent
 from vibe_llms.messages.signatures import recognize
 
@@ -15,7 +15,7 @@ def read_media(images: object) -> list[MediaContent] | None:
         return None
     contents: list[MediaContent] = []
     for text in images:
-        data = decode_exactly(text) if isinstance(text, str) else None
+        data = decode_base64(text) if isinstance(text, str) else None
         if not data:
             return None
         mime_type = recognize(data, "image/", "audio/") or "application/octet-stream"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import make_native, write_json
-from vibe_llms.dialects.payloads import decode_exactly
+from vibe_llms.dialects.payloads import decode_base64
 from vibe_llms.dialects.responses.calling.media import read_image
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
@@ -179,7 +179,7 @@ def _read_result(result: Any) -> str:
 def _find_picture(item: Mapping[str, Any]) -> ImageContent | None:
     if item.get("type") != "image_generation_call" or not isinstance(item.get("result"), str):
         return None
-    data, word = decode_exactly(item["result"]), item.get("output_format") or "png"
+    data, word = decode_base64(item["result"]), item.get("output_format") or "png"
     return None if data is None else ImageContent(mime_type=f"image/{word}", data=data)
 
 

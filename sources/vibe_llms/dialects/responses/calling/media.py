@@ -11,7 +11,7 @@ from vibe_llms.dialects.media_types import TYPES_BY_SUFFIX, name_file
 from vibe_llms.dialects.payloads import (
     AUDIO_FORMATS,
     compose_data_url,
-    decode_exactly,
+    decode_base64,
     encode_payload,
     read_url,
 )
@@ -81,7 +81,7 @@ def _read_file_data(
         return FileContent(
             **read_url(data, mime_type), name=name, native=keep_native(PROTOCOL, rest)
         )
-    bare = decode_exactly(data)
+    bare = decode_base64(data)
     if bare is None:
         return None
     native = make_native(PROTOCOL, rest | {"$bare": True})
@@ -114,7 +114,7 @@ def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
     audio = part.get("input_audio")
     if not isinstance(audio, Mapping) or not isinstance(audio.get("data"), str):
         return None
-    data, word = decode_exactly(audio["data"]), audio.get("format")
+    data, word = decode_base64(audio["data"]), audio.get("format")
     if data is None:
         return None
     mime_type = "audio/mpeg" if word == "mp3" else f"audio/{word or 'wav'}"

@@ -1,0 +1,70 @@
+"""Finds media of a client whose bytes nobody can read: no vendor answers that.
+
+A dialect keeps what it cannot read as it stands, for its own vendor to judge. To another vendor it
+could only be lost, and an answer about a picture that nobody saw is worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.extras import read_native
+from vibe_llms.dialects.payloads import decode_base64
+from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.contents import MEDIA_CLASSES, NativeContent
+
+_PLACES: Final = (
+    ("source", "data"),
+    ("inlineData", "data"),
+    ("inline_data", "data"),
+    ("input_audio", "data"),
+    ("file_data",),
+)
+"""Where protocols have base 64 in a block; they come here of blocks that could not be read."""
+_SHOWN: Final = 24
+_DATA_URL: Final = re.compile("data:[^,]*;base64,")
+
+
+def refuse_broken_media(canisters: Iterable[AnyCanister]) -> None:
+    """Raises RequestError where a picture, sound or document is said to be base 64, and is not."""
+    for index, canister in enumerate(canisters):
+        for path, text in _survey(canister, f"canisters[{index}]"):
+            if decode_base64(text) is None:
+                shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+                raise RequestError(
+                    path=path,
+                    detail=f"Data that should be base 64 are none: {shown!r}.",
+                    remedy="Encode the bytes of the picture, sound or document anew.",
+                )
+
+
+def _survey(canister: AnyCanister, path: str) -> Iterator[tuple[str, str]]:
+    """Yields what of a canister should be base 64 and has not been read, each with its place."""
+    for place, content in enumerate(canister.content):
+        where = f"{path}.content[{place}]"
+        if isinstance(content, MEDIA_CLASSES):
+            if content.url is not None and (found := _DATA_URL.match(content.url)):
+                yield where, content.url[found.end() :]
+        elif isinstance(content, NativeContent):
+            yield from (
+                (where, text) for text in _find_payloads(read_native(content.native, where))
+            )
+    if canister.native is not None and '"images"' in canister.native.data:
+        images = read_native(canister.native, path).get("images")
+        for place, text in enumerate(images if isinstance(images, list) else ()):
+            if isinstance(text, str):
+                yield f"{path}.images[{place}]", text
+
+
+def _find_payloads(block: Mapping[str, Any]) -> Iterator[str]:
+    for *names, last in _PLACES:
+        held: Any = block
+        for name in names:
+            held = held.get(name) if isinstance(held, Mapping) else None
+        if not isinstance(held, Mapping) or held.get("type", "base64") in ("text", "url", "file"):
+            continue
+        if isinstance(text := held.get(last), str):
+            yield text.partition(",")[2] if _DATA_URL.match(text) else text

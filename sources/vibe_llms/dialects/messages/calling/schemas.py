@@ -1,0 +1,96 @@
+"""Schemas as the vendor holds a model to them; it refuses requests with any others.
+
+Every object is closed there, and bounds of numbers, lengths and lists are not known:
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs (read 2026-11-26).
+A bound that cannot be enforced is told to the model in the description beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.extras import write_json
+
+AS_IT_IS: Final = "$as_it_is"
+"""Notes of a request or a tool that it came in this protocol with a schema that its vendor shall
+judge, though it takes it hardly."""
+_BOUNDS: Final = frozenset(
+    {
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minLength",
+        "minProperties",
+        "minimum",
+        "multipleOf",
+        "uniqueItems",
+    }
+)
+_FORMATS: Final = frozenset(
+    ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
+)
+_BY_NAME: Final = ("$defs", "definitions", "properties")
+_LISTS: Final = ("allOf", "anyOf", "oneOf")
+
+
+def is_free(schema: Mapping[str, Any]) -> bool:
+    """Tells whether any object will do: closed, it would have no property at all."""
+    return (
+        _is_object(schema)
+        and not schema.get("properties")
+        and schema.get("additionalProperties") is not False
+        and not any(name in schema for name in ("$ref", *_LISTS))
+    )
+
+
+def can_be_enforced(schema: Mapping[str, Any]) -> bool:
+    """Tells whether a schema can be enforced as it is."""
+    return fit_schema(schema) == schema
+
+
+def fit_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a schema as it can be enforced: an equal one where it can as it is."""
+    fitted: dict[str, Any] = {}
+    told: dict[str, Any] = {}
+    for name, value in schema.items():
+        if _is_unknown(name, value):
+            told[name] = value
+        elif name in _BY_NAME and isinstance(value, Mapping):
+            fitted[name] = {key: _fit(inner) for key, inner in value.items()}
+        elif name in _LISTS and isinstance(value, list):
+            fitted["anyOf" if name == "oneOf" else name] = [_fit(inner) for inner in value]
+        elif name == "items":
+            fitted[name] = _fit(value)
+        else:
+            fitted[name] = value
+    if _is_object(schema):
+        fitted["additionalProperties"] = False
+    if told:
+        words = (fitted.get("description"), write_json(told))
+        fitted["description"] = "\n\n".join(str(each) for each in words if each)
+    return fitted
+
+
+def _is_unknown(name: str, value: Any) -> bool:
+    """Tells whether a keyword has a value that the vendor refuses."""
+    match name:
+        case "minItems":
+            return value not in (0, 1)
+        case "format":
+            return value not in _FORMATS
+        case _:
+            return name in _BOUNDS
+
+
+def _fit(schema: Any) -> Any:
+    return fit_schema(schema) if isinstance(schema, Mapping) else schema
+
+
+def _is_object(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    return "object" in kinds or isinstance(schema.get("properties"), Mapping)

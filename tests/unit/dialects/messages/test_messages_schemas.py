@@ -1,0 +1,119 @@
+"""Schemas that the vendor would refuse go as it takes them, and that is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
+from vibe_llms.dialects.messages.calling.schemas import can_be_enforced, fit_schema
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.integrators import ModelsIntegrator
+
+MODEL = ModelsIntegrator(provider="p").integrate("m", learnt={"output_limit_tokens": 9})
+OPEN: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "age": {"type": "integer", "minimum": 0, "description": "In years."},
+        "names": {"type": "array", "minItems": 2, "items": {"type": "string", "maxLength": 9}},
+        "at": {"oneOf": [{"$ref": "#/$defs/place"}, {"type": ["object", "null"]}]},
+        "minimum": {"type": "string", "format": "date"},
+    },
+    "$defs": {"place": {"properties": {"x": {"type": "number", "format": "float"}}}},
+    "additionalProperties": {"type": "string"},
+}
+CLOSED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "age": {"type": "integer", "description": 'In years.\n\n{"minimum":0}'},
+        "names": {
+            "type": "array",
+            "items": {"type": "string", "description": '{"maxLength":9}'},
+            "description": '{"minItems":2}',
+        },
+        "at": {
+            "anyOf": [
+                {"$ref": "#/$defs/place"},
+                {"type": ["object", "null"], "additionalProperties": False},
+            ]
+        },
+        "minimum": {"type": "string", "format": "date"},
+    },
+    "$defs": {
+        "place": {
+            "properties": {"x": {"type": "number", "description": '{"format":"float"}'}},
+            "additionalProperties": False,
+        }
+    },
+    "additionalProperties": False,
+}
+
+
+def test_an_open_schema_goes_closed() -> None:
+    """What cannot be enforced of it is told to the model, and the rest of it is as it was."""
+    written = nativize_request(Request(canisters=[UserCanister("?")], schema=OPEN), MODEL, Quirks())
+    assert written.value["output_config"]["format"]["schema"] == CLOSED
+    assert [loss.path for loss in written.losses] == ["schema"]
+
+
+def test_a_closed_schema_goes_as_it_is() -> None:
+    request = Request(canisters=[UserCanister("?")], schema=CLOSED)
+    written = nativize_request(request, MODEL, Quirks())
+    assert written.value["output_config"]["format"]["schema"] == CLOSED
+    assert written.losses == ()
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}])
+def test_any_object_cannot_be_asked_for(schema: dict[str, Any]) -> None:
+    """As JSON mode of other vendors does: closed, it would be an object of nothing."""
+    request = Request(canisters=[UserCanister("?")], schema=schema)
+    written = nativize_request(request, MODEL, Quirks())
+    assert "output_config" not in written.value
+    assert [loss.path for loss in written.losses] == ["schema"]
+
+
+def test_a_function_is_not_enforced_by_a_schema_that_is_refused() -> None:
+    for schema, strict in ((OPEN, None), (CLOSED, True)):
+        tool = InvocableDescription(name="f", description="d", schema=schema, enforced=True)
+        request = Request(canisters=[UserCanister("?")], invocables=[tool])
+        written = nativize_request(request, MODEL, Quirks())
+        assert written.value["tools"][0].get("strict") is strict
+        assert written.value["tools"][0]["input_schema"] == schema
+        paths = [loss.path for loss in written.losses]
+        assert paths == ([] if strict else ["invocables[0].enforced"])
+
+
+def test_what_a_client_of_the_vendor_asks_for_is_for_the_vendor_to_judge() -> None:
+    asked = {
+        "messages": [{"role": "user", "content": "?"}],
+        "max_tokens": 9,
+        "tools": [{"name": "f", "description": "d", "input_schema": OPEN, "strict": True}],
+        "output_config": {"format": {"type": "json_schema", "schema": OPEN}},
+    }
+    written = nativize_request(normalize_request(asked, MODEL).value, MODEL, Quirks())
+    assert written.value["output_config"] == asked["output_config"]
+    assert written.value["tools"] == asked["tools"]
+    assert written.losses == ()
+
+
+SCHEMAS = st.recursive(
+    st.sampled_from([{"type": "string"}, {"type": "integer", "maximum": 3}, {"type": "object"}]),
+    lambda inner: st.one_of(
+        st.fixed_dictionaries(
+            {"properties": st.dictionaries(st.sampled_from(["a", "items"]), inner, max_size=2)}
+        ),
+        st.fixed_dictionaries({"type": st.just("array"), "items": inner}),
+        st.fixed_dictionaries({"oneOf": st.lists(inner, max_size=2)}),
+    ),
+    max_leaves=6,
+)
+
+
+@given(SCHEMAS)
+def test_what_was_fitted_fits(schema: dict[str, Any]) -> None:
+    assert can_be_enforced(fit_schema(schema))
