@@ -102,7 +102,7 @@ def find_situation(
             (
                 result
                 for result in tail.results
-                if not result.is_error and registry.is_final(result.name or "")
+                if not result.is_error and result.name and registry.is_final(result.name)
             ),
             None,
         ),

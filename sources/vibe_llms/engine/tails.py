@@ -33,7 +33,8 @@ class Tail:
             it and before others just before it that had broken off, too.
         owed: Our invocations in the turn that have no result, in their order.
         results: Our results that follow the turn.
-        stop_reason: Why the model stopped; ``None`` where the tail is input.
+        stop_reason: Why the model stopped; ``None`` where the tail is input, or a turn that a
+            program wrote, of which nothing else is known.
     """
 
     last: AnyCanister
@@ -108,7 +109,7 @@ def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
     start = end
     while start and _is_of_model(canisters[start - 1]):
         # Two answers may follow each other with no input between them, as after a pause.
-        if start < end and _access_turn(canisters[start - 1]) != _access_turn(canisters[end - 1]):
+        if _access_turn(canisters[start - 1]) != _access_turn(canisters[end - 1]):
             break
         start -= 1
     return start
@@ -158,5 +159,4 @@ def _find_stop_reason(turn: Sequence[AnyCanister]) -> StopReason | None:
         if origin is not None:
             stop_reason: StopReason = origin.stop_reason
             return stop_reason
-    # Written by a program, or imported: a turn of a model of which nothing else is known.
-    return StopReason.UNKNOWN if turn else None
+    return None

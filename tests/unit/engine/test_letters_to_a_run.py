@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
+
+import pytest
 
 from acting import invoke, say, script
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.engine.attention import Attention
+from vibe_llms.engine.contexts import RunContext
 from vibe_llms.engine.states import Reason
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.messages.canisters import UserCanister
@@ -92,6 +101,36 @@ async def test_a_stop_ends_a_run_where_it_is(tmp_path: Path) -> None:
     words = [each.event.type for each in produce_log(store, "a").read()]
     assert words[-2:] == ["run.state", "run.ended"]
     assert "run.stop_requested" in words
+
+
+async def test_while_a_step_is_under_way_a_stop_ends_it_and_a_message_does_not() -> None:
+    heard: list[Any] = []
+
+    class Context:
+        """Hands over what is said as soon as it is."""
+
+        @contextmanager
+        def attend(self, hear: Callable[[Sequence[LogEvent]], object]) -> Iterator[None]:
+            self.say = hear
+            yield
+
+    context = Context()
+    attention = Attention(cast("RunContext", context), heard.append)
+    message = MessageReceivedEvent(canister=UserCanister("And there."), letter="l1")
+    async with attention.bound(60):
+        context.say([message])
+        await asyncio.sleep(0.01)
+    assert (heard, attention.stop) == ([message], None)
+
+    async def work(*said: LogEvent) -> None:
+        async with attention.bound(60):
+            context.say(said)
+            await asyncio.sleep(60)
+
+    stop = StopRequestedEvent(letter="l2")
+    with pytest.raises(TimeoutError):
+        await work(message, stop)
+    assert (heard, attention.stop) == ([message, message], stop)
 
 
 async def test_a_letter_that_lay_there_before_is_heard_first(tmp_path: Path) -> None:

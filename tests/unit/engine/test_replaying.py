@@ -13,8 +13,10 @@ from acting import Stage, invoke, say
 from properties import examples
 from scripting import produce_model
 from vibe_llms.engine.machine import Await, End
-from vibe_llms.engine.replaying import replay
+from vibe_llms.engine.recovery import Record
+from vibe_llms.engine.replaying import find_situation, replay
 from vibe_llms.engine.states import State
+from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     GenerationFinishedEvent,
     GenerationStartedEvent,
@@ -27,7 +29,14 @@ from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import AssistantCanister, StopReason, Usage, UserCanister
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    StopReason,
+    Usage,
+    UserCanister,
+)
 
 
 def look(place: str) -> str:
@@ -203,6 +212,19 @@ async def test_a_log_that_tells_of_no_run_has_used_nothing_and_the_model_is_aske
         for events in ([], [finished]):
             status = replay([user], events, registry)
             assert (status.state, status.readings.steps) == (State.GENERATE, 0)
+
+
+async def test_calls_of_a_turn_that_broke_off_are_not_prepared() -> None:
+    """Nobody is asked about them, and none is executed."""
+    broken = Origin(provider="p", model="m", stop_reason=StopReason.INTERRUPTED)
+    call = InvocationCanister(invocation_id="a", name="pay", turn_id="t", origin=broken)
+    canisters = [UserCanister("Hello"), call]
+    async with Registry(gather_ensembles(TOOLS)) as registry:
+        situation = find_situation(
+            canisters, read_tail(canisters), registry, Record(), is_silent=False
+        )
+
+    assert (situation.calls, situation.waits) == ((), False)
 
 
 async def test_what_the_answers_of_a_run_cost_is_added_up() -> None:

@@ -70,6 +70,7 @@ def broken(turn: str) -> AssistantCanister:
         ([USER, call(owner=Owner.VENDOR), result(owner=Owner.VENDOR), WORDS], State.TERMINATE),
         ([USER, call(turn="s"), result(), call(turn="t")], State.EXECUTE),
         ([USER, call(), BROKEN], State.GENERATE),
+        ([USER, call(), call("b", Owner.VENDOR), result("b", Owner.VENDOR)], State.EXECUTE),
     ],
 )
 def test_the_last_turn_decides(canisters: list[AnyCanister], state: State) -> None:
