@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import tomli
 
 from vibe_llms.files import read_beginning
 from vibe_llms.tables.reading import KeyPath, Position, TableReader, write_path
+
+_T = TypeVar("_T")
 
 MAXIMUM_FILE_BYTES: Final = 1_000_000
 """No person writes more, and a file that a program makes is read within a bound."""
@@ -92,6 +94,23 @@ def read_document(path: Path | str) -> Document:
         ConfigurationError: It cannot be read, has too many bytes, or is no TOML.
     """
     return parse_document(read_bytes(path), str(path))
+
+
+def read_file(cls: type[_T], path: Path) -> _T:
+    """Makes a value of a whole file of TOML; paths in it are meant from where it lies.
+
+    Args:
+        cls: An attrs class, see ``annotations``.
+
+    Raises:
+        ConfigurationError: With all mistakes in it.
+    """
+    document = read_document(path)
+    reader = document.produce_reader(path.parent)
+    value = reader.read(cls, document.tree)
+    reader.finish()
+    assert value is not None
+    return value
 
 
 def read_bytes(path: Path | str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import attrs
@@ -12,7 +11,6 @@ from vibe_llms.agents.runners import LOCAL
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.server.settings import AGENTS_PORT, PORT, ServerSettings
 from vibe_llms.tables.annotations import Count, String, Strings
-from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.reading import require
 from vibe_llms.values import frozen
 
@@ -57,17 +55,3 @@ class AgentsSettings:
 
     def __attrs_post_init__(self) -> None:
         require(self, "agents")
-
-
-def read_settings(path: Path) -> AgentsSettings:
-    """Reads the file of an agents daemon.
-
-    Raises:
-        ConfigurationError: With all mistakes in it.
-    """
-    document = read_document(path)
-    reader = document.produce_reader(path.parent)
-    settings = reader.read(AgentsSettings, document.tree)
-    reader.finish()
-    assert settings is not None
-    return settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import attrs
@@ -10,7 +9,6 @@ import attrs
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.server.settings import PORT, TOOLS_PORT, ServerSettings
 from vibe_llms.tables.annotations import Count, Seconds, Strings
-from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.reading import require
 from vibe_llms.values import frozen
 
@@ -75,17 +73,3 @@ class ToolsSettings:
 
     def __attrs_post_init__(self) -> None:
         require(self, "tools")
-
-
-def read_settings(path: Path) -> ToolsSettings:
-    """Reads the file of a tools daemon.
-
-    Raises:
-        ConfigurationError: With all mistakes in it.
-    """
-    document = read_document(path)
-    reader = document.produce_reader(path.parent)
-    settings = reader.read(ToolsSettings, document.tree)
-    reader.finish()
-    assert settings is not None
-    return settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +11,9 @@ import attrs
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, open_index, tell_untrusted
-from vibe_llms.interfaces.cli.commands.serve.gateway import adding_up, server_options
-from vibe_llms.interfaces.cli.options import Command, refuse_empty, yes_option
+from vibe_llms.interfaces.cli.options import command, refuse_empty
 from vibe_llms.interfaces.cli.output import note
+from vibe_llms.interfaces.cli.serving import daemon_options, post_doormen, serve
 
 if TYPE_CHECKING:
     from vibe_llms.agents.queues import Queue
@@ -22,10 +21,8 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.agents.settings import AgentsSettings
     from vibe_llms.daemons.service import Service
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-
-@click.command("agents", cls=Command)
+@command("agents")
 @click.option(
     "--gateway",
     metavar="URL",
@@ -39,18 +36,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="The database in which runs wait for workers, of which this daemon is one: "
     "sqlite:///FILE, or postgresql://…  [default: it performs its own]",
 )
-@click.option(
-    "--config", "file", type=_FILE, help="A file that says all this, and the server's limits."
-)
-@click.option(
-    "--authorizer",
-    metavar="NAME",
-    callback=refuse_empty,
-    help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
-)
-@click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
-@server_options(8010)
-@yes_option
+@daemon_options(8010, config="A file that says all this, and the server's limits.")
 def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     """Own runs of models with tools, which outlive whoever asked for them, until Ctrl-C.
 
@@ -64,10 +50,11 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     from vibe_llms.agents.queues import read_queues
     from vibe_llms.agents.runners import check_url
     from vibe_llms.daemons.agents.refusing import describe_gateway, refuse_foreign
-    from vibe_llms.daemons.agents.settings import AgentsSettings, read_settings
-    from vibe_llms.daemons.server import override, run
+    from vibe_llms.daemons.agents.settings import AgentsSettings
+    from vibe_llms.daemons.server import override
+    from vibe_llms.tables.documents import read_file
 
-    settings = AgentsSettings() if file is None else read_settings(file)
+    settings = AgentsSettings() if file is None else read_file(AgentsSettings, file)
     named = {name: given.pop(name) for name in ("authorizer", "gateway", "runner")}
     said = {name: value for name, value in named.items() if value}
     settings = attrs.evolve(settings, server=override(settings.server, given), **said)
@@ -79,9 +66,7 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     tell_untrusted(configuration)
     tell = functools.partial(_tell, describe_gateway(application.plugins))
     produce = functools.partial(_produce, settings, queues, log, yes)
-    is_guarded = bool(settings.authorizer)
-    with adding_up(settings.server.workers):
-        run(produce, settings.server, is_guarded=is_guarded, on_ready=tell)
+    serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=tell)
 
 
 def _load(settings: AgentsSettings, *, yes: bool) -> Application:
@@ -106,16 +91,9 @@ def _produce(settings: AgentsSettings, queues: Sequence[Queue], log: bool, yes: 
     from vibe_llms.daemons.agents.making import produce_service
     from vibe_llms.daemons.agents.refusing import PROVIDER
     from vibe_llms.daemons.arrivals import find_hosts
-    from vibe_llms.daemons.logs import AccessLog
 
     application = _load(settings, yes=yes)
     configuration = application.configuration
-    name = settings.authorizer
-    authorizer = application.plugins.load_authorizer(name) if name else None
-    listeners = []
-    if log:
-        listeners.append(AccessLog())
-        atexit.register(listeners[0].flush)
     store = choose_store(settings.runner, application)
     return produce_service(
         application,
@@ -128,8 +106,7 @@ def _produce(settings: AgentsSettings, queues: Sequence[Queue], log: bool, yes: 
         produce_tools=application.produce_mcp_ensembles,
         hosting=HostSettings(runs=settings.runs),
         limits=settings.limits,
-        authorizer=authorizer,
-        listeners=listeners,
+        **post_doormen(application, settings.authorizer, log=log),
         watchers=settings.watchers,
         attached_seconds=settings.attached_seconds,
         hosts=find_hosts(settings.server.host, settings.hosts),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import secrets
 from collections.abc import Sequence
@@ -13,27 +12,24 @@ import attrs
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
-from vibe_llms.interfaces.cli.commands.serve.gateway import adding_up, server_options
 from vibe_llms.interfaces.cli.options import (
     APPROVER,
     ENSEMBLES,
     INVOCABLES,
     SERVER,
-    Command,
+    command,
     refuse_empty,
-    yes_option,
 )
 from vibe_llms.interfaces.cli.output import note
+from vibe_llms.interfaces.cli.serving import daemon_options, post_doormen, serve
 from vibe_llms.interfaces.cli.tooling import split_names
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.service import Service
     from vibe_llms.daemons.tools.settings import ToolsSettings
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-
-@click.command("tools", cls=Command)
+@command("tools")
 @click.option(
     "--tools",
     "-t",
@@ -70,18 +66,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Who is asked about the others before the client's user: what a plugin has.",
 )
 @click.option("--stdio", is_flag=True, help="Serve the program that starts this, over its pipes.")
-@click.option(
-    "--config", "file", type=_FILE, help="A file that says all this, and the server's limits."
-)
-@click.option(
-    "--authorizer",
-    metavar="NAME",
-    callback=refuse_empty,
-    help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
-)
-@click.option("--log", is_flag=True, help="Write a line of JSON for each request to stderr.")
-@server_options(8020)
-@yes_option
+@daemon_options(8020, config="A file that says all this, and the server's limits.")
 def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     """Give other programs your tools, as an MCP server, until Ctrl-C.
 
@@ -91,24 +76,22 @@ def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) ->
     Tools know no model: where a provider is configured, it does not start. What is given here goes
     before what the file says.
     """
-    from vibe_llms.daemons.tools.settings import ToolsSettings, read_settings
+    from vibe_llms.daemons.tools.settings import ToolsSettings
+    from vibe_llms.tables.documents import read_file
 
     if stdio:
         _refuse_network({**given, "log": log})
-    settings = _override(ToolsSettings() if file is None else read_settings(file), given)
+    settings = _override(ToolsSettings() if file is None else read_file(ToolsSettings, file), given)
     configuration = load_configuration()
     if stdio:
         _serve_stdio(settings, yes=yes)
         return
-    from vibe_llms.daemons.server import run
     from vibe_llms.daemons.tools.refusing import refuse_providers
 
     refuse_providers(configuration)  # before anything listens
     tell_untrusted(configuration)
     produce = functools.partial(_produce, settings, secrets.token_bytes(32), log, yes)
-    is_guarded = bool(settings.authorizer)
-    with adding_up(settings.server.workers):
-        run(produce, settings.server, is_guarded=is_guarded, on_ready=_tell)
+    serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=_tell)
 
 
 def _refuse_network(given: dict[str, Any]) -> None:
@@ -148,19 +131,11 @@ def _serve_stdio(settings: ToolsSettings, *, yes: bool) -> None:
 
 
 def _produce(settings: ToolsSettings, secret: bytes, log: bool, yes: bool) -> Service:
-    from vibe_llms.daemons.logs import AccessLog
     from vibe_llms.daemons.tools.making import produce_service
 
     application = load_application(yes=yes)
-    name = settings.authorizer
-    authorizer = application.plugins.load_authorizer(name) if name else None
-    listeners = []
-    if log:
-        listeners.append(AccessLog())
-        atexit.register(listeners[0].flush)
-    return produce_service(
-        application, settings, authorizer=authorizer, listeners=listeners, secret=secret
-    )
+    doormen = post_doormen(application, settings.authorizer, log=log)
+    return produce_service(application, settings, secret=secret, **doormen)
 
 
 def _tell(urls: Sequence[str]) -> None:

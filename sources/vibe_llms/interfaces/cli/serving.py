@@ -1,0 +1,92 @@
+"""What the commands below ``vibe serve`` share: their options, and how a daemon begins."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vibe_llms.interfaces.cli.options import refuse_empty, yes_option
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+    from vibe_llms.daemons.server.running import Produce
+    from vibe_llms.daemons.server.settings import ServerSettings
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def daemon_options(port: int, *, config: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds what every daemon takes: its file, who may ask, its log, and where it listens.
+
+    Args:
+        port: Where it listens by default, as its settings say; they are not read for a help text.
+        config: What its file says.
+    """
+    options = (
+        click.option("--config", "file", type=_FILE, help=config),
+        click.option(
+            "--authorizer",
+            metavar="NAME",
+            callback=refuse_empty,
+            help="Who says who may ask: keys (see `vibe keys`), or one that a plugin has.",
+        ),
+        click.option(
+            "--log", is_flag=True, help="Write a line of JSON for each request to stderr."
+        ),
+        click.option("--host", help="A name or an address of this machine. [default: 127.0.0.1]"),
+        click.option("--port", type=int, help=f"0 for any that is free. [default: {port}]"),
+        click.option("--workers", type=int, help="How many processes answer. [default: 1]"),
+        click.option("--certificate", type=_FILE, help="PEM with its chain: speak TLS."),
+        click.option("--key", type=_FILE, help="The certificate's key, if in another file."),
+        click.option(
+            "--client-authorities", type=_FILE, help="PEM: clients need a certificate of these."
+        ),
+        click.option(
+            "--insecure",
+            is_flag=True,
+            default=None,
+            help="Listen wider than this machine without TLS or without asking who comes.",
+        ),
+        yes_option,
+    )
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.reduce(
+            lambda wrapped, option: option(wrapped), reversed(options), function
+        )
+
+    return add
+
+
+def post_doormen(application: Application, authorizer: str | None, *, log: bool) -> dict[str, Any]:
+    """Returns who says who may ask a daemon, and who hears of each request."""
+    listeners = []
+    if log:
+        import atexit
+
+        from vibe_llms.daemons.logs import AccessLog
+
+        listeners.append(AccessLog())
+        atexit.register(listeners[0].flush)
+    asked = application.plugins.load_authorizer(authorizer) if authorizer else None
+    return {"authorizer": asked, "listeners": listeners}
+
+
+def serve(produce: Produce, settings: ServerSettings, **how: Any) -> None:
+    """Serves until a signal ends it; the metrics of several worker processes are added up."""
+    import os
+    import tempfile
+
+    from vibe_llms.daemons.metrics import FOLDER_VARIABLE
+    from vibe_llms.daemons.server import run
+
+    if settings.workers == 1 or os.environ.get(FOLDER_VARIABLE):
+        run(produce, settings, **how)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[FOLDER_VARIABLE] = folder
+        run(produce, settings, **how)
