@@ -28,6 +28,7 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.runs import claims, database_log
 from vibe_llms.runs.database_log import DatabaseLog
 from vibe_llms.runs.delivering import deliver, take_letters
+from vibe_llms.runs.lines import write_logged
 from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
@@ -364,6 +365,13 @@ def test_013_a_log_is_read_on_from_any_number_in_pieces(
         while lines := tail.read():
             found += [line.sequence for line in lines]
         assert found == list(range(after + 1, 8))
+    raw, pieces = log.tail(1), []
+    while piece := raw.read_raw(500)[0]:
+        pieces.append(piece)
+    assert len(pieces) > 2
+    assert b"".join(pieces) == b"".join([write_logged(each) + b"\n" for each in log.read(after=1)])
+    assert raw.read_raw() == (b"", 7)
+    assert log.tail().read_raw()[1] == 7
 
 
 async def test_014_two_daemons_share_runs(

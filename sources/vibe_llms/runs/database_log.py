@@ -32,8 +32,7 @@ from vibe_llms.runs.lines import (
     read_lines,
     write_line,
 )
-from vibe_llms.runs.log import LoggedEvent, LogLine, describe_busy
-from vibe_llms.runs.tailing import PIECE_BYTES
+from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 
 if TYPE_CHECKING:
     import psycopg
@@ -66,6 +65,9 @@ SELECT sequence, line FROM (
         ORDER BY sequence LIMIT 1024
     ) AS next
 ) AS measured WHERE size - octet_length(line) < %s ORDER BY sequence
+"""
+_RAW_PIECE = f"""
+SELECT max(sequence), string_agg(line, E'\\n' ORDER BY sequence) FROM ({_PIECE}) AS piece
 """
 
 
@@ -293,10 +295,16 @@ class DatabaseTail:
         self._place = place
         self._after = after
 
-    def read_raw(self) -> tuple[bytes, int]:
+    def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Returns the next events as lines."""
-        lines = self.read()
-        return b"".join([line.data + b"\n" for line in lines]), self._after
+        with self._database.transact(reading=True) as connection:
+            row: tuple[int | None, str] | None = connection.execute(
+                _RAW_PIECE, (self._identity, self._after, most)
+            ).fetchone()
+        if row is None or row[0] is None:
+            return b"", self._after
+        self._after = row[0]
+        return row[1].encode() + b"\n", self._after
 
     def read(self) -> Sequence[LogLine]:
         """Returns the next events."""

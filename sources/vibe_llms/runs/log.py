@@ -19,6 +19,10 @@ from vibe_llms.values import frozen
 PATIENCE_SECONDS: Final = 2.0
 """How long somebody who has a log only for a moment is waited for."""
 
+PIECE_BYTES: Final = 1 << 17
+"""So much of a log is read at once. More is not faster: buffers so large are given back to the
+system each time, and new ones have to be filled with zeros."""
+
 _PAUSE_SECONDS: Final = 0.02
 
 
@@ -63,17 +67,20 @@ class LogTail(Protocol):
     """Reads a log on from a number. It may do file work; it belongs to one thread at a time."""
 
     def read(self) -> Sequence[LogLine]:
-        """Returns the next events, oldest first: as many as fit some 256 KiB, one at least; none
-        where there are none yet.
+        """Returns the next events, oldest first: as many as fit a piece, one at least; none where
+        there are none yet.
 
         Raises:
             CorruptionError: A line does not read.
         """
 
-    def read_raw(self) -> tuple[bytes, int]:
+    def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Returns the same as they stand there, each with its end, and the number of the last.
 
         For whoever passes on many: no more is proved than that the last of them reads.
+
+        Args:
+            most: As many as fit so many bytes; one at least.
 
         Raises:
             CorruptionError: It does not.

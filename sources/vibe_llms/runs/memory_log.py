@@ -12,7 +12,7 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding
 from vibe_llms.messages.identities import Moments
 from vibe_llms.runs.lines import find_base, open_envelope, read_envelope, read_head, write_logged
-from vibe_llms.runs.log import LoggedEvent, LogLine, describe_busy
+from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 
 _LINES: Final = 256
 
@@ -121,15 +121,21 @@ class MemoryTail:
         self._log = log
         self._after = after
 
-    def read_raw(self) -> tuple[bytes, int]:
+    def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Returns the next events as lines."""
-        lines = self.read()
+        lines = self._read(most)
         return b"".join([line.data + b"\n" for line in lines]), self._after
 
     def read(self) -> Sequence[LogLine]:
         """Returns the next events."""
-        new = itertools.islice(self._log.read(after=self._after), _LINES)
-        lines = [read_head(write_logged(each)) for each in new]
-        if lines:
-            self._after = lines[-1].sequence
+        return self._read(PIECE_BYTES)
+
+    def _read(self, most: int) -> list[LogLine]:
+        lines = []
+        for each in itertools.islice(self._log.read(after=self._after), _LINES):
+            lines.append(line := read_head(write_logged(each)))
+            self._after = line.sequence
+            most -= len(line.data)
+            if most <= 0:
+                break
         return lines

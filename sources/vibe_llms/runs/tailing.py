@@ -17,9 +17,8 @@ from vibe_llms.exceptions import CorruptionError
 from vibe_llms.files import open_regular
 from vibe_llms.logs.lines import find_torn_start, read_at
 from vibe_llms.runs.lines import read_head
-from vibe_llms.runs.log import LogLine
+from vibe_llms.runs.log import PIECE_BYTES, LogLine
 
-PIECE_BYTES: Final = 1 << 18
 _PROBE_BYTES: Final = 1 << 12
 
 
@@ -44,22 +43,22 @@ class FileTail:
         return [self._read_head(line) for line in self.read_raw()[0].split(b"\n")[:-1]]
 
     @mapping_errors
-    def read_raw(self) -> tuple[bytes, int]:
+    def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Returns the next events as lines."""
         try:
             descriptor = open_regular(self._path)
         except FileNotFoundError:
             return b"", self._after
         try:
-            return self._note(self._read(descriptor)), self._after
+            return self._note(self._read(descriptor, most)), self._after
         finally:
             os.close(descriptor)
 
-    def _read(self, descriptor: int) -> bytes:
+    def _read(self, descriptor: int, most: int) -> bytes:
         status = os.fstat(descriptor)
         end = find_torn_start(descriptor, status.st_size)
         if self._file == status.st_ino and self._is_at_line(descriptor, end):
-            lines = _read_lines(descriptor, self._offset, end)
+            lines = _read_lines(descriptor, self._offset, end, most)
             if not lines or self._read_number(lines[: lines.find(b"\n")]) == self._after + 1:
                 return lines
         # It is read for the first time, or is the compacted successor of the file that was read;
@@ -68,7 +67,7 @@ class FileTail:
         self._offset = (
             find_behind(descriptor, end, self._after, self._read_number) if self._after else 0
         )
-        return _read_lines(descriptor, self._offset, end)
+        return _read_lines(descriptor, self._offset, end, most)
 
     def _is_at_line(self, descriptor: int, end: int) -> bool:
         offset = self._offset
@@ -92,9 +91,8 @@ class FileTail:
             ) from error
 
 
-def _read_lines(descriptor: int, start: int, end: int) -> bytes:
+def _read_lines(descriptor: int, start: int, end: int, size: int) -> bytes:
     """Returns whole lines with their ends: some, one at least where there is one."""
-    size = PIECE_BYTES
     while start < end:
         data = read_at(descriptor, start, min(size, end - start))
         if (last := data.rfind(b"\n")) >= 0:

@@ -57,6 +57,11 @@ def test_any_number_can_be_gone_on_from(store: ConversationStore) -> None:
     assert written.splitlines() == [line.data for line in whole]
     assert raw.read_raw() == (b"", 601)
     assert log.tail(599).read_raw()[1] == 601
+    raw, pieces = log.tail(), []
+    while piece := raw.read_raw(9_000)[0]:
+        pieces.append(piece)
+    assert b"".join(pieces) == written
+    assert all(len(piece) < 18_000 for piece in pieces)  # one at least, however long it is
     for after in (0, 1, 2, 299, 300, 599, 600, 601, 602, 10**9):
         assert read_all(log.tail(after)) == whole[after:]
 

@@ -19,7 +19,7 @@ from vibe_llms.daemons.agents.frames import KEPT
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.runs.announcing import find_place, hearing
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.log import LogLine, RunLog
+from vibe_llms.runs.log import PIECE_BYTES, LogLine, LogTail, RunLog
 from vibe_llms.runs.places import produce_log
 
 LOOK_SECONDS: Final = 0.5
@@ -31,6 +31,12 @@ It is as long as handing them out took, so that the more watch, the more goes ou
 
 DELETED_SECONDS: Final = 2.0
 KEEPING_SECONDS: Final = 15.0
+
+BEHIND_BYTES: Final = 1 << 24
+"""So much is held at once, about, of what those are sent who are behind, as they may not take it;
+the more of them there are, the smaller the pieces, down to the least."""
+
+_LEAST_BYTES: Final = 1 << 13
 
 _NEAR: Final = 64
 """So many events behind the last, one who is the first to watch begins with the feed."""
@@ -47,6 +53,7 @@ class Feeds:
         self.index = index
         self.store = index.store
         self._feeds: dict[str, Feed] = {}
+        self._behind = 0
         self._told: dict[str, float] = {}
         self._woken = asyncio.Event()
         self._dirty: set[str] = set()
@@ -116,6 +123,20 @@ class Feeds:
             if not self._feeds and self._reading is not None:
                 self._reading.cancel()
                 self._reading = None
+
+    @contextmanager
+    def reading(self, run_id: str, after: int) -> Iterator[LogTail]:
+        """Gives the log behind a number to one who is behind what a feed keeps."""
+        self._behind += 1
+        try:
+            yield produce_log(self.store, run_id).tail(after)
+        finally:
+            self._behind -= 1
+
+    @property
+    def piece_bytes(self) -> int:
+        """How much one who is behind may be sent at once."""
+        return max(_LEAST_BYTES, min(PIECE_BYTES, BEHIND_BYTES // self._behind))
 
     def _hearing(self, feed: Feed, log: RunLog) -> AbstractContextManager[None]:
         place = find_place(log)

@@ -13,7 +13,6 @@ from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.frames import DELETED, write_frames
 from vibe_llms.exceptions import CorruptionError, RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.log import LogTail
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import RESTS
 
 
@@ -47,24 +46,27 @@ async def follow(
     Raises:
         StoreError: The log cannot be read.
     """
-    tail: LogTail | None = None
     with feeds.join(run_id, after, last) as feed:
         known = feed.take_volatile(0)[0]
         if after >= last:
             yield b""
         while True:
             changed = feed.changed  # before it is looked at: what comes meanwhile is not missed
+            data = b""  # else each of many watchers keeps what it was sent last
             if not feed.covers(after):
-                if tail is None:
-                    tail = produce_log(feeds.store, run_id).tail(after)
-                data, after = await asyncio.to_thread(_read_on, run_id, tail, after)
-            elif data := feed.take(after):
-                tail, after = None, max(after, feed.last)
+                with feeds.reading(run_id, after) as tail:
+                    while not feed.covers(after):
+                        most = feeds.piece_bytes
+                        data, after = await asyncio.to_thread(_read_on, run_id, tail, after, most)
+                        if not data:
+                            break
+                        yield data
+            if feed.covers(after):
+                data, after = feed.take(after), max(after, feed.last)
             if not data and after >= feed.last:
                 known, data = feed.take_volatile(known)
             if data:
                 yield data
-                data = b""  # else each of many watchers keeps what it was sent last
                 continue
             if feed.error is not None:
                 raise feed.error
@@ -76,9 +78,9 @@ async def follow(
             await changed.wait()
 
 
-def _read_on(run_id: str, tail: LogTail, after: int) -> tuple[bytes, int]:
+def _read_on(run_id: str, tail: LogTail, after: int, most: int) -> tuple[bytes, int]:
     """Returns the next frames of a log, and the number of the last; none where there are none."""
-    lines, last = tail.read_raw()
+    lines, last = tail.read_raw(most)
     try:
         return write_frames(lines), last
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

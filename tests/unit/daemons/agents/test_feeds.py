@@ -37,6 +37,7 @@ from vibe_llms.messages.canisters import StopReason
 from vibe_llms.runs import file_log, produce_log
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.lines import open_envelope, read_envelope, read_head, write_line
+from vibe_llms.runs.log import PIECE_BYTES
 from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.summaries import RunFold
 from vibe_llms.runs.surveying import RESTS
@@ -136,6 +137,31 @@ async def test_who_is_slow_reads_the_log_and_costs_no_memory(tmp_path: Path) -> 
     await asyncio.wait([waiting])
     await slow.aclose()
     await quick.aclose()
+
+
+async def test_those_who_are_behind_hold_no_more_the_more_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody takes lies in memory: pieces are the smaller, the more wait for theirs."""
+    monkeypatch.setattr(module, "BEHIND_BYTES", 1 << 18)
+    store = produce_store(tmp_path)
+    last = grow(store, 100, size=5_000)
+    feeds = Feeds(RunIndex(store))
+    slow = [follow(feeds, RUN, 0, last, ends=False) for _ in range(16)]
+    held = [len(await anext(each)) for each in slow]
+    assert max(held) <= PIECE_BYTES + 1_000
+    assert held == sorted(held, reverse=True)
+    assert held[-1] <= (1 << 18) // len(slow)
+    assert sum(held) < 4 << 18  # a harmonic series, as the first had theirs before the others came
+    for each in slow[1:]:
+        await each.aclose()
+    assert len(await anext(slow[0])) > 4 * held[-1]
+    assert await hear(slow[0], last)
+    waiting = asyncio.create_task(anext(slow[0]))
+    await become(lambda: not feeds._behind)  # who has caught up is none of them any more
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await slow[0].aclose()
 
 
 class Watcher:
