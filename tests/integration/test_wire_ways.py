@@ -471,6 +471,8 @@ async def test_a_client_certificate_proves_who_we_are(
         (_refuse_tls("TLSV13_ALERT_CERTIFICATE_REQUIRED"), False),
         (_refuse_tls("SSLV3_ALERT_CERTIFICATE_EXPIRED"), False),
         (_refuse_tls("TLSV1_ALERT_UNKNOWN_CA"), False),
+        (_refuse_tls("SSLV3_ALERT_HANDSHAKE_FAILURE"), False),
+        (_refuse_tls("TLSV1_ALERT_INTERNAL_ERROR"), True),
         (_refuse_tls("UNEXPECTED_EOF_WHILE_READING"), True),
         (faults.ProxyRefusal(407), False),
         (faults.ProxyRefusal(503), True),

@@ -11,6 +11,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Iterator
+from typing import Final
 
 from vibe_llms.exceptions import (
     ConverseError,
@@ -162,13 +163,19 @@ def walk_chain(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
+_MENDING_ALERTS: Final = ("INTERNAL_ERROR", "USER_CANCELLED", "BAD_RECORD_MAC")
+
+
 def _is_lasting(error: BaseException) -> bool:
     """Tells whether whoever asks again meets the same, until a setting or a file is another."""
     if isinstance(error, faults.ProxyRefusal):
         return 400 <= error.status < 500
-    if isinstance(error, ssl.SSLError):  # either side does not trust the other's certificate
+    if isinstance(error, ssl.SSLError):
         words = f"{error.reason}".upper()
-        return "CERTIFICATE" in words or "UNKNOWN_CA" in words
+        # An alert is the other side's word on what we are: without a certificate, the handshake
+        # fails there, in some versions of TLS by no other name.
+        refused = "_ALERT_" in words and not words.endswith(_MENDING_ALERTS)
+        return refused or "CERTIFICATE" in words
     return isinstance(error, faults.CertificateFault | faults.UnknownCoding)
 
 

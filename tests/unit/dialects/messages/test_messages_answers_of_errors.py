@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.messages import errors
-from vibe_llms.dialects import messages
+from vibe_llms.dialects import chat_completions, messages
 from vibe_llms.dialects.answering import classify
 from vibe_llms.exceptions import (
     AccessError,
@@ -168,3 +168,24 @@ def test_nothing_of_our_insides_is_told(error: ConverseError) -> None:
     assert PLACE not in told
     assert KEY not in told
     assert "10.0.0.3" not in told
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "word"),
+    [
+        (401, "invalid_request_error", "authentication_error"),
+        (403, "invalid_request_error", "permission_error"),
+        (404, "invalid_request_error", "not_found_error"),
+        (429, "invalid_request_error", "rate_limit_error"),
+        (400, "invalid_request_error", "invalid_request_error"),
+    ],
+)
+def test_the_word_is_the_one_of_this_protocol(status: int, said: str, word: str) -> None:
+    """OpenAI says ``invalid_request_error`` of a wrong key, too, and of a model that is none."""
+    body = {"error": {"message": "No.", "type": said, "param": None, "code": None}}
+    error = chat_completions.produce_error(body, provider="openai", status=status)
+
+    answer = messages.nativize_error(error)
+
+    assert answer.status == status
+    assert answer.body["error"]["type"] == word  # type: ignore[index,call-overload]

@@ -43,6 +43,16 @@ _CERTAIN: Final = {
 }
 """Types that count more than a status that says something else, as the usual ones do not."""
 
+_OWN_WORDS: Final = frozenset(
+    {
+        ProviderFault.AUTHENTICATION,
+        ProviderFault.NOT_FOUND,
+        ProviderFault.PERMISSION,
+        ProviderFault.RATE_LIMITED,
+    }
+)
+"""Faults that the vendor tells by a word of their own, always."""
+
 _SPENT: Final = "enforced_spend_limit_reached"
 """The code of a budget that is used up; with the status 429 the library has a class for it."""
 
@@ -71,12 +81,18 @@ def compose_error(error: ConverseError, status: int | None = None) -> JsonObject
     tried = [_compose(words, message), _tell_kind(error, fault, words, message)]
     if fault in _CERTAIN:
         tried.append(_compose({"type": _CERTAIN[fault]}, message))
-    if isinstance(error, ProviderError) and error.vendor_type in FAULTS_BY_TYPE:
+    if isinstance(error, ProviderError) and _is_word_here(error, fault):
         code = {"details": {"error_code": error.vendor_code}} if error.vendor_code else {}
         tried.insert(0, _compose({"type": error.vendor_type, **code}, message))
     body = next((each for each in tried if _reads_as(each, error, status)), tried[-1])
     request_id = error.request_id if isinstance(error, ProviderError) else None
     return {"type": "error", "error": body, "request_id": request_id}
+
+
+def _is_word_here(error: ProviderError, fault: ProviderFault) -> bool:
+    """Tells whether a vendor's word goes; OpenAI's may be one of here that means another thing."""
+    meant = FAULTS_BY_TYPE.get(error.vendor_type or "")
+    return meant is not None and (meant is fault or fault not in _OWN_WORDS)
 
 
 def _compose(words: JsonObject, message: str, **more: JsonValue) -> JsonObject:
