@@ -22,13 +22,11 @@ import pytest
 
 from command_line import VIBE, produce_environment
 from postgresql_server import produce_url
-from vibe_llms.agents.batches.making import WorkMaker
-from vibe_llms.agents.batches.performing import ChunkPerformer
-from vibe_llms.agents.batches.submitting import BatchHandover, DueChunk, survey_due
-from vibe_llms.application import Application
+from vibe_llms.agents.batches.submitting import BatchHandover
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.lines import digest
 from vibe_llms.instruments.channels.batches.orders import BatchOrder, KeptInput, write_input
+from vibe_llms.instruments.channels.batches.row_chunks import Taken, take
 
 NEEDS_DBOS = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 BASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
@@ -58,6 +56,18 @@ async def ask(*texts: str) -> AsyncIterator[KeptInput]:
 async def submit(database: BatchDatabase, batch: str, *texts: str, chunk: int = 4) -> None:
     """Hands a batch over that nobody performs."""
     await BatchHandover(database, batch, order(), chunk).perform(ask(*texts), lambda: None)
+
+
+def take_up(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
+    """Takes a chunk, from whoever has it, as when that one's time has run out."""
+    with database.transact() as transaction:
+        return take(transaction, database.now, batch, chunk)
+
+
+def end_leases(database: BatchDatabase) -> None:
+    """Lets others take what somebody has, as when that one's time has run out."""
+    with database.transact() as transaction:
+        transaction.change("UPDATE vibe_chunks SET leased = 0")
 
 
 @attrs.define
@@ -133,49 +143,6 @@ def run_vendor(delay_seconds: float = 0.0) -> Iterator[Vendor]:
     finally:
         loop.call_soon_threadsafe(ended.set)
         thread.join()
-
-
-class Desk:
-    """Performs chunks in this process as soon as they are there, as a worker does without DBOS."""
-
-    def __init__(self, database: BatchDatabase, application: Application, **lent: Any) -> None:
-        self.database = database
-        given = {"application": application, "store": application.store, **lent}
-        self.maker = WorkMaker(**given)
-        self.performer = ChunkPerformer(database, self.maker)
-        self.is_leaving = False
-        self._loop = asyncio.get_running_loop()
-        self._tasks: dict[tuple[str, int], asyncio.Task[Any]] = {}
-
-    def wake(self, batch: str = "") -> None:
-        """Performs what is due; called in a thread."""
-        due = survey_due(self.database, batch)
-        self._loop.call_soon_threadsafe(self._begin, due)
-
-    def _begin(self, due: list[DueChunk]) -> None:
-        for each in due:
-            key = each.batch, each.number
-            if key not in self._tasks and not self.is_leaving:
-                self._tasks[key] = asyncio.create_task(self._perform(*key))
-
-    async def _perform(self, batch: str, number: int) -> None:
-        try:
-            await self.performer.perform(batch, number, lambda: self.is_leaving)
-        finally:
-            del self._tasks[batch, number]
-        if not self.is_leaving:
-            await asyncio.to_thread(self.wake, batch)
-
-    async def rest(self) -> None:
-        """Waits until nothing is worked at."""
-        while self._tasks:
-            await asyncio.wait(self._tasks.values())
-
-    async def close(self) -> None:
-        """Lets what is under way come to its end."""
-        self.is_leaving = True
-        await self.rest()
-        await self.performer.close()
 
 
 def start_worker(folder: Path, url: str, *more: str) -> subprocess.Popen[str]:

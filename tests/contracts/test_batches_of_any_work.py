@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from acting import invoke, say
-from batching import BASES, NEEDS_DBOS, Desk, choose_url, start_program
+from batching import BASES, NEEDS_DBOS, choose_url, start_program
 from scripting import write_script
 from vibe_llms.agents.batches.batches import Batches, open_batches
 from vibe_llms.agents.batches.making import gather_functions
@@ -25,7 +25,6 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.exceptions import RequestError, UnknownNameError
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
-from vibe_llms.instruments.channels.batches.databases import open_database
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
@@ -108,13 +107,12 @@ async def test_the_same_work_gives_the_same_on_every_runner(
 
 
 @asynccontextmanager
-async def at_desk(folder: Path, application: Application, **lent: Any) -> AsyncIterator[Batches]:
-    """Performs batches at once, without DBOS."""
-    database = open_database(choose_url("sqlite", folder))
-    desk = Desk(database, application, **{"produce_tools": produce_tools, **lent})
-    yield Batches(database, desk.wake, chunk=8, maker=desk.maker)
-    await desk.close()
-    database.close()
+async def working(folder: Path, application: Application, **lent: Any) -> AsyncIterator[Batches]:
+    """Performs batches in this process."""
+    url, given = choose_url("sqlite", folder), {"produce_tools": produce_tools, **lent}
+    async with open_batches(url, application=application, chunk=8, **given) as runner:
+        assert runner is not None
+        yield runner
 
 
 async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
@@ -125,7 +123,7 @@ async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
     async def nothing(names: Sequence[str]) -> list[Any]:
         return [FunctionsEnsemble("money", (produce_invoker(convert, name="exchange"),))]
 
-    async with at_desk(tmp_path, application, functions={"invert": invert}) as runner:
+    async with working(tmp_path, application, functions=[invert]) as runner:
         produce: Any = partial(BatchChannel, runner=runner)
         with pytest.raises(TypeError, match=r"A lambda has no name .*: define it as `async def"):
             produce(lambda number: invert(number))
@@ -141,11 +139,11 @@ async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
         with pytest.raises(UnknownNameError, match=r"no function 'describe' .*Lend it"):
             await produce(describe).collect([{"text": ""}])
         assert not await runner.survey()
-    async with at_desk(tmp_path, application, produce_tools=nothing) as runner:
+    async with working(tmp_path, application, produce_tools=nothing) as runner:
         engine = Engine("", [produce_money()], application=application)
         with pytest.raises(RequestError, match="other tools here: convert, exchange differ"):
             await BatchChannel(engine, runner=runner).collect(["?"])
-    async with at_desk(tmp_path, application, produce_tools=None) as runner:
+    async with working(tmp_path, application, produce_tools=None) as runner:
         with pytest.raises(UnknownNameError, match=r"no ensemble 'money'.*\[ensembles.money\]"):
             await BatchChannel(engine, runner=runner).collect(["?"])
         assert not await runner.survey()
@@ -165,7 +163,7 @@ async def test_the_limits_of_an_engine_hold_for_each_of_its_items(
     tmp_path: Path, application: Application
 ) -> None:
     """And a run that has failed leaves nothing behind."""
-    async with at_desk(tmp_path, application) as runner:
+    async with working(tmp_path, application) as runner:
         limits = attrs.evolve(application.configuration.limits, run_steps=1)
         engine = Engine("", [produce_money()], limits=limits, application=application)
         report = await BatchChannel(engine, runner=runner).collect(["?", "!"])

@@ -16,9 +16,21 @@ from typing import Any
 import attrs
 import pytest
 
-from batching import BASES, NEEDS_DBOS, Desk, Vendor, choose_url, run_vendor, start_program
+from batching import (
+    BASES,
+    NEEDS_DBOS,
+    Vendor,
+    choose_url,
+    end_leases,
+    run_vendor,
+    start_program,
+    take_up,
+)
 from vibe_llms.agents.batches import chunk_runs
 from vibe_llms.agents.batches.batches import Batches, look_at_batches, open_batches
+from vibe_llms.agents.batches.making import WorkMaker
+from vibe_llms.agents.batches.working import ChunkWorker
+from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import (
@@ -30,10 +42,10 @@ from vibe_llms.exceptions import (
     StoreError,
 )
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
-from vibe_llms.instruments.channels.batches.databases import open_database
+from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
 from vibe_llms.instruments.channels.batches.items import BatchInput
 from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
-from vibe_llms.instruments.channels.batches.row_chunks import begin_alone, take_up
+from vibe_llms.instruments.channels.batches.row_chunks import begin_alone
 from vibe_llms.instruments.channels.batches.tables import read_money
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.prompts import Prompt
@@ -105,25 +117,25 @@ def load(vendor: Vendor, folder: Path, **settings: Any) -> Application:
 
 
 @asynccontextmanager
-async def working(vendor: Vendor, folder: Path, url: str, **settings: Any) -> AsyncIterator[Place]:
-    """Performs batches over DBOS."""
+async def working(
+    vendor: Vendor,
+    folder: Path,
+    base: str = "sqlite",
+    *,
+    queues: Sequence[Queue] = (BATCHES,),
+    **settings: Any,
+) -> AsyncIterator[Place]:
+    """Performs batches in this process."""
     application = load(vendor, folder, **settings)
-    async with open_batches(url, application=application, chunk=8) as runner:
+    url = choose_url(base, folder)
+    async with open_batches(url, application=application, queues=queues, chunk=8) as runner:
         assert runner is not None
         yield Place(application, runner, folder)
     await application.close()
 
 
-@asynccontextmanager
-async def at_desk(vendor: Vendor, folder: Path, **settings: Any) -> AsyncIterator[Place]:
-    """Performs batches at once, without DBOS."""
-    application = load(vendor, folder, **settings)
-    database = open_database(choose_url("sqlite", folder))
-    desk = Desk(database, application)
-    yield Place(application, Batches(database, desk.wake, chunk=8), folder)
-    await desk.close()
-    database.close()
-    await application.close()
+def produce_worker(database: BatchDatabase, application: Application) -> ChunkWorker:
+    return ChunkWorker(database, WorkMaker(application=application, store=application.store))
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -132,7 +144,7 @@ async def test_it_gives_what_a_batch_gives_here_and_asks_once(
 ) -> None:
     """In the order of the inputs, also in its file; asked for again, it is there already."""
     inputs = [BatchInput(f"Who is {number}?", id=f"n{number}") for number in range(30)]
-    async with working(vendor, tmp_path, choose_url(base, tmp_path)) as place:
+    async with working(vendor, tmp_path, base) as place:
         here = await place.channel(runner=None, system="Be brief.").collect(inputs)
         assert set(vendor.asked.values()) == {1}
         vendor.asked.clear()
@@ -166,7 +178,7 @@ async def test_it_gives_what_a_batch_gives_here_and_asks_once(
 
 async def test_a_prompt_and_a_schema_go_along(tmp_path: Path, vendor: Vendor) -> None:
     """What is said is made where the batch is asked for; what comes becomes a value there, too."""
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         channel = place.channel(prompt=Prompt("Who wrote {{ title }}?", system="A name."))
         report = await channel.collect([{"title": "Emma"}])
         assert report.values == ("Echo: Who wrote Emma?",)
@@ -188,7 +200,7 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
     """And what still fails is told, and asked again when somebody wants it."""
     monkeypatch.setattr("vibe_llms.agents.batches.chunk_runs._PAUSE_SECONDS", 0.0)
     vendor.status = 500
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         report = await place.channel(key="k", retries=2).collect(["One?", "Two?"])
         assert [type(item.error) for item in report.failures] == [ProviderError] * 2
         assert vendor.asked == {"One?": 3, "Two?": 3}
@@ -205,7 +217,7 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
 async def test_a_cap_is_kept_whatever_is_on_its_way(tmp_path: Path, vendor: Vendor) -> None:
     """It stops with an error before it would be passed; with a higher one it goes on."""
     texts = [f"{n}?" for n in range(200)]
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         settings: dict[str, Any] = {"key": "k", "controls": {"max_tokens": 10}}
         with pytest.raises(LimitError, match="might cost more than its cap") as caught:
             await place.channel(cap=Decimal("0.0005"), **settings).collect(texts)
@@ -218,6 +230,26 @@ async def test_a_cap_is_kept_whatever_is_on_its_way(tmp_path: Path, vendor: Vend
         report = await place.channel(cap=Decimal(1), **settings).collect(texts)
         assert len(report.results) == 200
         assert set(vendor.asked.values()) == {1}
+
+
+async def test_a_cap_that_was_raised_while_it_was_met_is_not_met(
+    tmp_path: Path, vendor: Vendor
+) -> None:
+    """A worker that has looked at the one before stops nothing: who looks next finds room."""
+    async with working(vendor, tmp_path, queues=()) as place:
+        database = place.runner.database
+        channel = place.channel(cap=Decimal(1), controls={"max_tokens": 10})
+        batch = await channel.submit(["One?"])
+        taken = await asyncio.to_thread(take_up, database, batch, 0)
+        assert taken is not None
+        performer = produce_worker(database, place.application).performer
+        await place.runner.resume(batch, cap=Decimal(2))
+        await performer._stop(taken, "capped")
+        assert (await place.runner.find(batch)).state == "open"
+        again = await asyncio.to_thread(take_up, database, batch, 0)
+        assert again is not None
+        await performer._stop(again, "capped")
+        assert (await place.runner.find(batch)).state == "capped"
 
 
 @pytest.mark.parametrize("retries", [0, 1])
@@ -237,7 +269,7 @@ async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
 
     monkeypatch.setattr(Vendor, "compose", refuse_second)
     cap = Decimal("0.0006")
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         channel = place.channel(
             parser={"type": "object"}, cap=cap, retries=retries, controls={"max_tokens": 10}
         )
@@ -270,7 +302,7 @@ async def test_a_cap_counts_each_try_that_broke_off(
         return plain(self, text)
 
     monkeypatch.setattr(Vendor, "compose", break_off)
-    async with at_desk(vendor, tmp_path, attempts=3) as place:
+    async with working(vendor, tmp_path, attempts=3) as place:
         channel = place.channel(cap=read_money(cap), concurrency=1, controls={"max_tokens": 10})
         with pytest.raises(LimitError, match="might cost more than its cap"):
             await channel.collect([f"{n}?" for n in range(40)])
@@ -278,7 +310,7 @@ async def test_a_cap_counts_each_try_that_broke_off(
 
 
 async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         model = Model("openai_conversations:nobody-knows-it", application=place.application)
         channel = BatchChannel(
             model, runner=place.runner, cap=Decimal(1), controls={"max_tokens": 10}
@@ -292,7 +324,7 @@ async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:
 async def test_a_batch_that_nobody_can_perform_says_so(tmp_path: Path, vendor: Vendor) -> None:
     """It ends, with the error that every input would meet; and goes on when that is mended."""
     vendor.status, vendor.code = 401, "invalid_api_key"
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         with pytest.raises(ProviderError, match="not now"):
             await place.channel(key="k").collect([f"{n}?" for n in range(100)])
         (found,) = await place.runner.survey()
@@ -305,7 +337,7 @@ async def test_a_batch_that_nobody_can_perform_says_so(tmp_path: Path, vendor: V
 async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vendor) -> None:
     vendor.delay_seconds = 0.1
     texts = [f"{n}?" for n in range(60)]
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         channel = place.channel(key="k", concurrency=1)
         running = asyncio.create_task(channel.collect(texts))
         await until(lambda: vendor.asked["5?"])
@@ -327,7 +359,7 @@ async def test_what_is_no_result_of_it_is_not_written_over(
 ) -> None:
     """Neither the inputs, named by mistake, nor a batch with other settings; nobody is asked."""
     journal = tmp_path / name
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         for there in ('"One?"\n', '{"batch":"0123456789abcdef","index":0}\n'):
             journal.write_text(there)
             with pytest.raises(StoreError, match="something else than the results"):
@@ -352,15 +384,16 @@ async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
     monkeypatch.setattr(chunk_runs, "attempt", attempt)
     application = load(vendor, tmp_path)
     database = open_database(choose_url("sqlite", tmp_path))
-    desk = Desk(database, application)
-    place = Place(application, Batches(database, desk.wake, chunk=1), tmp_path)
+    worker = produce_worker(database, application)
+    place = Place(application, Batches(database, worker.wake, chunk=1), tmp_path)
+    worker.start()
     await place.channel(concurrency=1).submit(["One?", "Two?"])
     await begun.wait()
-    (work,) = desk.performer._works.values()
+    (work,) = worker.performer._works.values()
     await until(lambda: work.room._waiters)
-    desk.is_leaving = True
+    worker.is_leaving = True
     leave.set()
-    await desk.close()
+    await worker.close()
     assert sum(vendor.asked.values()) == 1
     database.close()
     await application.close()
@@ -392,7 +425,7 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
 
     monkeypatch.setattr(chunk_runs, "attempt", attempt)
     monkeypatch.setattr(Purse, "_grant", fail_once)
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         channel = place.channel(cap=Decimal(1), concurrency=2, controls={"max_tokens": 10})
         async with asyncio.timeout(20):
             report = await channel.collect([f"{n}?" for n in range(6)])
@@ -404,14 +437,15 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
     tmp_path: Path, vendor: Vendor
 ) -> None:
     """And one that was asked so twice, and never came to anything, is set aside and says so."""
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path, queues=()) as place:
         database = place.runner.database
-        submitting = place.channel(key="k", runner=Batches(database, chunk=8))
-        batch = await submitting.submit([f"{n}?" for n in range(6)])
+        batch = await place.channel(key="k").submit([f"{n}?" for n in range(6)])
         for _ in range(3):
             assert await asyncio.to_thread(take_up, database, batch, 0)
         for _ in range(2):
-            await asyncio.to_thread(begin_alone, database, batch, 3)
+            await asyncio.to_thread(begin_alone, database, batch, 0, 3)
+        await asyncio.to_thread(end_leases, database)
+    async with working(vendor, tmp_path) as place:
         report = await place.channel(key="k").collect([f"{n}?" for n in range(6)])
         (failure,) = report.failures
         assert failure.index == 3
@@ -421,7 +455,7 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
 
 
 async def test_work_that_cannot_go_elsewhere_is_refused(tmp_path: Path, vendor: Vendor) -> None:
-    async with at_desk(vendor, tmp_path) as place:
+    async with working(vendor, tmp_path) as place:
         with pytest.raises(ValueError, match="retries"):
             place.channel(runner=None, retries=3)
         with pytest.raises(RequestError, match="no inputs"):

@@ -44,14 +44,16 @@ BATCHES: Final = Queue(BATCH_QUEUE, _CHUNKS)
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch(_NAME, value) is not None
+    return (
+        isinstance(value, str) and re.fullmatch(_NAME, value) is not None and value != BATCH_QUEUE
+    )
 
 
 def _is_priority(value: Any) -> bool:
     return is_whole(value) and abs(value) <= _HIGHEST
 
 
-QUEUE: Final = Kind("the name of a queue, such as `nightly`", _is_name)
+QUEUE: Final = Kind("the name of a queue of runs, such as `nightly`", _is_name)
 PRIORITY: Final = Kind(f"a whole number from -{_HIGHEST} to {_HIGHEST}", _is_priority)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, Sto
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.line_journals import LineJournal
 from vibe_llms.instruments.channels.batches.lines import (
-    decode_head,
     decode_item,
     digest,
     encode_item,
@@ -44,7 +42,7 @@ def compose_line(
 
 
 def add(journal: LineJournal, line: bytes) -> None:
-    asyncio.run(journal.append(decode_item(line), line, decode_head(line).input))
+    journal.write([(decode_item(line), line)])
 
 
 def write(path: Path, *lines: bytes) -> None:

@@ -15,19 +15,19 @@ from unittest.mock import Mock
 
 import pytest
 
-from batching import BASES, ask, choose_url, order, submit
+from batching import BASES, ask, choose_url, order, submit, take_up
 from vibe_llms.agents.batches.batches import Batches
 from vibe_llms.agents.batches.following import BatchFollower
 from vibe_llms.agents.batches.submitting import BatchHandover
-from vibe_llms.exceptions import RequestError, StoreError
+from vibe_llms.exceptions import ProviderError, ProviderFault, RequestError, StoreError
 from vibe_llms.gathering import Gatherer
 from vibe_llms.instruments.channels.batches import row_journals
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
 from vibe_llms.instruments.channels.batches.items import BatchItem
-from vibe_llms.instruments.channels.batches.lines import decode_item, encode_item
+from vibe_llms.instruments.channels.batches.lines import decode_item
 from vibe_llms.instruments.channels.batches.orders import KeptInput
 from vibe_llms.instruments.channels.batches.purses import Purse
-from vibe_llms.instruments.channels.batches.row_chunks import leave, take_up
+from vibe_llms.instruments.channels.batches.row_chunks import leave
 from vibe_llms.instruments.channels.batches.row_journals import RowJournal
 from vibe_llms.instruments.channels.batches.tables import count_money, read_money
 from vibe_llms.messages.canisters import Origin, Usage
@@ -45,12 +45,18 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BatchDa
 def produce_journal(database: BatchDatabase, chunk: int = 0) -> RowJournal:
     taken = take_up(database, BATCH, chunk)
     assert taken is not None
-    return RowJournal(database, BATCH, chunk, taken.epoch)
+    return RowJournal(database, taken, settings="s")
+
+
+async def keep_failure(database: BatchDatabase, chunk: int = 0, index: int = 0) -> None:
+    error = ProviderError(detail="no", fault=ProviderFault.SERVER)
+    journal = await asyncio.to_thread(produce_journal, database, chunk)
+    await journal.put(BatchItem(index=index, error=error), "d")
 
 
 async def keep(journal: RowJournal, index: int, text: str = "fine") -> None:
     item: BatchItem[Any] = BatchItem(index=index, text=text, value=text)
-    await journal.append(item, encode_item(item, batch="s", input_digest="d"), "d")
+    await asyncio.shield(journal.put(item, "d"))
 
 
 async def read(database: BatchDatabase, *, ordered: bool = False) -> list[tuple[int, str | None]]:
@@ -75,6 +81,21 @@ async def test_the_first_result_counts_whoever_writes_it(database: BatchDatabase
     assert (found.done, found.failed) == (3, 0)
 
 
+async def test_many_at_once_are_each_there_once(database: BatchDatabase) -> None:
+    """As sixty-four who are asked at once write; the first of them may be cancelled."""
+    texts = [f"input {number}" for number in range(64)]
+    await submit(database, BATCH, *texts, chunk=64)
+    journal = produce_journal(database)
+    keeping = [asyncio.create_task(keep(journal, index)) for index in range(64)]
+    await asyncio.sleep(0)
+    keeping[5].cancel()
+    await asyncio.gather(*keeping, return_exceptions=True)
+    await journal.finish()
+    assert sorted(await read(database)) == [(index, "fine") for index in range(64)]
+    found = await Batches(database).find(BATCH)
+    assert (found.state, found.done) == ("done", 64)
+
+
 async def test_a_chunk_counts_who_has_died_over_it(database: BatchDatabase) -> None:
     """And not who has left by itself, nor what is done."""
     await submit(database, BATCH, "one", "two", "three", chunk=2)
@@ -84,8 +105,8 @@ async def test_a_chunk_counts_who_has_died_over_it(database: BatchDatabase) -> N
     second = take_up(database, BATCH, 0)
     assert second is not None
     assert second.attempts == 2
-    await asyncio.to_thread(leave, database, BATCH, 0, first.epoch)  # it has lost it already
-    await asyncio.to_thread(leave, database, BATCH, 0, second.epoch)
+    await asyncio.to_thread(leave, database, first)  # it has lost it already
+    await asyncio.to_thread(leave, database, second)
     journal = produce_journal(database)
     await keep(journal, 1)
     third = take_up(database, BATCH, 0)
@@ -107,12 +128,12 @@ async def test_a_commit_whose_answer_was_lost_counts_once(
     journal = produce_journal(database)
     plain, failures = journal._keep, [StoreError(detail="lost"), StoreError(detail="away")]
 
-    def lose(results: Any) -> None:
+    def lose(*given: Any, **more: Any) -> None:
         if len(failures) == 2:
-            plain(results)
+            plain(*given, **more)
         if failures:
             raise failures.pop()
-        plain(results)
+        plain(*given, **more)
 
     monkeypatch.setattr(journal, "_keep", lose)
     await asyncio.gather(keep(journal, 0), keep(journal, 1))
@@ -125,14 +146,53 @@ async def test_who_leaves_waits_for_no_database(database: BatchDatabase) -> None
     await submit(database, BATCH, "one")
     taken = take_up(database, BATCH, 0)
     assert taken is not None
-    journal = RowJournal(database, BATCH, 0, taken.epoch, is_leaving=lambda: True)
+    journal = RowJournal(database, taken, is_leaving=lambda: True)
 
-    def fail(results: Any) -> None:
+    def fail(*given: Any, **more: Any) -> None:
         raise StoreError(detail="away")
 
     journal._keep = fail  # type: ignore[method-assign]
     with pytest.raises(StoreError, match="away"):
         await keep(journal, 0)
+
+
+async def test_a_database_that_stays_away_is_not_waited_for_for_ever(
+    database: BatchDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said how much waits, and at the end what that has cost."""
+    monkeypatch.setattr(row_journals, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(row_journals, "_PATIENCE_SECONDS", 0.01)
+    await submit(database, BATCH, "one", "two")
+    journal = produce_journal(database)
+
+    def fail(*given: Any, **more: Any) -> None:
+        raise StoreError(detail="away")
+
+    monkeypatch.setattr(journal, "_keep", fail)
+    keeping = [keep(journal, index) for index in range(2)]
+    async with asyncio.timeout(20):
+        found = await asyncio.gather(*keeping, return_exceptions=True)
+    assert [str(each) for each in found] == ["away"] * 2
+    waits, lost = (each for each in caplog.messages if BATCH in each)
+    assert "2 results of batch" in waits
+    assert "2 results" in lost
+    assert "paid for are lost" in lost
+
+
+async def test_long_results_are_rows_of_their_own(
+    database: BatchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No database holds a row of any length."""
+    monkeypatch.setattr(row_journals, "_TOGETHER_BYTES", 300)
+    await submit(database, BATCH, "one", "two", "three", "four")
+    journal = produce_journal(database)
+    texts = ["short", "x" * 400, "short", "short"]
+    await asyncio.gather(*(keep(journal, index, text) for index, text in enumerate(texts)))
+    assert await read(database) == list(enumerate(texts))
+    with database.transact(reading=True) as transaction:
+        sizes = transaction.fetch("SELECT length(lines) FROM vibe_results ORDER BY place")
+    assert len(sizes) == 3
+    assert sizes[1][0] > 400
 
 
 async def test_inputs_are_compared_and_others_come_behind_them(database: BatchDatabase) -> None:
@@ -299,7 +359,7 @@ def test_a_price_is_looked_up_again_after_an_hour(monkeypatch: pytest.MonkeyPatc
     origin = Origin(provider="openai_conversations", model="m", usage=Usage(input_tokens=1))
     for hour in (0, 0, 1, 1):
         now[0] = 3600.0 * hour + 7e9
-        row_journals._price(BatchItem(index=0, origin=origin))
+        row_journals._account(BatchItem(index=0, origin=origin))
     assert asked == 2
 
 
@@ -378,23 +438,21 @@ async def keep_paid(
     usage = Usage(**{"input_tokens": 10, "output_tokens": 5, **counts})
     origin = Origin(provider="openai_conversations", model=model, usage=usage)
     item: BatchItem[Any] = BatchItem(index=index, text="x", value="x", origin=origin)
-    await journal.append(item, encode_item(item, batch="s", input_digest="d"), "d")
+    await journal.put(item, "d")
 
 
 async def test_what_came_too_late_counts_in_what_was_paid(database: BatchDatabase) -> None:
-    """It is no result, and was billed; what is written again, as after a lost answer, was not."""
+    """It is no result, and was billed, also where it says the very same."""
     await submit(database, BATCH, "one", "two")
     paused, other = produce_journal(database), produce_journal(database)
     await keep_paid(other, 0)
-    await keep_paid(other, 0)
-    once = await Batches(database).find(BATCH)
-    assert (once.done, once.input_tokens, once.output_tokens) == (1, 10, 5)
-
+    await keep_paid(paused, 0)
     await keep_paid(paused, 0, input_tokens=20)
 
     found = await Batches(database).find(BATCH)
-    assert (found.done, found.input_tokens, found.output_tokens) == (1, 30, 10)
-    assert found.cost == Decimal("0.0000105")
+    assert (found.done, found.input_tokens, found.output_tokens) == (1, 40, 15)
+    assert found.cost == Decimal("0.0000150")
+    assert len(await read(database)) == 1
 
 
 async def test_settings_that_would_not_be_heeded_are_refused(database: BatchDatabase) -> None:
@@ -415,6 +473,7 @@ def test_chunks_are_all_locked_before_failures_are_asked_again(tmp_path: Path) -
     """Else one that failed meanwhile would be forgotten by its chunk, and never be done."""
     database = open_database(choose_url("postgresql", tmp_path))
     asyncio.run(submit(database, BATCH, "one", "two", chunk=1))
+    asyncio.run(keep_failure(database))
     refused: list[str] = []
 
     def look() -> None:
@@ -433,7 +492,7 @@ def test_chunks_are_all_locked_before_failures_are_asked_again(tmp_path: Path) -
                 yield Mock(wraps=transaction, change=partial(self.change, transaction))
 
         def change(self, transaction: Any, statement: str, *values: Any) -> int:
-            if statement.startswith("UPDATE vibe_items"):
+            if statement.startswith("UPDATE vibe_results"):
                 thread = threading.Thread(target=look)
                 thread.start()
                 thread.join()
@@ -453,16 +512,16 @@ def test_a_transaction_of_sqlite_that_failed_is_over(tmp_path: Path) -> None:
             for statement in statements:
                 transaction.fetch(statement)
 
-    chunk = "INSERT INTO vibe_chunks VALUES ('x', 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)"
+    inputs = "INSERT INTO vibe_inputs VALUES ('x', 0, '')"
     with pytest.raises(StoreError, match="FOREIGN KEY"):
-        fail("PRAGMA defer_foreign_keys = ON", chunk)
+        fail("PRAGMA defer_foreign_keys = ON", inputs)
     with pytest.raises(StoreError, match="full"):
         fail(
             "PRAGMA max_page_count = 1",
             "INSERT INTO vibe_budgets VALUES (hex(zeroblob(1000000)), 0)",
         )
     with database.transact(reading=True) as transaction:
-        assert transaction.fetch("SELECT * FROM vibe_chunks") == []
+        assert transaction.fetch("SELECT * FROM vibe_inputs") == []
         assert transaction.fetch("SELECT * FROM vibe_budgets") == []
     database.close()
 

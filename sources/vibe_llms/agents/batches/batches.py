@@ -17,13 +17,22 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.agents.batches.following import BatchFollower
-from vibe_llms.agents.batches.submitting import CHUNK, BatchHandover, derive_batch, settle
+from vibe_llms.agents.batches.budgets import RowBudgets
+from vibe_llms.agents.batches.following import BatchFollower, read_lines
+from vibe_llms.agents.batches.making import WorkMaker, gather_functions
+from vibe_llms.agents.batches.submitting import CHUNK, BatchHandover, derive_batch
+from vibe_llms.agents.batches.working import ChunkWorker
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.agents.runners import LOCAL, check_url, choose_store
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import AmbiguousIdentityError, RequestError, StoreError, UnknownNameError
-from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
+from vibe_llms.instruments.channels.batches.databases import (
+    BatchDatabase,
+    Transaction,
+    check_database,
+    open_database,
+)
+from vibe_llms.instruments.channels.batches.lines import decode_head
 from vibe_llms.instruments.channels.batches.orders import (
     PRIORITY_BOUND,
     BatchOrder,
@@ -33,15 +42,20 @@ from vibe_llms.instruments.channels.batches.orders import (
     Submitted,
     read_model,
 )
+from vibe_llms.instruments.channels.batches.row_chunks import (
+    read_begun,
+    read_bits,
+    settle,
+    write_begun,
+    write_bits,
+)
 from vibe_llms.instruments.channels.batches.tables import count_money, read_money
 
 if TYPE_CHECKING:
-    from vibe_llms.agents.batches.making import WorkMaker
     from vibe_llms.application import Application
     from vibe_llms.instruments.channels.batches.functions import Function
     from vibe_llms.instruments.engines import Tool
 
-_PAGE: Final = 500
 _SUMMARY: Final = (
     "SELECT b.id, b.state, b.detail, b.about, b.total, b.cap, b.created, b.ended,"
     " COALESCE(SUM(c.size), 0), COALESCE(SUM(c.done), 0), COALESCE(SUM(c.failed), 0),"
@@ -56,7 +70,7 @@ class Batches:
 
     Args:
         database: Has them.
-        wake: Has the chunks of a batch queued, in a thread; none for who only looks.
+        wake: Called in a thread where there is something new to do; none for who only looks.
         chunk: How many inputs a worker takes at once.
         maker: Looks whether what is asked for could be performed, as workers would.
     """
@@ -64,14 +78,14 @@ class Batches:
     def __init__(
         self,
         database: BatchDatabase,
-        wake: Callable[[str], object] | None = None,
+        wake: Callable[[], object] = lambda: None,
         *,
         chunk: int = CHUNK,
         maker: WorkMaker | None = None,
     ) -> None:
         self.database = database
         self._maker = maker
-        self._wake = wake or (lambda batch: None)
+        self._wake = wake
         self._chunk = chunk
 
     async def submit(
@@ -88,8 +102,7 @@ class Batches:
             await self._maker.check(order)
         batch = derive_batch(order, key)
         submission = BatchHandover(self.database, batch, order, self._chunk)
-        await submission.perform(asked, lambda: self._wake(batch))
-        await finish(asyncio.to_thread(self._wake, batch))  # what was there may be waiting, too
+        await submission.perform(asked, self._wake)
         return Submitted(batch, submission.before)
 
     async def find(self, batch: str) -> BatchSummary:
@@ -139,7 +152,7 @@ class Batches:
     ) -> None:
         """Lets a batch go on that was stopped or has ended; see :class:`.BatchRunner`."""
         await finish(asyncio.to_thread(self._resume, batch, retry_failed, cap))
-        await finish(asyncio.to_thread(self._wake, batch))
+        self._wake()
 
     def follow(
         self,
@@ -156,17 +169,19 @@ class Batches:
 
     async def survey_failures(self, batch: str) -> AsyncGenerator[bytes]:
         """Yields the lines of what failed, in the order of the inputs."""
-        last = -1
-        while rows := await self._fetch(
-            "SELECT number, outcome FROM vibe_items WHERE batch = ? AND failed = 1"
-            " AND number > ? ORDER BY number LIMIT ?",
-            batch,
-            last,
-            _PAGE,
-        ):
-            for number, line in rows:
-                yield str(line).encode()
-                last = number
+        chunks = await self._fetch(
+            "SELECT number FROM vibe_chunks WHERE batch = ? AND failed > 0 ORDER BY number", batch
+        )
+        for (chunk,) in chunks:
+            for line in await finish(asyncio.to_thread(self._read_failures, batch, chunk)):
+                yield line
+
+    def _read_failures(self, batch: str, chunk: int) -> list[bytes]:
+        with self.database.transact(reading=True) as transaction:
+            rows = [*read_lines(transaction, batch, chunk)]
+        heads = [(decode_head(line), line) for _, lines in rows for line in lines]
+        failed = [(head.index, line) for head, line in heads if head.has_failed]
+        return [line for _, line in sorted(failed)]
 
     def _resume(self, batch: str, retry_failed: bool, cap: Decimal | None) -> None:
         with self.database.transact() as transaction:
@@ -184,21 +199,13 @@ class Batches:
                     batch,
                 )
             if retry_failed:
-                transaction.change(
-                    "UPDATE vibe_chunks SET done = done - failed, failed = 0"
-                    " WHERE batch = ? AND failed > 0",
-                    batch,
-                )
-                transaction.change(
-                    "UPDATE vibe_items SET outcome = NULL, failed = NULL, begun = 0"
-                    " WHERE batch = ? AND failed = 1",
-                    batch,
-                )
-            # A new epoch: what was queued under the one before has been, and is not queued again.
+                for (chunk,) in transaction.fetch(
+                    "SELECT number FROM vibe_chunks WHERE batch = ? AND failed > 0", batch
+                ):
+                    _forget_failures(transaction, batch, chunk)
+            # Whoever has a chunk yet keeps it until all is written that is under way there.
             transaction.change(
-                "UPDATE vibe_chunks SET epoch = epoch + 1, attempts = 0"
-                " WHERE batch = ? AND done < size",
-                batch,
+                "UPDATE vibe_chunks SET attempts = 0 WHERE batch = ? AND done < size", batch
             )
             transaction.change(
                 "UPDATE vibe_batches SET detail = '', ended = NULL,"
@@ -223,6 +230,40 @@ class Batches:
                 transaction.change(statement, batch)
 
         await finish(asyncio.to_thread(change))
+
+
+def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:
+    """Has what failed of a chunk asked again, as if it had not been asked."""
+    ((first, kept, begun),) = transaction.fetch(
+        "SELECT first, answered, begun FROM vibe_chunks WHERE batch = ? AND number = ?",
+        batch,
+        chunk,
+    )
+    answered, counts = read_bits(kept), read_begun(begun)
+    for place, lines in [*read_lines(transaction, batch, chunk)]:
+        heads = [decode_head(line) for line in lines]
+        left = [line for line, head in zip(lines, heads, strict=True) if not head.has_failed]
+        if len(left) == len(lines):
+            continue
+        for head in heads:
+            if head.has_failed:
+                answered &= ~(1 << head.index - first)
+                counts.pop(head.index - first, None)
+        transaction.change(
+            "UPDATE vibe_results SET lines = ? WHERE batch = ? AND chunk = ? AND place = ?",
+            b"\n".join(left),
+            batch,
+            chunk,
+            place,
+        )
+    transaction.change(
+        "UPDATE vibe_chunks SET answered = ?, begun = ?, done = done - failed, failed = 0"
+        " WHERE batch = ? AND number = ?",
+        write_bits(answered),
+        write_begun(counts),
+        batch,
+        chunk,
+    )
 
 
 def _summarize(row: tuple[Any, ...]) -> BatchSummary:
@@ -273,35 +314,47 @@ async def open_batches(
         ConfigurationError: The URL names no runner.
         TypeError: A function has no name.
         StoreError: The database is out of reach.
-        DependencyError: What the runner needs is not installed.
+        DependencyError: What it needs is not installed.
     """
     check_url(url)
     if url == LOCAL:
         yield None
         return
-    from vibe_llms.agents.durable.runner import DurableRunner
-    from vibe_llms.agents.performing import OrderPerformer
     from vibe_llms.application import Application
 
     application = application or Application.load()
-    performer = OrderPerformer(
-        store=choose_store(url, application),
+    maker = WorkMaker(
         application=application,
+        store=choose_store(url, application),
         produce_tools=produce_tools,
+        functions=gather_functions(functions),
     )
-    runner = DurableRunner(url, performer, queues=queues, functions=functions)
-    await runner.start()
+    database = open_database(url)
+    workers = [ChunkWorker(database, maker, queue=each) for each in queues]
+
+    def wake() -> None:
+        for worker in workers:
+            worker.wake()
+
     try:
-        yield Batches(runner.batches, runner.wake_batch, chunk=chunk, maker=runner.maker)
+        await finish(asyncio.to_thread(check_database, database))
+        if workers:
+            # Before any model is asked: who asks has its limiter for good.
+            application.share_budgets(RowBudgets(database))
+        for worker in workers:
+            worker.start()
+        yield Batches(database, wake, chunk=chunk, maker=maker)
     finally:
-        await runner.close()
+        for worker in workers:
+            await worker.close()
+        await asyncio.to_thread(database.close)
 
 
 @asynccontextmanager
 async def look_at_batches(url: str) -> AsyncIterator[Batches]:
     """Lends batches to who only looks at them, or says something to them.
 
-    What has to go on is queued by whichever worker looks next.
+    What has to go on is taken by whichever worker looks next.
 
     Raises:
         ConfigurationError: The URL names no runner with workers.

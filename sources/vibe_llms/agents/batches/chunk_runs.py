@@ -9,18 +9,13 @@ from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from vibe_llms.agents.batches.making import Items
-from vibe_llms.agents.batches.submitting import settle
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import ConverseError, ParseError, ProviderError, Stage, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.orders import BatchOrder
 from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
-from vibe_llms.instruments.channels.batches.row_chunks import (
-    InputRow,
-    Taken,
-    begin_alone,
-)
+from vibe_llms.instruments.channels.batches.row_chunks import InputRow, Taken, begin_alone
 from vibe_llms.instruments.channels.batches.row_journals import RowJournal
 from vibe_llms.instruments.channels.batches.runs import Due, attempt
 from vibe_llms.instruments.channels.batches.workers import perform_all
@@ -57,22 +52,17 @@ class ChunkRun:
     def __init__(
         self,
         database: BatchDatabase,
-        batch: str,
-        chunk: int,
         taken: Taken,
         work: Work,
         is_leaving: Callable[[], bool],
     ) -> None:
         self._database = database
-        self._batch = batch
         self._taken = taken
         self._work = work
         self._is_leaving = is_leaving
         self._journal = RowJournal(
             database,
-            batch,
-            chunk,
-            taken.epoch,
+            taken,
             settings=work.order.settings,
             # What an answer has cost is known when it is kept, and who is capped waits for that.
             room=work.order.concurrency if taken.cap is None else 0,
@@ -109,7 +99,6 @@ class ChunkRun:
             await self._journal.finish()
         if self._failure is not None:
             raise self._failure
-        await finish(asyncio.to_thread(self._settle))
 
     async def _ask_all(self, rows: Sequence[InputRow]) -> None:
         concurrency = 1 if self._is_careful else self._work.order.concurrency
@@ -155,19 +144,20 @@ class ChunkRun:
 
     async def _keep(self, row: InputRow, item: BatchItem[Any], amount: int) -> None:
         error = item.error
-        # What the vendor itself has refused is not billed, and what did not fit the schema is
-        # accounted for; of what broke off nobody knows, nor of what was sent again why it was.
-        is_known = error is None or isinstance(error, ProviderError | ParseError)
-        known = amount - amount // self._work.tries * (item.sent - is_known)
-        if self._may_hold and error is not None and error.is_retryable:
-            self._held.append(row)
-            # Answers before it were billed, and what they have cost is written nowhere else.
-            if known > 0 and item.origin is None:
-                with suppress(StoreError):  # then it stays put down
-                    await self._work.purse.release(known)
-            return
-        if amount:
-            self._journal.reserve(row.number, known)
+        if error is not None or amount:
+            # What the vendor itself has refused is not billed, and what did not fit the schema is
+            # accounted for; of what broke off nobody knows, nor of what was sent again why it was.
+            is_known = error is None or isinstance(error, ProviderError | ParseError)
+            known = amount - amount // self._work.tries * (item.sent - is_known)
+            if self._may_hold and error is not None and error.is_retryable:
+                self._held.append(row)
+                # Answers before it were billed, and what they have cost is written nowhere else.
+                if known > 0 and item.origin is None:
+                    with suppress(StoreError):  # then it stays put down
+                        await self._work.purse.release(known)
+                return
+            if amount:
+                self._journal.reserve(row.number, known)
         await self._write(row, item)
 
     async def _write(self, row: InputRow, item: BatchItem[Any]) -> None:
@@ -211,7 +201,8 @@ class ChunkRun:
     async def _begin(self, row: InputRow) -> bool:
         """Begins an input that is asked by itself; sets one aside that was, too often."""
         if row.begun < ALONE:
-            await finish(asyncio.to_thread(begin_alone, self._database, self._batch, row.number))
+            batch, chunk = self._taken.batch, self._taken.chunk
+            await finish(asyncio.to_thread(begin_alone, self._database, batch, chunk, row.number))
             return True
         error = ConverseError(
             detail=f"It was set aside: it was asked by itself {row.begun} times, and its worker "
@@ -222,10 +213,6 @@ class ChunkRun:
         item: BatchItem[Any] = BatchItem(index=row.number, id=row.name, error=error)
         await self._write(row, item)
         return False
-
-    def _settle(self) -> None:
-        with self._database.transact() as transaction:
-            settle(transaction, self._batch)
 
 
 def _pass(results: Sequence[None]) -> Sequence[None]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Final
-
-import msgspec
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
+from vibe_llms.instruments.channels.batches.lines import decode_head
 from vibe_llms.instruments.channels.batches.orders import ItemOutcome
 from vibe_llms.instruments.channels.batches.tables import WORKING
 
@@ -21,25 +20,6 @@ _FIRST_SECONDS: Final = 0.05
 _LAST_SECONDS: Final = 1.0
 
 
-# Not followed by Python's collector, as hundreds are there at once, and none is part of a cycle.
-class _Placed(msgspec.Struct, array_like=True, gc=False):
-    number: int
-    chunk: int
-    place: int
-    outcome: str
-
-
-class _Chunk(msgspec.Struct, array_like=True, gc=False):
-    number: int
-    first: int
-    size: int
-    placed: int
-    done: int
-
-
-_QUERY: Final = "SELECT number, chunk, place, outcome FROM vibe_items WHERE batch = ?"
-
-
 class BatchFollower:
     """Reads what came of a batch's items.
 
@@ -48,7 +28,8 @@ class BatchFollower:
         batch: The id of the batch.
         waits: Whether it goes on when all was read that is there; a database that is away is
             waited for, too.
-        before: How many results of each chunk count as stored; by default all that are there.
+        before: How many rows of results each chunk had that count as stored; by default all that
+            are there.
     """
 
     def __init__(
@@ -66,6 +47,7 @@ class BatchFollower:
         self._seen: dict[int, int] = {}
         self._low = 0
         self._next = 0
+        self._held: dict[int, ItemOutcome] = {}
 
     async def follow(self, *, ordered: bool) -> AsyncGenerator[ItemOutcome]:
         """Yields what came of each item. Raises StoreError where it does not wait."""
@@ -75,83 +57,111 @@ class BatchFollower:
         pause = _FIRST_SECONDS
         while True:
             try:
-                is_working, rows = await finish(asyncio.to_thread(self._read, read))
+                is_working, found = await finish(asyncio.to_thread(self._read, read))
             except StoreError:
                 if not self._waits:
                     raise
-                is_working, rows = True, []
-            for each in rows:
-                is_stored = each.place <= self._before.get(each.chunk, 0)
-                yield ItemOutcome(each.outcome.encode(), is_stored)
-            if rows:
+                is_working, found = True, []
+            for each in found:
+                yield each
+            if found:
                 pause = _FIRST_SECONDS
             elif not is_working:
                 return
             # Much is read at once, or somebody else is let work.
-            if is_working and len(rows) < _PAGE:
+            if is_working and len(found) < _PAGE:
                 await asyncio.sleep(pause)
-                pause = pause if rows else min(2 * pause, _LAST_SECONDS)
+                pause = pause if found else min(2 * pause, _LAST_SECONDS)
 
     def _read(
-        self, read: Callable[[Transaction, bool], list[_Placed]]
-    ) -> tuple[bool, list[_Placed]]:
+        self, read: Callable[[Transaction, bool], list[ItemOutcome]]
+    ) -> tuple[bool, list[ItemOutcome]]:
         """Reads a page; tells first whether more may come, at the same moment."""
         with self._database.transact(reading=True) as transaction:
             states = transaction.fetch("SELECT state FROM vibe_batches WHERE id = ?", self._batch)
             is_working = self._waits and bool(states) and states[0][0] in WORKING
             return is_working, read(transaction, is_working)
 
-    def _read_new(self, transaction: Transaction, is_working: bool) -> list[_Placed]:
+    def _read_new(self, transaction: Transaction, is_working: bool) -> list[ItemOutcome]:
         """Reads a page of what came since."""
-        found: list[_Placed] = []
-        chunks = transaction.fetch_all(
-            _Chunk,
-            "SELECT number, first, size, placed, done FROM vibe_chunks"
+        found: list[ItemOutcome] = []
+        for chunk, size, placed, done in transaction.fetch(
+            "SELECT number, size, placed, done FROM vibe_chunks"
             " WHERE batch = ? AND number >= ? ORDER BY number LIMIT ?",
             self._batch,
             self._low,
             _CHUNKS,
-        )
-        for each in chunks:
-            seen = self._seen.get(each.number, 0)
-            if each.placed > seen and len(found) < _PAGE:
-                found += transaction.fetch_all(
-                    _Placed,
-                    f"{_QUERY} AND number >= ? AND number < ? AND place > ?"
-                    " AND outcome IS NOT NULL ORDER BY place",
-                    self._batch,
-                    each.first,
-                    each.first + each.size,
-                    seen,
-                )
-                self._seen[each.number] = seen = each.placed
-            if each.number == self._low and each.done == each.size and seen == each.placed:
-                self._seen.pop(each.number, None)
+        ):
+            if placed > self._seen.get(chunk, 0) and len(found) < _PAGE:
+                found += self._read_chunk(transaction, chunk)
+            if chunk == self._low and done == size and self._seen.get(chunk, 0) >= placed:
+                self._seen.pop(chunk, None)
                 self._low += 1
         return found
 
-    def _read_in_order(self, transaction: Transaction, is_working: bool) -> list[_Placed]:
+    def _read_in_order(self, transaction: Transaction, is_working: bool) -> list[ItemOutcome]:
         """Reads a page of what comes next; where nobody works any more, gaps are left out."""
-        rows = transaction.fetch_all(
-            _Placed,
-            f"{_QUERY} AND number >= ? AND outcome IS NOT NULL ORDER BY number LIMIT ?",
-            self._batch,
-            self._next,
-            _PAGE,
-        )
-        found: list[_Placed] = []
-        for each in rows:
-            if each.number != self._next and is_working:
+        found: list[ItemOutcome] = []
+        while len(found) < _PAGE:
+            chunks = transaction.fetch(
+                "SELECT first + size FROM vibe_chunks WHERE batch = ? AND number = ?",
+                self._batch,
+                self._low,
+            )
+            if not chunks:
                 break
-            found.append(each)
-            self._next = each.number + 1
+            for each in self._read_chunk(transaction, self._low):
+                self._held[decode_head(each.line).index] = each
+            end = chunks[0][0]
+            while self._next < end:
+                outcome = self._held.pop(self._next, None)
+                if outcome is not None:
+                    found.append(outcome)
+                elif is_working:
+                    return found
+                self._next += 1
+            self._seen.pop(self._low, None)
+            self._low += 1
+        return found
+
+    def _read_chunk(self, transaction: Transaction, chunk: int) -> list[ItemOutcome]:
+        """Reads what came of a chunk since."""
+        before = 0 if self._before is None else self._before.get(chunk, 0)
+        found: list[ItemOutcome] = []
+        for place, lines in transaction.fetch(
+            "SELECT place, lines FROM vibe_results"
+            " WHERE batch = ? AND chunk = ? AND place > ? ORDER BY place",
+            self._batch,
+            chunk,
+            self._seen.get(chunk, 0),
+        ):
+            is_stored = place <= before
+            found += [ItemOutcome(line, is_stored) for line in split_lines(lines)]
+            self._seen[chunk] = place
         return found
 
 
 def read_placed(database: BatchDatabase, batch: str) -> dict[int, int]:
-    """Returns how many results each chunk has that has any. Raises StoreError."""
+    """Returns how many rows of results each chunk has that has any. Raises StoreError."""
     with database.transact(reading=True) as transaction:
         rows = transaction.fetch(
             "SELECT number, placed FROM vibe_chunks WHERE batch = ? AND placed > 0", batch
         )
     return dict(rows)
+
+
+def read_lines(
+    transaction: Transaction, batch: str, chunk: int
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields what came of a chunk, as it was written: of each row its place, and its lines."""
+    for place, lines in transaction.fetch(
+        "SELECT place, lines FROM vibe_results WHERE batch = ? AND chunk = ? ORDER BY place",
+        batch,
+        chunk,
+    ):
+        yield place, split_lines(lines)
+
+
+def split_lines(lines: bytes) -> list[bytes]:
+    """Returns the lines of a row."""
+    return lines.split(b"\n") if lines else []

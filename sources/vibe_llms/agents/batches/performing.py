@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from vibe_llms.agents.batches.chunk_runs import ChunkRun, Work
 from vibe_llms.agents.batches.making import WorkMaker
@@ -15,20 +14,12 @@ from vibe_llms.exceptions import ConverseError, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.orders import BatchOrder, decode_order
 from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
-from vibe_llms.instruments.channels.batches.row_chunks import (
-    Taken,
-    leave,
-    take_up,
-)
+from vibe_llms.instruments.channels.batches.row_chunks import Taken, leave
 from vibe_llms.instruments.channels.batches.tables import WORKING, BatchState
 from vibe_llms.messages.codec.errors import encode_error
 
-_LOGGER = logging.getLogger(__name__)
-
 _BATCHES: Final = 16
 """How many batches are kept ready to be asked for."""
-
-_PAUSE_SECONDS: Final = 1.0
 
 
 class ChunkPerformer:
@@ -46,47 +37,39 @@ class ChunkPerformer:
         self._works: dict[str, Work] = {}
         self._door = asyncio.Lock()
 
-    async def perform(self, batch: str, chunk: int, is_leaving: Callable[[], bool]) -> bool:
-        """Performs a chunk, until all of it is done or nobody wants it any more.
+    async def perform(self, taken: Taken, is_leaving: Callable[[], bool]) -> None:
+        """Performs a chunk, until all of it is done or nobody wants it any more; then leaves it.
 
         Args:
             is_leaving: Says whether nothing more is to be begun.
 
-        Returns:
-            Whether nothing of it is left that this worker knows of.
+        Raises:
+            StoreError: The database is out of reach.
         """
-        database = self.database
-        taken = await _insist(lambda: take_up(database, batch, chunk), is_leaving)
-        if taken is None:
-            return True
-        is_capped = is_through = False
         try:
-            work = await self._access(batch, taken)
-            run = ChunkRun(database, batch, chunk, taken, work, is_leaving)
+            work = await self._access(taken)
+            run = ChunkRun(self.database, taken, work, is_leaving)
             work.users += 1
             try:
                 await run.perform()
             finally:
                 work.users -= 1
-            is_capped, is_through = run.is_capped, not run.must_stop
-            await self._leave(batch, chunk, taken)
+            if run.is_capped:
+                await self._stop(taken, "capped")
         except (StoreError, asyncio.CancelledError):
-            await self._leave(batch, chunk, taken)
+            await self._leave(taken)
             raise
         except ConverseError as error:
-            await self._leave(batch, chunk, taken)
-            await self._stop(batch, "failed", encode_error(error).decode())
-        if is_capped:
-            await self._stop(batch, "capped", "")
-        return is_through
+            await self._stop(taken, "failed", encode_error(error).decode())
+        await self._leave(taken)
 
-    async def _leave(self, batch: str, chunk: int, taken: Taken) -> None:
+    async def _leave(self, taken: Taken) -> None:
         """Lets others have the chunk.
 
         Who dies over it does not come here, nor does a mistake of ours: it counts as an attempt.
         """
         with suppress(StoreError):
-            await finish(asyncio.to_thread(leave, self.database, batch, chunk, taken.epoch))
+            await finish(asyncio.to_thread(leave, self.database, taken))
 
     async def close(self) -> None:
         """Frees the models."""
@@ -94,13 +77,14 @@ class ChunkPerformer:
         for each in works.values():
             await each.items.close()
 
-    async def _access(self, batch: str, taken: Taken) -> Work:
+    async def _access(self, taken: Taken) -> Work:
         """Returns what a batch's chunks share.
 
         Raises:
             ConverseError: The model cannot be asked, or not be held to a cap.
         """
         async with self._door:
+            batch = taken.batch
             work = self._works.get(batch)
             if work is None:
                 work = self._works[batch] = await self._prepare(batch, decode_order(taken.order))
@@ -127,27 +111,20 @@ class ChunkPerformer:
         for name in idle[: max(0, len(self._works) - _BATCHES)]:
             await self._works.pop(name).items.close()
 
-    async def _stop(self, batch: str, state: BatchState, detail: str) -> None:
+    async def _stop(self, taken: Taken, state: BatchState, detail: str = "") -> None:
+        """Notes why nobody goes on; who has raised the cap meanwhile has said that it does."""
+        values: list[Any] = [state, detail, taken.batch, *WORKING]
+        condition = ""
+        if state == "capped":
+            condition = " AND cap = ?"
+            values.append(taken.cap)
+
         def note() -> None:
             with self.database.transact() as transaction:
                 transaction.change(
                     "UPDATE vibe_batches SET state = ?, detail = ? WHERE id = ?"
-                    f" AND state IN ({', '.join('?' for _ in WORKING)})",
-                    state,
-                    detail,
-                    batch,
-                    *WORKING,
+                    f" AND state IN ({', '.join('?' for _ in WORKING)}){condition}",
+                    *values,
                 )
 
         await finish(asyncio.to_thread(note))
-
-
-async def _insist(look: Callable[[], Taken | None], is_leaving: Callable[[], bool]) -> Taken | None:
-    """Takes a chunk, also where the database is away for a while."""
-    while not is_leaving():
-        try:
-            return await finish(asyncio.to_thread(look))
-        except StoreError as error:
-            _LOGGER.warning("a chunk cannot be taken now: %s", error)
-        await asyncio.sleep(_PAUSE_SECONDS)
-    return None

@@ -1,4 +1,4 @@
-"""Handing a batch over: its inputs become rows, a chunk at a time, and each chunk can be taken."""
+"""Handing a batch over: its inputs become rows of a chunk each, which can be taken at once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from vibe_llms.agents.batches.following import read_placed
 from vibe_llms.asynchrony import finish
@@ -22,32 +20,21 @@ from vibe_llms.instruments.channels.batches.orders import (
     decode_order,
     encode_order,
 )
+from vibe_llms.instruments.channels.batches.row_chunks import read_inputs, settle, write_inputs
 from vibe_llms.instruments.channels.batches.tables import count_money
 from vibe_llms.messages.identities import produce_identity
 
 CHUNK: Final = 500
 """How many inputs a worker takes at once."""
 
-_TELLING_SECONDS: Final = 0.1
-"""How often workers are told, at most, of chunks that are there: it costs as much as a chunk."""
+_CHUNK_BYTES: Final = 1 << 24
+"""How long the inputs of a chunk are together, unless a single one is longer: they are one row."""
 
 _DIGITS: Final = 32
-_COLUMNS: Final = {"number": "bigint", "name": "text", "digest": "text", "input": "text"}
-_INSERT: Final = (
-    "WITH given AS (SELECT * FROM {rows} AS r)"
-    " INSERT INTO vibe_items (batch, number, chunk, name, digest, input, begun)"
-    " SELECT ?, number, CAST(? AS integer), name, digest, input, 0 FROM given"
-)
 
 _KEPT: Final = ("attempts", "concurrency", "limits", "priority", "retries")
 """What is no part of a batch's name, and stays what it was when it was first asked for; a new cap
 holds from then on."""
-
-
-class _Known(msgspec.Struct, array_like=True, gc=False):
-    number: int
-    name: str | None
-    digest: str
 
 
 def derive_batch(order: BatchOrder, key: str) -> str:
@@ -80,8 +67,8 @@ class BatchHandover:
         self._next = 0
         self._chunk = 0
         self._there = 0
+        self._compared = 0
         self._is_new = False
-        self._told = -_TELLING_SECONDS
         self.before: dict[int, int] = {}
 
     async def perform(self, asked: AsyncIterator[KeptInput], tell: Callable[[], object]) -> None:
@@ -106,28 +93,24 @@ class BatchHandover:
 
     async def _write(self, asked: AsyncIterator[KeptInput], tell: Callable[[], object]) -> None:
         page: list[KeptInput] = []
+        size = 0
         async for each in asked:
             page.append(each)
-            if len(page) == self._room:
+            size += len(each.input)
+            if len(page) == self._size or size > _CHUNK_BYTES:
                 await finish(asyncio.to_thread(self._add, page, tell))
-                page = []
+                page, size = [], 0
         if page:
             await finish(asyncio.to_thread(self._add, page, tell))
         await finish(asyncio.to_thread(self._end))
-
-    @property
-    def _room(self) -> int:
-        """How many inputs come next: as far as the rows that are there, then a chunk."""
-        left = self._there - self._next
-        return min(left, self._size) if left > 0 else self._size
 
     def _begin(self) -> None:
         order = self._order
         with self._database.transact() as transaction:
             count = transaction.change(
                 "INSERT INTO vibe_batches"
-                " (id, about, state, detail, priority, created, cap, committed)"
-                " VALUES (?, ?, 'filling', '', ?, ?, ?, 0) ON CONFLICT (id) DO NOTHING",
+                " (id, about, state, detail, priority, created, taken, cap, committed)"
+                " VALUES (?, ?, 'filling', '', ?, ?, 0, ?, 0) ON CONFLICT (id) DO NOTHING",
                 self._batch,
                 encode_order(order),
                 order.priority,
@@ -175,12 +158,13 @@ class BatchHandover:
         )
 
     def _add(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> None:
+        """Adds a page behind what is there, which is compared."""
         is_new = False
         while page:
             with self._database.transact() as transaction:
                 known = page[: max(0, self._there - self._next)]
                 if known:
-                    self._compare(transaction, known)
+                    known = known[: self._compare(transaction, known)]
                 elif self._insert(transaction, page):
                     known, is_new = page, True
                 else:  # another process that hands the same batch over was here first
@@ -190,43 +174,48 @@ class BatchHandover:
         if is_new:
             self._there = self._next
             self._chunk += 1
-            # Whoever hands over tells once more at the end; a worker finds the rest by itself.
-            if time.monotonic() - self._told >= _TELLING_SECONDS:
-                tell()
-                self._told = time.monotonic()
+            tell()
 
-    def _compare(self, transaction: Transaction, page: Sequence[KeptInput]) -> None:
-        rows = transaction.fetch_all(
-            _Known,
-            "SELECT number, name, digest FROM vibe_items"
-            " WHERE batch = ? AND number >= ? AND number < ? ORDER BY number",
+    def _compare(self, transaction: Transaction, page: Sequence[KeptInput]) -> int:
+        """Compares inputs with the rest of the chunk where they begin; returns how many."""
+        ((self._compared, first),) = transaction.fetch(
+            "SELECT number, first FROM vibe_chunks WHERE batch = ? AND number >= ?"
+            " AND first + size > ? ORDER BY number LIMIT 1",
             self._batch,
+            self._compared,
             self._next,
-            self._next + len(page),
         )
-        for known, given in zip(rows, page, strict=True):
+        rows = read_inputs(transaction, self._batch, self._compared)[self._next - first :]
+        for place, (known, given) in enumerate(zip(rows, page, strict=False), self._next):
             if (known.name, known.digest) != (_write_name(given.name), given.digest):
-                key = known.number if given.name is None else given.name
+                key = place if given.name is None else given.name
                 raise refuse_input(f"Batch {self._batch}", key, "or give another key")
+        return len(rows)
 
     def _insert(self, transaction: Transaction, page: Sequence[KeptInput]) -> bool:
         is_first = transaction.change(
-            "INSERT INTO vibe_chunks VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)"
+            "INSERT INTO vibe_chunks VALUES (?, ?, ?, ?, 0, 0, 0, '', ?, 0, 0, 0, 0, 0, 0, 0)"
             " ON CONFLICT (batch, number) DO NOTHING",
             self._batch,
             self._chunk,
             self._next,
             len(page),
+            b"",
         )
         if not is_first:
             return False
-        given = (
-            range(self._next, self._next + len(page)),
-            [_write_name(each.name) for each in page],
-            [each.digest for each in page],
-            [each.input for each in page],
+        kept = [
+            each
+            if each.name is None
+            else KeptInput(_write_name(each.name), each.digest, each.input)
+            for each in page
+        ]
+        transaction.change(
+            "INSERT INTO vibe_inputs (batch, chunk, inputs) VALUES (?, ?, ?)",
+            self._batch,
+            self._chunk,
+            write_inputs(kept),
         )
-        transaction.change_all(_INSERT, _COLUMNS, given, self._batch, self._chunk)
         return True
 
     def _end(self) -> None:
@@ -253,60 +242,5 @@ class BatchHandover:
             settle(transaction, self._batch)
 
 
-def settle(transaction: Transaction, batch: str) -> None:
-    """Notes that a batch has come to its end, where it has."""
-    transaction.change(
-        "UPDATE vibe_batches SET state = 'done', ended = ? WHERE id = ? AND state = 'open'"
-        " AND total <= (SELECT COALESCE(SUM(done), 0) FROM vibe_chunks WHERE batch = ?)",
-        time.time(),
-        batch,
-        batch,
-    )
-
-
 def _write_name(name: str | None) -> str | None:
     return None if name is None else json.dumps(name)
-
-
-class DueChunk(NamedTuple):
-    """A chunk of which not all is done.
-
-    Attributes:
-        batch: The id of its batch.
-        number: Its place in the batch, from 0.
-        epoch: How often it was taken.
-        priority: Of its batch.
-    """
-
-    batch: str
-    number: int
-    epoch: int
-    priority: int
-
-
-def survey_due(database: BatchDatabase, batch: str = "", limit: int = 32) -> list[DueChunk]:
-    """Returns chunks that somebody has to work at, of one batch or of all.
-
-    Of each batch the first ones; what comes behind them has time.
-
-    Raises:
-        StoreError: The database is out of reach.
-    """
-    found: list[DueChunk] = []
-    with database.transact() as transaction:
-        rows = transaction.fetch(
-            "SELECT id, priority FROM vibe_batches WHERE state IN ('filling', 'open')"
-            + (" AND id = ?" if batch else ""),
-            *([batch] if batch else []),
-        )
-        for identity, priority in rows:
-            chunks = transaction.fetch(
-                "SELECT number, epoch FROM vibe_chunks WHERE batch = ? AND done < size"
-                " ORDER BY number LIMIT ?",
-                identity,
-                limit,
-            )
-            found += [DueChunk(identity, number, epoch, priority) for number, epoch in chunks]
-            if not chunks:
-                settle(transaction, identity)
-    return found

@@ -7,14 +7,13 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from vibe_llms.agents.batches.budgets import RowBudgets
-from vibe_llms.agents.batches.making import WorkMaker, gather_functions
-from vibe_llms.agents.batches.performing import ChunkPerformer
-from vibe_llms.agents.batches.submitting import survey_due
+from vibe_llms.agents.batches.making import WorkMaker
+from vibe_llms.agents.batches.working import GRACE_SECONDS, ChunkWorker
 from vibe_llms.agents.durable.engine import (
     APPLICATION,
     VERSION,
@@ -24,26 +23,20 @@ from vibe_llms.agents.durable.engine import (
     reaching,
 )
 from vibe_llms.agents.durable.heartbeats import BEAT_SECONDS, DEAD_SECONDS, Heartbeats
-from vibe_llms.agents.durable.scheduling import CHUNK_WORKFLOW, WORKFLOW, Scheduler
+from vibe_llms.agents.durable.scheduling import WORKFLOW, Scheduler
 from vibe_llms.agents.hosting import OPEN, HostSettings, RunHost
 from vibe_llms.agents.performing import OrderPerformer
-from vibe_llms.agents.queues import Queue
+from vibe_llms.agents.queues import BATCH_QUEUE, Queue
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreError
-from vibe_llms.instruments.channels.batches.databases import open_database
-from vibe_llms.instruments.channels.batches.functions import Function
+from vibe_llms.instruments.channels.batches.databases import check_database, open_database
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
 
 _LOGGER = logging.getLogger(__name__)
 
-GRACE_SECONDS: Final = 10.0
-"""How long a worker that is told to leave lets its runs work on."""
-
 _PATIENCE_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.2
-_TURNS: Final = 8
-"""After how many chunks that were done more are queued: four times as many are, ahead."""
 _WORKING = threading.Lock()
 
 
@@ -55,17 +48,12 @@ class DurableRunner:
     Args:
         url: Of the database.
         performer: Performs one run.
-        queues: From which it takes runs.
+        queues: From which it takes runs, and where it is named so, chunks of batches.
         hosting: How often it looks through the store, and how often what fails is tried.
         index: Knows where runs stand; by default one of its own.
         beat_seconds: How often a worker says that it lives; one that has not for three times as
             long counts as dead.
         grace_seconds: How long runs may work on when it is closed.
-        functions: May be the work of batches, by their names.
-
-    Attributes:
-        batches: Where the rows of batches are.
-        maker: Makes what inputs of batches are put to.
     """
 
     def __init__(
@@ -78,29 +66,28 @@ class DurableRunner:
         index: RunIndex | None = None,
         beat_seconds: float = BEAT_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
-        functions: Iterable[Function] = (),
     ) -> None:
         self.url = url
         self.queues = tuple(queues)
+        self._run_queues = [each for each in queues if each.name != BATCH_QUEUE]
         self.worker = f"{socket.gethostname()}-{os.getpid()}-{produce_identity()[:8]}"
         self._host = RunHost(performer, hosting, index)
-        self.batches = open_database(url)
+        self._batches = open_database(url)
         self._application = performer.application
-        self.maker = WorkMaker(
+        self._maker = WorkMaker(
             application=performer.application,
             store=performer.store,
             produce_tools=performer.produce_tools,
-            functions=gather_functions(functions),
         )
-        self._chunks = ChunkPerformer(self.batches, self.maker)
+        self._chunks: list[ChunkWorker] = []
         self._beat_seconds = beat_seconds
+        self._dead_seconds = beat_seconds * DEAD_SECONDS / BEAT_SECONDS
         self._grace_seconds = grace_seconds
         self._engine: DurableDatabase | None = None
         self._is_leaving = False
         self._is_working = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: set[asyncio.Task[None]] = set()
-        self._working_chunks: set[asyncio.Task[bool]] = set()
 
     @property
     def index(self) -> RunIndex:
@@ -121,17 +108,28 @@ class DurableRunner:
         """Connects; a worker begins to take runs."""
         engine = self._engine = await asyncio.to_thread(open_engine, self.url)
         self._scheduler = Scheduler(engine, self.index)
-        dead_seconds = self._beat_seconds * DEAD_SECONDS / BEAT_SECONDS
-        self._heartbeats = Heartbeats(engine, self.worker, dead_seconds)
+        self._heartbeats = Heartbeats(engine, self.worker, self._dead_seconds)
         try:
             if self.queues:
+                await asyncio.to_thread(check_database, self._batches)
                 # Before any model is asked: who asks has its limiter for good.
-                self._application.share_budgets(RowBudgets(self.batches))
+                self._application.share_budgets(RowBudgets(self._batches))
+            if self._run_queues:
                 await self._begin_work(engine)
         except BaseException:
             await asyncio.to_thread(engine.close)
             raise
         self._begin(self._look())
+        for each in self.queues:
+            if each not in self._run_queues:
+                self._begin_chunks(each)
+
+    def _begin_chunks(self, queue: Queue) -> None:
+        worker = ChunkWorker(
+            self._batches, self._maker, queue=queue, lease_seconds=self._dead_seconds
+        )
+        worker.start()
+        self._chunks.append(worker)
 
     def _begin(self, work: Any) -> None:
         self._tasks.add(asyncio.create_task(work))
@@ -141,15 +139,13 @@ class DurableRunner:
         if self._engine is None:
             return
         self._is_leaving = True
+        leaving = (each.close(self._grace_seconds) for each in self._chunks)
+        chunks = asyncio.gather(*leaving, return_exceptions=True)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._grace_seconds):
                 for run_id in self.working:
                     await self._host.rest(run_id)
-                while self._working_chunks:
-                    await asyncio.wait(self._working_chunks)
-        for chunk in self._working_chunks:
-            chunk.cancel()
-        await finish(asyncio.gather(*self._working_chunks, return_exceptions=True))
+        await finish(chunks)
         await self._host.close()
         await finish(asyncio.gather(*self._waking, return_exceptions=True))
         for task in self._tasks:
@@ -157,8 +153,7 @@ class DurableRunner:
         await finish(asyncio.gather(*self._tasks, return_exceptions=True))
         if self._is_working:
             await finish(asyncio.to_thread(self._end_work))
-        await self._chunks.close()
-        await asyncio.to_thread(self.batches.close)
+        await asyncio.to_thread(self._batches.close)
         await asyncio.to_thread(self._engine.close)
         self._engine = None
 
@@ -167,14 +162,6 @@ class DurableRunner:
         task = asyncio.create_task(self._enqueue(run_id))
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
-
-    def wake_batch(self, batch: str = "") -> None:
-        """Queues what is to be done of a batch, or of all. Does database work.
-
-        Raises:
-            StoreError: The database is out of reach.
-        """
-        self._scheduler.enqueue_chunks(survey_due(self.batches, batch))
 
     async def interrupt(self, run_id: str) -> None:
         """Breaks off a run that works in this process."""
@@ -193,7 +180,6 @@ class DurableRunner:
                 found = await asyncio.to_thread(self._host.survey_open)
                 if self._is_working:
                     await asyncio.to_thread(self._scheduler.enqueue_all, found)
-                    await asyncio.to_thread(self.wake_batch)
                     self._host.begin_tidying()
             except StoreError as error:
                 _LOGGER.warning("the store cannot be looked through: %s", error)
@@ -221,13 +207,9 @@ class DurableRunner:
             work = asyncio.run_coroutine_threadsafe(self._perform(run_id), loop)
             return await asyncio.wrap_future(work)
 
-        async def perform_chunk(batch: str, number: int) -> None:
-            work = asyncio.run_coroutine_threadsafe(self._perform_chunk(batch, number), loop)
-            await asyncio.wrap_future(work)
-
         with reaching(engine.place):
             self._heartbeats.prepare()
-            self._scheduler.register(self.queues)
+            self._scheduler.register(self._run_queues)
             try:
                 DBOS(
                     config={
@@ -241,11 +223,9 @@ class DurableRunner:
                         "log_level": "ERROR",
                     }
                 )
-                DBOS.listen_queues([each.name for each in self.queues])
-                # A run that kills its workers is counted in its own log, which says so, too; a
-                # chunk in its row.
+                DBOS.listen_queues([each.name for each in self._run_queues])
+                # A run that kills its workers is counted in its own log, which says so, too.
                 DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(perform)
-                DBOS.workflow(name=CHUNK_WORKFLOW, max_recovery_attempts=None)(perform_chunk)
                 DBOS.launch()
             except BaseException:
                 DBOS.destroy(destroy_registry=True)
@@ -280,25 +260,6 @@ class DurableRunner:
             if asyncio.get_running_loop().time() > deadline:
                 return state
             await asyncio.sleep(_PAUSE_SECONDS)
-
-    async def _perform_chunk(self, batch: str, number: int) -> None:
-        """Performs a chunk of a batch; of one that is let go the next ones know by its row."""
-        work = asyncio.create_task(self._chunks.perform(batch, number, lambda: self._is_leaving))
-        self._working_chunks.add(work)
-        try:
-            await asyncio.wait([work])
-        finally:
-            self._working_chunks.discard(work)
-        if self._is_leaving:  # handed back, whether it is through or not
-            await asyncio.Event().wait()
-        if (error := work.exception()) is not None:
-            _LOGGER.warning("chunk %s of batch %s waits: %s", number, batch, error)
-        elif work.result() and number % _TURNS:
-            return
-        try:
-            await asyncio.to_thread(self.wake_batch, batch)
-        except StoreError as error:  # whoever looks next does it
-            _LOGGER.warning("batch %s cannot be queued now: %s", batch, error)
 
     def _read_state(self, run_id: str) -> str:
         try:

@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.agents.durable.engine import VERSION, DurableDatabase, reaching
 from vibe_llms.agents.hosting import OPEN, is_free
-from vibe_llms.agents.queues import BATCH_QUEUE, DEFAULT_QUEUE, Queue
+from vibe_llms.agents.queues import DEFAULT_QUEUE, Queue
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.indexing import RunIndex
 
 if TYPE_CHECKING:
     from dbos import EnqueueOptions
 
-    from vibe_llms.agents.batches.submitting import DueChunk
     from vibe_llms.runs.summaries import RunSummary
 
 WORKFLOW: Final = "vibe.perform"
-CHUNK_WORKFLOW: Final = "vibe.chunk"
-_CHUNKS: Final = "batch/"
 
 _POLL_SECONDS: Final = 0.2
 _ACTIVE: Final = frozenset({"ENQUEUED", "DELAYED", "PENDING"})
@@ -79,33 +76,6 @@ class Scheduler:
             name = self._name(summary)
             if name is not None:
                 self._engine.client.enqueue(_choose_options(summary, name), run_id)
-
-    def enqueue_chunks(self, due: Sequence[DueChunk]) -> None:
-        """Queues whichever of these chunks are neither queued nor worked at.
-
-        Each under its number and epoch, which rises when it is taken: so once for each time.
-
-        Raises:
-            StoreError: The database is out of reach.
-        """
-        if not due:
-            return
-        with reaching(self._engine.place):
-            active = self._engine.client.list_workflows(
-                workflow_id_prefix=_CHUNKS, status=[*_ACTIVE], load_input=False, load_output=False
-            )
-            stems = {each.workflow_id.rpartition("/")[0] for each in active}
-            for each in due:
-                stem = f"{_CHUNKS}{each.batch}/{each.number}"
-                if stem not in stems:
-                    options: EnqueueOptions = {
-                        "workflow_name": CHUNK_WORKFLOW,
-                        "workflow_id": f"{stem}/{each.epoch}",
-                        "queue_name": BATCH_QUEUE,
-                        "app_version": VERSION,
-                        "priority": _MIDDLE - each.priority,
-                    }
-                    self._engine.client.enqueue(options, each.batch, each.number)
 
     def _name(self, summary: RunSummary) -> str | None:
         """Returns how the next is called; ``None`` where one waits or works already."""

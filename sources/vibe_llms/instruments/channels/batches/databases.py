@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from vibe_llms.configuration.definitions import is_postgresql_url
 from vibe_llms.exceptions import StoreError
-from vibe_llms.instruments.channels.batches.tables import TABLES
+from vibe_llms.instruments.channels.batches.tables import EARLIER, TABLES
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,14 +24,8 @@ if TYPE_CHECKING:
 
 _SQLITE: Final = "sqlite:///"
 _BUSY_SECONDS: Final = 30.0
-_ROWS: Final = 256
-"""How many rows go through one statement of SQLite, whose values have a bound (32,766)."""
 _LOCK: Final = 0x76696262
 """Two processes that find no tables make them one after the other."""
-
-_Row = TypeVar("_Row", bound=msgspec.Struct)
-
-Columns: TypeAlias = Mapping[str, str]
 
 
 class Transaction(Protocol):
@@ -46,26 +36,6 @@ class Transaction(Protocol):
 
     def change(self, statement: str, *values: Any) -> int:
         """Performs a statement; returns how many rows it has changed."""
-
-    def fetch_all(self, kind: type[_Row], statement: str, *values: Any) -> list[_Row]:
-        """Performs a query of many rows, whose texts have no character 0.
-
-        Args:
-            kind: What a row becomes: a ``Struct`` that is like an array, of as many fields as the
-                query has columns. Python's collector does well not to follow it: it would look
-                through all that lives whenever a few hundred rows were read.
-        """
-
-    def change_all(
-        self, statement: str, columns: Columns, given: Sequence[Sequence[Any]], *values: Any
-    ) -> int:
-        """Performs one statement over many rows; returns how many were changed.
-
-        Args:
-            statement: With ``{rows}`` in the place of a table, before all other values.
-            columns: The names of that table, and their types in PostgreSQL.
-            given: The values of each column.
-        """
 
 
 class BatchDatabase(Protocol):
@@ -98,6 +68,12 @@ def open_database(url: str) -> BatchDatabase:
     if is_postgresql_url(url):
         return PostgresqlBatches(url)
     return SqliteBatches(Path(url.removeprefix(_SQLITE)))
+
+
+def check_database(database: BatchDatabase) -> None:
+    """Connects, and makes the tables where there are none. Raises StoreError."""
+    with database.transact(reading=True):
+        pass
 
 
 def check_folder(path: Path) -> None:
@@ -147,6 +123,8 @@ class SqliteBatches:
                     # A commit may fail and leave it open, and a full disk has ended it already.
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
+            except StoreError:  # is an OSError, too
+                raise
             except (sqlite3.Error, OSError) as error:
                 raise StoreError(
                     path=self.place,
@@ -164,6 +142,10 @@ class SqliteBatches:
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("BEGIN IMMEDIATE")
+        found = "SELECT 1 FROM sqlite_master WHERE name = ?"
+        if connection.execute(found, (EARLIER,)).fetchall():
+            connection.close()
+            raise _refuse_version(self.place)
         for statement in TABLES.split(";"):
             connection.execute(statement)
         connection.execute("COMMIT")
@@ -187,43 +169,6 @@ class _SqliteTransaction:
 
     def change(self, statement: str, *values: Any) -> int:
         return self._connection.execute(statement, values).rowcount
-
-    # The module lets go of the interpreter at each row and statement, and where the event loop is
-    # busy it is five milliseconds until it has it again: so rows are read as one of JSON, and go
-    # in by a few statements, each of many values, which takes a third of JSON's time.
-
-    def fetch_all(self, kind: type[_Row], statement: str, *values: Any) -> list[_Row]:
-        named = self._connection.execute(f"SELECT * FROM ({statement}) LIMIT 0", values)
-        columns = ", ".join(column[0] for column in named.description)
-        try:
-            ((told,),) = self.fetch(
-                f"SELECT json_group_array(json_array({columns})) FROM ({statement})", *values
-            )
-        except sqlite3.DataError:  # one text holds a billion bytes; by themselves rows may fit
-            return [kind(*row) for row in self.fetch(statement, *values)]
-        return msgspec.json.decode(told, type=list[kind])  # type: ignore[valid-type]
-
-    def change_all(
-        self, statement: str, columns: Columns, given: Sequence[Sequence[Any]], *values: Any
-    ) -> int:
-        count, first = len(given[0]), 0
-        before = self._connection.total_changes  # no count is told of what begins with others
-        while first < count:
-            size = min(_ROWS, 1 << ((count - first).bit_length() - 1))
-            table = _lay_out(tuple(columns), size)
-            several = zip(*(column[first : first + size] for column in given), strict=True)
-            told = [*chain.from_iterable(several), *values]
-            self._connection.execute(statement.format(rows=table), told)
-            first += size
-        return self._connection.total_changes - before
-
-
-@lru_cache(64)
-def _lay_out(columns: tuple[str, ...], size: int) -> str:
-    """Writes a table of values. Of few sizes, so that the module has its statements ready."""
-    row = f"({', '.join('?' for _ in columns)})"
-    named = ", ".join(f"column{place} AS {name}" for place, name in enumerate(columns, 1))
-    return f"(SELECT {named} FROM (VALUES {', '.join([row] * size)}))"
 
 
 class PostgresqlBatches:
@@ -262,6 +207,9 @@ class PostgresqlBatches:
             with self._database.transact() as connection:
                 # Held until the transaction ends: what another has made is seen after that.
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                ((earlier,),) = connection.execute("SELECT to_regclass(%s)", (EARLIER,))
+                if earlier is not None:
+                    raise _refuse_version(self.place)
                 connection.execute(TABLES)
             self._is_prepared = True
 
@@ -280,16 +228,15 @@ class _PostgresqlTransaction:
     def change(self, statement: str, *values: Any) -> int:
         return self._connection.execute(_translate(statement), values).rowcount
 
-    def fetch_all(self, kind: type[_Row], statement: str, *values: Any) -> list[_Row]:
-        return [kind(*row) for row in self.fetch(statement, *values)]
-
-    def change_all(
-        self, statement: str, columns: Columns, given: Sequence[Sequence[Any]], *values: Any
-    ) -> int:
-        arrays = ", ".join(f"?::{kind}[]" for kind in columns.values())
-        table = f"(SELECT * FROM unnest({arrays}) AS given ({', '.join(columns)}))"
-        return self.change(statement.format(rows=table), *map(list, given), *values)
-
 
 def _translate(statement: str) -> str:
     return statement.replace("?", "%s")
+
+
+def _refuse_version(place: str) -> StoreError:
+    return StoreError(
+        path=place,
+        detail=f"{place}: its batches are of an earlier version, whose tables this one cannot use.",
+        remedy="Let that version end them and write their results, then drop its tables vibe_items,"
+        " vibe_chunks and vibe_batches; or name another database.",
+    )

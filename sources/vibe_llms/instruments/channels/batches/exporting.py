@@ -13,7 +13,7 @@ import msgspec
 
 from vibe_llms.exceptions import StoreError
 from vibe_llms.installing import needing
-from vibe_llms.instruments.channels.batches.lines import JournalLine
+from vibe_llms.instruments.channels.batches.lines import JournalLine, LineCounts
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _GROUP: Final = 10_000
 """How many rows are held at once: a group of them is written as a whole."""
 
 _BUCKETS: Final = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
+_NO_COUNTS: Final = LineCounts()
 _decode = msgspec.json.Decoder(JournalLine).decode
 
 
@@ -170,7 +171,7 @@ class _Table:
 
 def _flatten(line: JournalLine) -> dict[str, Any]:
     error = None if line.error == msgspec.Raw(b"null") else bytes(line.error).decode()
-    usage, origin = line.usage or {}, line.origin or {}
+    usage, origin = line.usage or _NO_COUNTS, line.origin or {}
     has_value = line.value is not msgspec.UNSET and line.value is not None
     return {
         "index": line.index,
@@ -180,7 +181,7 @@ def _flatten(line: JournalLine) -> dict[str, Any]:
         "error": error,
         "failed": error is not None,
         **{name: origin.get(name) for name in ("provider", "model", "response_id", "stop_reason")},
-        **{name: usage.get(name) for name in _BUCKETS},
+        **{name: getattr(usage, name) for name in _BUCKETS},
         "losses": [] if isinstance(line.losses, msgspec.UnsetType) else list(line.losses),
         "seconds": line.seconds,
     }

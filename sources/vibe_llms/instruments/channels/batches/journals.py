@@ -6,10 +6,9 @@ database where several do (``row_journals``).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-from vibe_llms.exceptions import Finding, RequestError
-from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.exceptions import RequestError
 
 
 class DoneItem(NamedTuple):
@@ -24,40 +23,6 @@ class DoneItem(NamedTuple):
     offset: int
     input_digest: str
     has_failed: bool
-
-
-class ItemJournal(Protocol):
-    """What was done of one batch."""
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What was found amiss, and mended: its item is asked again."""
-
-    def find(self, key: str | int, input_digest: str) -> DoneItem | None:
-        """Returns what is known of an item, by its name or place; ``None`` where it was not done.
-
-        Raises:
-            RequestError: It was done, but for another input.
-        """
-
-    async def append(self, item: BatchItem[Any], line: bytes, input_digest: str) -> None:
-        """Writes an item. When this returns, the death of this process does not lose it.
-
-        Raises:
-            StoreError: It could not be written; the journal is as it was.
-        """
-
-    def read(self, entry: DoneItem) -> bytes:
-        """Returns the line of an item."""
-
-    def synchronize(self) -> None:
-        """Lets what was written so far survive the loss of power, too."""
-
-    def settle(self) -> None:
-        """Leaves what came of each item once, in the order of the inputs."""
-
-    def close(self) -> None:
-        """Keeps all that was written, and lets others have it. May be called again."""
 
 
 def refuse_input(place: str, key: str | int, otherwise: str) -> RequestError:

@@ -73,10 +73,6 @@ class LineJournal:
             raise refuse_input(str(self.path), key, "or name another file")
         return entry
 
-    async def append(self, item: BatchItem[Any], line: bytes, input_digest: str) -> None:
-        """Writes an item; see :class:`.ItemJournal`."""
-        self.write([(item, line)])
-
     def write(self, written: Sequence[tuple[BatchItem[Any], bytes]]) -> None:
         """Writes lines, at once. When this returns, the death of this process does not lose them.
 

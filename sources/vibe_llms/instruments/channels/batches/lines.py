@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from vibe_llms.exceptions import CodecError, RequestError, StoreError
-from vibe_llms.instruments.channels.batches.items import BUCKETS, BatchItem, read_counts
+from vibe_llms.instruments.channels.batches.items import BatchItem, read_buckets
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 from vibe_llms.messages.trusting import trusted
 
@@ -47,6 +46,19 @@ class LineHead(msgspec.Struct, gc=False):
         return self.index if self.id is None else self.id
 
 
+class LineCounts(msgspec.Struct, omit_defaults=True, gc=False):
+    """The buckets of tokens, as everywhere; what is not there, or null, the vendor did not say."""
+
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_long_tokens: int | None = None
+    input_audio_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    output_audio_tokens: int | None = None
+
+
 class JournalLine(msgspec.Struct, gc=False, kw_only=True):
     """One item; what an item does not have is null, so that every line has the same fields."""
 
@@ -56,7 +68,7 @@ class JournalLine(msgspec.Struct, gc=False, kw_only=True):
     id: str | None
     text: str | None
     value: Any = msgspec.UNSET
-    usage: dict[str, Any] | None
+    usage: LineCounts | None
     origin: dict[str, str | None] | None
     losses: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     seconds: float
@@ -71,19 +83,6 @@ def _plainify(value: Any) -> Any:
     raise TypeError(f"Nobody knows how to write {type(value).__name__}")
 
 
-class _Counts(msgspec.Struct, gc=False):
-    """The buckets of tokens; what is not there, or null, the vendor did not say."""
-
-    input_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    cache_write_long_tokens: int | None = None
-    input_audio_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    output_audio_tokens: int | None = None
-
-
 class _Source(msgspec.Struct, gc=False):
     provider: str | None = None
     model: str | None = None
@@ -94,11 +93,9 @@ class _Source(msgspec.Struct, gc=False):
 class _WrittenLine(JournalLine, gc=False, kw_only=True):
     """The same as it is read, with all of it checked."""
 
-    usage: _Counts | None  # type: ignore[assignment]
     origin: _Source | None  # type: ignore[assignment]
 
 
-_read_given = attrgetter(*BUCKETS)
 _encode = msgspec.json.Encoder(enc_hook=_plainify).encode
 _decode_line = msgspec.json.Decoder(_WrittenLine).decode
 _decode_head = msgspec.json.Decoder(LineHead).decode
@@ -147,7 +144,7 @@ def encode_item(item: BatchItem[Any], *, batch: str = "", input_digest: str = ""
         text=item.text,
         # Without a parser both are the same, and written once.
         value=msgspec.UNSET if item.value is item.text else item.value,
-        usage=None if origin is None or origin.usage is None else read_counts(origin.usage),
+        usage=None if origin is None or origin.usage is None else _write_counts(origin.usage),
         origin=None if origin is None else _write_origin(origin),
         losses=item.losses or msgspec.UNSET,
         seconds=round(item.seconds, 3),
@@ -175,8 +172,15 @@ def decode_head(line: bytes) -> LineHead:
         raise StoreError(detail=f"The line is none of a batch: {error}.") from error
 
 
-def decode_item(data: bytes) -> BatchItem[Any]:
-    """Reads a line as the item that it was. Raises StoreError."""
+def decode_item(data: bytes, *, is_stored: bool = True) -> BatchItem[Any]:
+    """Reads a line as the item that it was.
+
+    Args:
+        is_stored: Whether it was done before.
+
+    Raises:
+        StoreError: It is none.
+    """
     from vibe_llms.messages.codec.errors import decode_error
 
     try:
@@ -195,9 +199,13 @@ def decode_item(data: bytes) -> BatchItem[Any]:
         origin=origin,
         losses=() if isinstance(line.losses, msgspec.UnsetType) else line.losses,
         seconds=line.seconds,
-        is_stored=True,
+        is_stored=is_stored,
         tier="" if isinstance(line.tier, msgspec.UnsetType) else line.tier,
     )
+
+
+def _write_counts(usage: Usage) -> LineCounts:
+    return LineCounts(*read_buckets(usage))
 
 
 def _write_origin(origin: Origin) -> dict[str, str | None]:
@@ -215,7 +223,16 @@ def _read_origin(line: _WrittenLine) -> Origin | None:
         return None
     usage = None
     if used is not None:
-        usage = _make_usage(**dict(zip(BUCKETS, _read_given(used), strict=True)))
+        usage = _make_usage(
+            input_tokens=used.input_tokens,
+            cache_read_tokens=used.cache_read_tokens,
+            cache_write_tokens=used.cache_write_tokens,
+            cache_write_long_tokens=used.cache_write_long_tokens,
+            input_audio_tokens=used.input_audio_tokens,
+            output_tokens=used.output_tokens,
+            reasoning_tokens=used.reasoning_tokens,
+            output_audio_tokens=used.output_audio_tokens,
+        )
     return _make_origin(
         provider=given.provider or "",
         model=given.model or "",

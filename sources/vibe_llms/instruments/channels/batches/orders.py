@@ -113,7 +113,7 @@ def write_pattern(request: Request) -> msgspec.Raw:
 
 
 # Not followed by Python's collector: there is one for each input, and none is part of a cycle.
-class KeptInput(msgspec.Struct, frozen=True, gc=False):
+class KeptInput(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An input as it is kept.
 
     Attributes:
@@ -136,10 +136,13 @@ def write_input(said: str | tuple[AnyCanister, ...]) -> str:
     return json.dumps(said) if isinstance(said, str) else encode_canisters(said).decode()
 
 
+_decode_text = msgspec.json.Decoder(str).decode
+
+
 def read_input(written: str) -> str | tuple[AnyCanister, ...]:
     """Reads what is said. Raises CodecError."""
     if written.startswith('"'):
-        return msgspec.json.decode(written, type=str)
+        return _decode_text(written)
     return tuple(decode_canisters(written.encode()))
 
 

@@ -1,44 +1,54 @@
-"""Taking a chunk of a batch: who has it, and what of it is to be done."""
+"""Taking a chunk of a batch: who has it, for how long, and what of it is to be done."""
 
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
-from vibe_llms.instruments.channels.batches.databases import BatchDatabase
+from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
+from vibe_llms.instruments.channels.batches.orders import KeptInput
 from vibe_llms.instruments.channels.batches.tables import WORKING
+
+LEASE_SECONDS: Final = 15.0
+"""How long nobody else takes a chunk, unless that is said again."""
+
+_WORKING: Final = ", ".join(f"'{state}'" for state in WORKING)
+# Whoever takes a chunk holds this row meanwhile, so that no two choose the same one, nor more than
+# all workers together are to have.
+_GATE: Final = (
+    "INSERT INTO vibe_budgets (name, next) VALUES ('', 0) ON CONFLICT (name) DO UPDATE SET next = 0"
+)
 
 
 # Not followed by Python's collector, as hundreds are there at once, and none is part of a cycle.
-class InputRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class InputRow(msgspec.Struct, frozen=True, gc=False):
     """An input that is to be done.
 
     Attributes:
         number: Its place in the batch, from 0.
-        told: The name by which it is known, as JSON, where it has one.
+        name: By which it is known, where it has a name.
         digest: Of the input.
         input: What is asked, as it was written.
         begun: How often it was asked by itself and nothing came of it.
     """
 
     number: int
-    told: str | None
+    name: str | None
     digest: str
     input: str
     begun: int
-
-    @property
-    def name(self) -> str | None:
-        """By which it is known, where it has a name."""
-        return None if self.told is None else str(json.loads(self.told))
 
 
 class Taken(NamedTuple):
     """A chunk that this worker has.
 
     Attributes:
+        batch: The id of its batch.
+        chunk: Its place in the batch, from 0.
         epoch: Under which it was taken.
         attempts: How often it was, this time included, but for those who left by themselves.
         order: What the batch asks for, as it is kept.
@@ -46,6 +56,8 @@ class Taken(NamedTuple):
         rows: What is to be done of it.
     """
 
+    batch: str
+    chunk: int
     epoch: int
     attempts: int
     order: str
@@ -53,53 +65,183 @@ class Taken(NamedTuple):
     rows: list[InputRow]
 
 
-def take_up(database: BatchDatabase, batch: str, chunk: int) -> Taken | None:
-    """Takes a chunk, so that nobody else goes on with it; ``None`` where it is not worked on.
+def take_next(
+    database: BatchDatabase, seconds: float = LEASE_SECONDS, total: int | None = None
+) -> Taken | None:
+    """Takes the chunk that comes next, so that nobody else works at it; ``None`` where none does.
+
+    Of the batches that are wanted most it is one of that which has waited longest.
+
+    Args:
+        seconds: How long nobody else takes it.
+        total: How many chunks all workers together may have.
+
+    Raises:
+        StoreError: The database is out of reach.
+    """
+    with database.transact(reading=True) as transaction:  # who has nothing to do writes nothing
+        if _find_next(transaction, database.now, total) is None:
+            return None
+    with database.transact() as transaction:
+        transaction.change(_GATE)
+        found = _find_next(transaction, database.now, total)
+        return None if found is None else take(transaction, database.now, *found, seconds)
+
+
+def _find_next(transaction: Transaction, now: str, total: int | None) -> tuple[str, int] | None:
+    if total is not None:
+        query = f"SELECT COUNT(*) FROM vibe_chunks WHERE done < size AND leased > {now}"
+        if transaction.fetch(query)[0][0] >= total:
+            return None
+    for (batch,) in transaction.fetch(
+        f"SELECT id FROM vibe_batches WHERE state IN ({_WORKING})"
+        " ORDER BY priority DESC, taken, created, id"
+    ):
+        for (chunk,) in transaction.fetch(
+            f"SELECT number FROM vibe_chunks WHERE batch = ? AND done < size AND leased <= {now}"
+            " ORDER BY number LIMIT 1",
+            batch,
+        ):
+            return batch, chunk
+    return None
+
+
+def take(
+    transaction: Transaction, now: str, batch: str, chunk: int, seconds: float = LEASE_SECONDS
+) -> Taken | None:
+    """Takes a chunk, from whoever has it; ``None`` where it is not worked on.
+
+    Args:
+        now: What says the moment in statements.
+        seconds: How long nobody else takes it.
+    """
+    found = transaction.fetch(
+        f"UPDATE vibe_chunks SET epoch = epoch + 1, attempts = attempts + 1, leased = {now} + ?"
+        " WHERE batch = ? AND number = ? AND done < size"
+        f" AND EXISTS (SELECT 1 FROM vibe_batches WHERE id = ? AND state IN ({_WORKING}))"
+        " RETURNING epoch, attempts, first, answered, begun",
+        seconds,
+        batch,
+        chunk,
+        batch,
+    )
+    if not found:
+        return None
+    epoch, attempts, first, answered, begun = found[0]
+    ((order, cap),) = transaction.fetch(
+        f"UPDATE vibe_batches SET taken = {now} WHERE id = ? RETURNING about, cap", batch
+    )
+    has, counts = read_bits(answered), read_begun(begun)
+    rows = [
+        InputRow(first + place, read_name(each.name), each.digest, each.input, counts.get(place, 0))
+        for place, each in enumerate(read_inputs(transaction, batch, chunk))
+        if not has >> place & 1
+    ]
+    return Taken(batch, chunk, epoch, attempts, order, cap, rows)
+
+
+def renew(database: BatchDatabase, taken: Taken, seconds: float = LEASE_SECONDS) -> None:
+    """Has nobody else take a chunk for a while yet, unless somebody has. Raises StoreError."""
+    with database.transact() as transaction:
+        transaction.change(
+            f"UPDATE vibe_chunks SET leased = {database.now} + ?"
+            " WHERE batch = ? AND number = ? AND epoch = ?",
+            seconds,
+            taken.batch,
+            taken.chunk,
+            taken.epoch,
+        )
+
+
+def leave(database: BatchDatabase, taken: Taken) -> None:
+    """Lets others have a chunk of which not all is done; that is no failed attempt.
 
     Raises:
         StoreError: The database is out of reach.
     """
     with database.transact() as transaction:
-        states = transaction.fetch("SELECT state, about, cap FROM vibe_batches WHERE id = ?", batch)
-        if not states or states[0][0] not in WORKING:
-            return None
-        _, order, cap = states[0]
-        found = transaction.fetch(
-            "UPDATE vibe_chunks SET epoch = epoch + 1, attempts = attempts + 1"
-            " WHERE batch = ? AND number = ? AND done < size"
-            " RETURNING epoch, attempts, first, size",
-            batch,
-            chunk,
-        )
-        if not found:
-            return None
-        epoch, attempts, first, size = found[0]
-        rows = transaction.fetch_all(
-            InputRow,
-            "SELECT number, name, digest, input, begun FROM vibe_items"
-            " WHERE batch = ? AND number >= ? AND number < ? AND outcome IS NULL ORDER BY number",
-            batch,
-            first,
-            first + size,
-        )
-    return Taken(epoch, attempts, order, cap, rows)
-
-
-def leave(database: BatchDatabase, batch: str, chunk: int, epoch: int) -> None:
-    """Lets others have a chunk of which not all is done; that is no failed attempt."""
-    with database.transact() as transaction:
         transaction.change(
-            "UPDATE vibe_chunks SET attempts = attempts - 1"
-            " WHERE batch = ? AND number = ? AND epoch = ? AND attempts > 0",
-            batch,
-            chunk,
-            epoch,
+            "UPDATE vibe_chunks SET leased = 0,"
+            " attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END"
+            " WHERE batch = ? AND number = ? AND epoch = ?",
+            taken.batch,
+            taken.chunk,
+            taken.epoch,
         )
 
 
-def begin_alone(database: BatchDatabase, batch: str, number: int) -> None:
+def begin_alone(database: BatchDatabase, batch: str, chunk: int, number: int) -> None:
     """Notes that an item is asked by itself, so that it is known if it kills who asks it."""
     with database.transact() as transaction:
-        transaction.change(
-            "UPDATE vibe_items SET begun = begun + 1 WHERE batch = ? AND number = ?", batch, number
-        )
+        for first, begun in transaction.fetch(
+            "UPDATE vibe_chunks SET begun = begun WHERE batch = ? AND number = ?"
+            " RETURNING first, begun",
+            batch,
+            chunk,
+        ):
+            counts = read_begun(begun)
+            counts[number - first] = counts.get(number - first, 0) + 1
+            transaction.change(
+                "UPDATE vibe_chunks SET begun = ? WHERE batch = ? AND number = ?",
+                write_begun(counts),
+                batch,
+                chunk,
+            )
+
+
+def settle(transaction: Transaction, batch: str) -> None:
+    """Notes that a batch has come to its end, where it has.
+
+    The batch is locked first: of two whose chunks end at the same moment, the later one sees both.
+    """
+    transaction.change("UPDATE vibe_batches SET total = total WHERE id = ?", batch)
+    transaction.change(
+        "UPDATE vibe_batches SET state = 'done', ended = ? WHERE id = ? AND state = 'open'"
+        " AND total <= (SELECT COALESCE(SUM(done), 0) FROM vibe_chunks WHERE batch = ?)",
+        time.time(),
+        batch,
+        batch,
+    )
+
+
+def read_inputs(transaction: Transaction, batch: str, chunk: int) -> list[KeptInput]:
+    """Reads the inputs of a chunk; their names are JSON yet."""
+    ((inputs,),) = transaction.fetch(
+        "SELECT inputs FROM vibe_inputs WHERE batch = ? AND chunk = ?", batch, chunk
+    )
+    return _decode_inputs(inputs)
+
+
+def write_inputs(inputs: Sequence[KeptInput]) -> bytes:
+    """Writes the inputs of a chunk, whose names are JSON."""
+    return _encode(inputs)
+
+
+def read_name(told: str | None) -> str | None:
+    """Reads a name as it is kept."""
+    return None if told is None else str(json.loads(told))
+
+
+def read_bits(kept: bytes) -> int:
+    """Reads which inputs have a result."""
+    return int.from_bytes(kept, "little")
+
+
+def write_bits(bits: int) -> bytes:
+    """Writes which inputs have a result."""
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+def read_begun(kept: str) -> dict[int, int]:
+    """Reads how often inputs were asked by themselves, by their places in the chunk."""
+    return _decode_begun(kept) if kept else {}
+
+
+def write_begun(counts: dict[int, int]) -> str:
+    """Writes how often inputs were asked by themselves."""
+    return _encode(counts).decode() if counts else ""
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode_inputs: Final = msgspec.json.Decoder(list[KeptInput]).decode
+_decode_begun: Final = msgspec.json.Decoder(dict[int, int]).decode

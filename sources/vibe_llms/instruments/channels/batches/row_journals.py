@@ -1,45 +1,38 @@
 """The journal of a batch as rows of a database, of which each worker writes those of a chunk.
 
-A row is there before its input is asked, and gets what came of it. The first result that is
-written for a row counts: a worker that was paused, and whose chunk another has taken since, gives
-what it has paid for, and begins nothing more.
+What is written together is one row: the lines of some items, of which none has a result before. The
+first result of an item counts: a worker that was paused, and whose chunk another has taken since,
+gives what it has paid for, and begins nothing more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.exceptions import Finding, StoreError
+from vibe_llms.exceptions import StoreError
 from vibe_llms.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
 from vibe_llms.instruments.channels.batches.items import BUCKETS, BatchItem, read_buckets
-from vibe_llms.instruments.channels.batches.journals import DoneItem, refuse_input
+from vibe_llms.instruments.channels.batches.row_chunks import Taken, read_bits, settle, write_bits
 from vibe_llms.instruments.channels.batches.runs import encode
 from vibe_llms.instruments.channels.batches.tables import WORKING, count_money
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.telemetry.prices import Price, price_usage
 
-_COLUMNS: Final = {"number": "bigint", "place": "bigint", "failed": "integer", "outcome": "text"}
-# An insertion looks each row up by its key, which no planner is tempted to do otherwise. All rows
-# are there, as the chunk is, which is locked.
-_WRITE: Final = (
-    "WITH given AS (SELECT * FROM {rows} AS r)"
-    " INSERT INTO vibe_items"
-    " (batch, number, chunk, digest, input, begun, place, failed, outcome)"
-    " SELECT ?, number, 0, '', '', 0, place, failed, outcome FROM given WHERE true"
-    " ON CONFLICT (batch, number) DO UPDATE SET place = excluded.place,"
-    " failed = excluded.failed, outcome = excluded.outcome WHERE vibe_items.outcome IS NULL"
-)
+_LOGGER = logging.getLogger(__name__)
+
 _GATHERING_SECONDS: Final = 0.025
 """How long results are let come before they are written together, where nobody waits for them."""
+_TOGETHER_BYTES: Final = 1 << 24
+"""So much is one row at most, unless a single line is longer: a database holds none of any size."""
 _MOST_TOKENS: Final = 1 << 36
 _MOST_COST: Final = 1 << 43
 """What one answer counts as at most, whatever its vendor says: $8,796 are 2⁴³. A million such still
@@ -47,14 +40,16 @@ fit into a column; a sum that does not would be refused again and again."""
 
 _HOUR_SECONDS: Final = 3600
 _PAUSE_SECONDS: Final = 0.5
-"""How long is waited for a database that is away, with results in hand that were paid for."""
+_PATIENCE_SECONDS: Final = 900.0
+"""How often, and for how long, a database that is away is tried, with results in hand that were
+paid for."""
 
 
 # Not followed by Python's collector, as many wait at once: what an item is made of would be looked
 # through again and again, and with it all that lives.
 class _Result(msgspec.Struct, gc=False):
     number: int
-    line: str
+    line: bytes
     has_failed: bool
     input_tokens: int
     output_tokens: int
@@ -64,38 +59,37 @@ class _Result(msgspec.Struct, gc=False):
 
 
 class RowJournal:
-    """What came of the items of a chunk; an :class:`.ItemJournal`.
+    """What came of the items of a chunk.
 
     Args:
         database: Has the rows.
-        batch: The id of the batch.
-        chunk: Its number.
-        epoch: Under which this worker has taken it.
+        taken: The chunk, as this worker has taken it.
         settings: The digest of what tells this batch's lines from those of others.
         room: How many results may wait for those before them; more come together where there is
             some. Without any, each is written as soon as can be.
         is_leaving: Says whether nobody waits any more for a database that is away.
+
+    Attributes:
+        must_stop: Why nothing more is to be begun, where it is not, since the last write.
     """
 
     def __init__(
         self,
         database: BatchDatabase,
-        batch: str,
-        chunk: int,
-        epoch: int,
+        taken: Taken,
         *,
         settings: str = "",
         room: int = 0,
         is_leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         self._database = database
-        self._batch = batch
-        self._chunk = chunk
-        self._epoch = epoch
+        self._batch = taken.batch
+        self._chunk = taken.chunk
+        self._epoch = taken.epoch
         self._settings = settings
         self._is_leaving = is_leaving
         self._reserved: dict[int, int] = {}
-        self._entries: dict[str | int, DoneItem] | None = None
+        self._writes = 0
         self._closed = threading.Event()
         self._gatherer: Gatherer[_Result, None] = Gatherer(
             self._write,
@@ -104,45 +98,20 @@ class RowJournal:
         )
         self.must_stop = ""
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """None: a database mends itself."""
-        return ()
-
     def reserve(self, number: int, amount: int) -> None:
         """Notes what was put down for an item, which its result replaces by what it has cost."""
         self._reserved[number] = amount
 
-    async def append(self, item: BatchItem[Any], line: bytes, input_digest: str) -> None:
-        """Writes what came of an item, unless something is there already.
-
-        A database that is away is waited for. ``must_stop`` says afterwards, where it does, why
-        nothing more is to be begun.
-        """
-        await asyncio.shield(self.put(item, input_digest, line))
-
-    def put(
-        self, item: BatchItem[Any], input_digest: str, line: bytes = b""
-    ) -> asyncio.Future[Sequence[None]]:
+    def put(self, item: BatchItem[Any], input_digest: str) -> asyncio.Future[Sequence[None]]:
         """Begins to write what came of an item; returns what tells when it is kept.
 
         That is shared by all who are written together: who may be cancelled waits behind a shield.
+        A database that is away is waited for.
         """
-        if not line:
-            item, line = encode(item, self._settings, input_digest)
-        usage = item.usage
-        cost, unpriced = _price(item)
+        item, line = encode(item, self._settings, input_digest)
+        reserved = self._reserved.pop(item.index, 0) if self._reserved else 0
         return self._gatherer.put(
-            _Result(
-                item.index,
-                line.decode().rstrip(),
-                item.error is not None,
-                min((usage and usage.total_input_tokens) or 0, _MOST_TOKENS),
-                min((usage and usage.total_output_tokens) or 0, _MOST_TOKENS),
-                min(cost, _MOST_COST),
-                unpriced,
-                self._reserved.pop(item.index, 0) if self._reserved else 0,
-            )
+            _Result(item.index, line[:-1], item.error is not None, *_account(item), reserved)
         )
 
     @property
@@ -150,133 +119,123 @@ class RowJournal:
         """How many results wait until those before them are written."""
         return self._gatherer.backlog
 
-    def find(self, key: str | int, input_digest: str) -> DoneItem | None:
-        """Returns what was done of an item when this was first asked, by its name or place."""
-        if self._entries is None:
-            self._entries = self._read_entries()
-        entry = self._entries.get(key)
-        if entry is not None and entry.input_digest != input_digest:
-            raise refuse_input(f"Batch {self._batch}", key, "or give another key")
-        return entry
-
-    def read(self, entry: DoneItem) -> bytes:
-        """Returns the line of an item."""
-        with self._database.transact(reading=True) as transaction:
-            ((line,),) = transaction.fetch(
-                "SELECT outcome FROM vibe_items WHERE batch = ? AND number = ?",
-                self._batch,
-                entry.offset,
-            )
-        return str(line).encode()
-
-    def synchronize(self) -> None:
-        """Does nothing: what was committed is on the disk."""
-
-    def settle(self) -> None:
-        """Does nothing: rows are there once, and in order."""
-
-    def close(self) -> None:
-        """Waits for a database that is away no longer."""
+    async def finish(self) -> None:
+        """Waits until all that was put is kept; for a database that is away no longer, then."""
+        await self._gatherer.close()
         self._closed.set()
 
-    async def finish(self) -> None:
-        """Waits until all that was appended is kept."""
-        await self._gatherer.close()
-        self.close()
-
     def _write(self, results: Sequence[_Result]) -> Sequence[None]:
+        for several in _part(results):
+            self._writes += 1
+            self._insist(f"{self._epoch}/{self._writes}", several)
+        return [None] * len(results)
+
+    def _insist(self, mark: str, results: Sequence[_Result]) -> None:
+        """Writes some results, also where the database is away for a while."""
+        begun = time.monotonic()
+        is_again = False
         while True:
             try:
-                self._keep(results)
-            except StoreError:
-                if self._is_leaving() or self._closed.wait(_PAUSE_SECONDS):
+                self._keep(mark, results, is_again=is_again)
+            except StoreError as error:
+                if not is_again:
+                    _LOGGER.warning(
+                        "%s results of batch %s wait for its database: %s",
+                        len(results),
+                        self._batch,
+                        error,
+                    )
+                has_waited = time.monotonic() - begun >= _PATIENCE_SECONDS
+                if has_waited or self._is_leaving() or self._closed.wait(_PAUSE_SECONDS):
+                    _LOGGER.error(
+                        "%s results of batch %s that were paid for are lost, and asked for again:"
+                        " %s",
+                        len(results),
+                        self._batch,
+                        error,
+                    )
                     raise
+                is_again = True
             else:
-                return [None] * len(results)
+                return
 
-    def _keep(self, results: Sequence[_Result]) -> None:
-        try:
-            self._insert(results, all_are_new=True)
-        except _NotNewError:
-            self._insert(results, all_are_new=False)
-
-    def _insert(self, results: Sequence[_Result], *, all_are_new: bool) -> None:
+    def _keep(self, mark: str, results: Sequence[_Result], *, is_again: bool = False) -> None:
         with self._database.transact() as transaction:
             # First the chunk, which is locked from then on: places are given in the order of
             # commits, so that who follows the batch passes none over.
-            placed, epoch = self._lock(transaction)
-            if epoch < 0:
+            found = transaction.fetch(
+                "UPDATE vibe_chunks SET placed = placed + 1 WHERE batch = ? AND number = ?"
+                " RETURNING placed, epoch, first, size, done, answered",
+                self._batch,
+                self._chunk,
+            )
+            if not found:
                 self.must_stop = "The batch was deleted."
                 return
-            new, late = (results, ()) if all_are_new else self._part(transaction, results)
-            given = (
-                [each.number for each in new],
-                range(placed + 1, placed + 1 + len(new)),
-                [int(each.has_failed) for each in new],
-                [each.line for each in new],
+            place, epoch, first, size, done, kept = found[0]
+            # Its answer may have been lost, and not the commit.
+            if is_again and self._is_there(transaction, mark):
+                transaction.change(
+                    "UPDATE vibe_chunks SET placed = placed - 1 WHERE batch = ? AND number = ?",
+                    self._batch,
+                    self._chunk,
+                )
+                return
+            answered, new = read_bits(kept), list[_Result]()
+            for each in results:
+                bit = 1 << each.number - first
+                if not answered & bit:
+                    answered |= bit
+                    new.append(each)
+            transaction.change(
+                "INSERT INTO vibe_results (batch, chunk, place, mark, lines)"
+                " VALUES (?, ?, ?, ?, ?)",
+                self._batch,
+                self._chunk,
+                place,
+                mark,
+                b"\n".join([each.line for each in new]),
             )
-            written = 0
-            if new:
-                written = transaction.change_all(_WRITE, _COLUMNS, given, self._batch)
-            if all_are_new and written != len(new):
-                raise _NotNewError
-            states = transaction.fetch(
+            ((state, cap),) = transaction.fetch(
                 "SELECT state, cap FROM vibe_batches WHERE id = ?", self._batch
             )
-            is_capped = bool(states and states[0][1] is not None)
-            self._count(transaction, new, late, is_capped=is_capped)
-        self.must_stop = self._explain(states, epoch)
+            self._count(transaction, write_bits(answered), new, results)
+            # What was put down for a result that came too late stays so: it was paid for all the
+            # same. Without a cap nothing is put down, and no worker waits for the batch's row.
+            if cap is not None and (change := sum(map(_settle, new))):
+                transaction.change(
+                    "UPDATE vibe_batches SET committed = committed + ? WHERE id = ?",
+                    change,
+                    self._batch,
+                )
+            if done + len(new) == size:
+                settle(transaction, self._batch)
+        self.must_stop = self._explain(state, epoch)
 
-    def _explain(self, states: list[tuple[Any, ...]], epoch: int) -> str:
-        if states[0][0] not in WORKING:
-            return f"The batch is {states[0][0]}."
+    def _is_there(self, transaction: Transaction, mark: str) -> bool:
+        query = "SELECT 1 FROM vibe_results WHERE batch = ? AND chunk = ? AND mark = ?"
+        return bool(transaction.fetch(query, self._batch, self._chunk, mark))
+
+    def _explain(self, state: str, epoch: int) -> str:
+        if state not in WORKING:
+            return f"The batch is {state}."
         return "" if epoch == self._epoch else "Another worker has taken the chunk."
-
-    def _lock(self, transaction: Transaction) -> tuple[int, int]:
-        found = transaction.fetch(
-            "UPDATE vibe_chunks SET placed = placed WHERE batch = ? AND number = ?"
-            " RETURNING placed, epoch",
-            self._batch,
-            self._chunk,
-        )
-        return (found[0][0], found[0][1]) if found else (0, -1)
-
-    def _part(
-        self, transaction: Transaction, results: Sequence[_Result]
-    ) -> tuple[list[_Result], list[_Result]]:
-        """Parts what is new from what came too late; what this one has written before is neither.
-
-        Of a row that is gone, with its batch, nobody counts anything.
-        """
-        new, late = list[_Result](), list[_Result]()
-        for each in results:
-            for (outcome,) in transaction.fetch(
-                "SELECT outcome FROM vibe_items WHERE batch = ? AND number = ?",
-                self._batch,
-                each.number,
-            ):
-                if outcome is None:
-                    new.append(each)
-                elif outcome != each.line:
-                    late.append(each)
-        return new, late
 
     def _count(
         self,
         transaction: Transaction,
+        answered: bytes,
         new: Sequence[_Result],
-        late: Sequence[_Result],
-        *,
-        is_capped: bool,
+        paid: Sequence[_Result],
     ) -> None:
-        paid = (*new, *late)  # what came too late is no result, and was billed all the same
+        """Counts results; what came too late is none, and was billed all the same."""
         transaction.change(
-            "UPDATE vibe_chunks SET done = done + ?, failed = failed + ?, placed = placed + ?,"
+            "UPDATE vibe_chunks SET answered = ?, done = done + ?, failed = failed + ?,"
             " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?,"
             " unpriced = unpriced + ? WHERE batch = ? AND number = ?",
+            answered,
             len(new),
             sum(each.has_failed for each in new),
-            len(new),
             sum(each.input_tokens for each in paid),
             sum(each.output_tokens for each in paid),
             sum(each.cost for each in paid),
@@ -284,27 +243,17 @@ class RowJournal:
             self._batch,
             self._chunk,
         )
-        # What was put down for a result that came too late stays so: it was paid for all the same.
-        # Without a cap nothing is put down, and no worker waits for the row of the batch.
-        if is_capped and (change := sum(map(_settle, new))):
-            transaction.change(
-                "UPDATE vibe_batches SET committed = committed + ? WHERE id = ?",
-                change,
-                self._batch,
-            )
 
-    def _read_entries(self) -> dict[str | int, DoneItem]:
-        with self._database.transact(reading=True) as transaction:
-            rows = transaction.fetch(
-                "SELECT number, name, digest, failed FROM vibe_items"
-                " WHERE batch = ? AND chunk = ? AND outcome IS NOT NULL",
-                self._batch,
-                self._chunk,
-            )
-        return {
-            number if name is None else json.loads(name): DoneItem(number, digest, bool(failed))
-            for number, name, digest, failed in rows
-        }
+
+def _part(results: Sequence[_Result]) -> Iterator[Sequence[_Result]]:
+    """Parts results into as many as a row holds."""
+    first = size = 0
+    for place, each in enumerate(results):
+        size += len(each.line)
+        if size > _TOGETHER_BYTES and place > first:
+            yield results[first:place]
+            first, size = place, len(each.line)
+    yield results[first:]
 
 
 def _settle(result: _Result) -> int:
@@ -316,26 +265,28 @@ def _settle(result: _Result) -> int:
     return max(change, 0) if result.unpriced else change
 
 
-class _NotNewError(Exception):
-    """Somebody else has written a result, or this one has written it before."""
-
-
-def _price(item: BatchItem[Any]) -> tuple[int, int]:
-    """Returns what an item has cost, and 1 where nobody knows."""
+def _account(item: BatchItem[Any]) -> tuple[int, int, int, int]:
+    """Returns what an item has used and cost: tokens both ways, money, and 1 for no whole price."""
     origin = item.origin
     if origin is None:
-        return 0, 0
+        return 0, 0, 0, 0
     if origin.usage is None:
-        return 0, 1
+        return 0, 0, 0, 1
     hour = int(time.time() // _HOUR_SECONDS)  # prices change by the day, and workers live for long
-    return _price_counts(hour, origin.provider, origin.model, *read_buckets(origin.usage))
+    return _account_counts(hour, origin.provider, origin.model, *read_buckets(origin.usage))
 
 
 @lru_cache(4096)
-def _price_counts(hour: int, provider: str, model: str, *counts: int | None) -> tuple[int, int]:
+def _account_counts(
+    hour: int, provider: str, model: str, *counts: int | None
+) -> tuple[int, int, int, int]:
     counted: dict[str, Any] = dict(zip(BUCKETS, counts, strict=True))
     usage = Usage(**counted)
+    tokens = (
+        min(usage.total_input_tokens or 0, _MOST_TOKENS),
+        min(usage.total_output_tokens or 0, _MOST_TOKENS),
+    )
     price = price_usage(usage, provider=provider, model=model)
     if not isinstance(price, Price):
-        return 0, 1
-    return count_money(price.amount), int(not price.is_complete)
+        return *tokens, 0, 1
+    return *tokens, min(count_money(price.amount), _MOST_COST), int(not price.is_complete)

@@ -29,7 +29,7 @@ from vibe_llms.instruments.channels.batches.items import (
     BatchItem,
     BatchTally,
 )
-from vibe_llms.instruments.channels.batches.journals import DoneItem, ItemJournal
+from vibe_llms.instruments.channels.batches.journals import DoneItem
 from vibe_llms.instruments.channels.batches.line_journals import LineJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
 from vibe_llms.instruments.channels.batches.work import ModelWork
@@ -111,7 +111,7 @@ class BatchRun(Generic[T]):
         self._progress = progress
         self._retries_failed = retries_failed
         self._yields_stored = yields_stored
-        self._journal: ItemJournal | None = None
+        self._journal: LineJournal | None = None
         self.batch = ""
         self._names: set[str] = set()
         self._work: Callable[[Any], Awaitable[BatchItem[Any]]] = self._call
@@ -142,10 +142,7 @@ class BatchRun(Generic[T]):
         due = await self.admit(place, given)
         if isinstance(due, DoneItem):
             return await self.restore(due)
-        item = await attempt(self._work, due)
-        if self._journal is None or isinstance(self._journal, LineJournal):
-            return Done(due, item)
-        return await self.deliver(due, item)
+        return Done(due, await attempt(self._work, due))
 
     def finish(self, results: Sequence[Done | BatchItem[T] | None]) -> list[BatchItem[T] | None]:
         """Writes the lines of what was done, together, then counts it and tells of it.
@@ -154,7 +151,7 @@ class BatchRun(Generic[T]):
             StoreError: Not all could be written; those before are.
         """
         done = [each for each in results if each.__class__ is Done]
-        if isinstance(self._journal, LineJournal) and done:
+        if self._journal is not None and done:
             _write_together(self._journal, done, self.batch)
         for each in done:
             self._tell(each.item)
@@ -184,7 +181,7 @@ class BatchRun(Generic[T]):
         """Writes the line of an item, then counts it and tells of it. Raises StoreError."""
         if self._journal is not None:
             item, line = encode(item, self.batch, due.digest)
-            await self._journal.append(item, line, due.digest)
+            self._journal.write([(item, line)])
         self._tell(item)
         return item
 
@@ -238,7 +235,7 @@ class BatchRun(Generic[T]):
         kind = function if hasattr(function, "__qualname__") else type(function)
         return {"function": f"{kind.__module__}.{kind.__qualname__}"}  # type: ignore[union-attr]
 
-    async def _synchronize(self, journal: ItemJournal) -> None:
+    async def _synchronize(self, journal: LineJournal) -> None:
         """Lets what is written survive the loss of power, too, some time later."""
         while True:
             await asyncio.sleep(_SURVIVING_SECONDS)

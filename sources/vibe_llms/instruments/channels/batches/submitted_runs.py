@@ -15,16 +15,16 @@ from vibe_llms.instruments.channels.batches.exporting import (
 )
 from vibe_llms.instruments.channels.batches.functions import FunctionWork
 from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally
-from vibe_llms.instruments.channels.batches.lines import decode_item
+from vibe_llms.instruments.channels.batches.lines import decode_item, digest
 from vibe_llms.instruments.channels.batches.orders import (
     BatchOrder,
     BatchRunner,
     BatchSummary,
     KeptInput,
+    write_input,
 )
 from vibe_llms.instruments.channels.batches.purses import Estimator
 from vibe_llms.instruments.channels.batches.work import ModelWork
-from vibe_llms.messages.field_types import renew
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
@@ -137,24 +137,35 @@ class SubmittedRun(Generic[T]):
     async def _ask(self, inputs: Inputs) -> AsyncIterator[KeptInput]:
         names: set[str] = set()
         place = 0
-        async for each in _walk(inputs):
-            name, value = (each.id, each.value) if isinstance(each, BatchInput) else (None, each)
-            if name is not None and name in names:
-                raise RequestError(
-                    path=f"inputs[{place}].id",
-                    detail=f"Two inputs of the batch have the id {name!r}.",
-                    remedy="Give each an id of its own, or none.",
-                )
-            if name is not None:
-                names.add(name)
-            yield KeptInput(name, *await self._work.write(value))
+        if isinstance(inputs, AsyncIterable):
+            async for each in inputs:
+                yield await self._write(each, place, names)
+                place += 1
+            return
+        work = self._work
+        is_plain = isinstance(work, ModelWork) and work.wording.prompt is None
+        for each in inputs:
+            if is_plain and each.__class__ is str:  # as most are, with nothing to be waited for
+                yield KeptInput(None, digest(each), write_input(each))
+            else:
+                yield await self._write(each, place, names)
             place += 1
 
+    async def _write(self, given: Any, place: int, names: set[str]) -> KeptInput:
+        name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
+        if name is not None and name in names:
+            raise RequestError(
+                path=f"inputs[{place}].id",
+                detail=f"Two inputs of the batch have the id {name!r}.",
+                remedy="Give each an id of its own, or none.",
+            )
+        if name is not None:
+            names.add(name)
+        return KeptInput(name, *await self._work.write(value))
+
     async def _read(self, line: bytes, *, is_stored: bool) -> BatchItem[Any]:
-        item = decode_item(line)
-        if item.error is None:
-            item = await self._work.restore(item)
-        return item if is_stored else renew(item, is_stored=False)
+        item = decode_item(line, is_stored=is_stored)
+        return item if item.error is not None else await self._work.restore(item)
 
     def _count(self, item: BatchItem[Any]) -> None:
         if item.is_stored:
@@ -185,12 +196,3 @@ def explain_end(found: BatchSummary) -> ConverseError:
         remedy="Resume it, and it goes on.",
         stage=Stage.EXECUTE,
     )
-
-
-async def _walk(inputs: Inputs) -> AsyncIterator[Any]:
-    if isinstance(inputs, AsyncIterable):
-        async for each in inputs:
-            yield each
-        return
-    for each in inputs:
-        yield each

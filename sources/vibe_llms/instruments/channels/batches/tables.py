@@ -32,12 +32,16 @@ WORKING: Final[tuple[BatchState, ...]] = ("filling", "open")
 
 _NANO: Final = 1_000_000_000
 
-# A chunk is what a worker takes at once. `epoch` rises whenever somebody takes it, `attempts`
-# unless that one leaves by itself. `placed` counts its results, also those that were replaced: the
-# `place` of an item is its number among them, so that whoever follows a batch asks for what has
-# come since. `begun` of an item counts how often it was asked where each is asked by itself.
-# `committed` of a batch is what was spent and what is on its way. A budget's `next` is the moment
-# at which all that was reserved of it will have been used up.
+# A chunk is what a worker takes at once: its inputs are one row, and results are rows of as many as
+# were written together, so that an item costs no row. `epoch` rises whenever somebody takes a
+# chunk, `attempts` unless that one leaves by itself, and until `leased` nobody else takes it.
+# `answered` has a bit for each input with a result, the lowest for the first. `begun` says how
+# often inputs were asked where each is asked by itself. `placed` counts what was written of its
+# results: the `place` of such a row is its number among them, so that whoever follows a batch asks
+# for what has come since, and by its `mark` who has written it knows it again. `committed` of a
+# batch is what was spent and what is on its way, and `taken` the moment at which somebody last took
+# a chunk of it. A budget's `next` is the moment at which all that was reserved of it will have been
+# used up.
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS vibe_batches (
     id text PRIMARY KEY,
@@ -48,6 +52,7 @@ CREATE TABLE IF NOT EXISTS vibe_batches (
     priority integer NOT NULL,
     created double precision NOT NULL,
     ended double precision,
+    taken double precision NOT NULL,
     cap bigint,
     committed bigint NOT NULL
 );
@@ -58,33 +63,41 @@ CREATE TABLE IF NOT EXISTS vibe_chunks (
     size integer NOT NULL,
     epoch integer NOT NULL,
     attempts integer NOT NULL,
+    leased double precision NOT NULL,
+    begun text NOT NULL,
+    answered bytea NOT NULL,
+    placed bigint NOT NULL,
     done integer NOT NULL,
     failed integer NOT NULL,
-    placed bigint NOT NULL,
     input_tokens bigint NOT NULL,
     output_tokens bigint NOT NULL,
     cost bigint NOT NULL,
     unpriced integer NOT NULL,
     PRIMARY KEY (batch, number)
 );
-CREATE TABLE IF NOT EXISTS vibe_items (
+CREATE INDEX IF NOT EXISTS vibe_due ON vibe_chunks (batch, number) WHERE done < size;
+CREATE TABLE IF NOT EXISTS vibe_inputs (
     batch text NOT NULL REFERENCES vibe_batches (id) ON DELETE CASCADE,
-    number bigint NOT NULL,
     chunk integer NOT NULL,
-    name text,
-    digest text NOT NULL,
-    input text NOT NULL,
-    begun integer NOT NULL,
-    place bigint,
-    failed integer,
-    outcome text,
-    PRIMARY KEY (batch, number)
+    inputs bytea NOT NULL,
+    PRIMARY KEY (batch, chunk)
+);
+CREATE TABLE IF NOT EXISTS vibe_results (
+    batch text NOT NULL REFERENCES vibe_batches (id) ON DELETE CASCADE,
+    chunk integer NOT NULL,
+    place bigint NOT NULL,
+    mark text NOT NULL,
+    lines bytea NOT NULL,
+    PRIMARY KEY (batch, chunk, place)
 );
 CREATE TABLE IF NOT EXISTS vibe_budgets (
     name text PRIMARY KEY,
     next double precision NOT NULL
 )
 """
+
+EARLIER: Final = "vibe_items"
+"""A table of earlier versions, whose others are called as those here and are not like them."""
 
 
 def count_money(amount: Decimal) -> int:

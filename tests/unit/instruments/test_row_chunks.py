@@ -1,0 +1,173 @@
+"""Chunks of batches: which one comes next, who has it, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batching import BASES, ask, choose_url, order, submit
+from vibe_llms.agents.batches import submitting
+from vibe_llms.agents.batches.batches import Batches
+from vibe_llms.agents.batches.submitting import BatchHandover
+from vibe_llms.exceptions import StoreError
+from vibe_llms.instruments.channels.batches.databases import (
+    BatchDatabase,
+    check_database,
+    open_database,
+)
+from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.row_chunks import (
+    Taken,
+    leave,
+    renew,
+    take_next,
+)
+from vibe_llms.instruments.channels.batches.row_journals import RowJournal
+
+FIRST, SECOND = "a" * 32, "b" * 32
+
+
+@pytest.fixture(params=BASES)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BatchDatabase]:
+    database = open_database(choose_url(request.param, tmp_path))
+    yield database
+    database.close()
+
+
+async def hand_over(database: BatchDatabase, batch: str, count: int, **more: Any) -> None:
+    texts = [f"input {number}" for number in range(count)]
+    await BatchHandover(database, batch, order(**more), 1).perform(ask(*texts), lambda: None)
+
+
+def take(database: BatchDatabase, seconds: float = 15.0, total: int | None = None) -> Taken:
+    taken = take_next(database, seconds, total)
+    assert taken is not None
+    return taken
+
+
+def place(taken: Taken) -> tuple[str, int]:
+    return taken.batch, taken.chunk
+
+
+async def test_each_chunk_is_had_by_one(database: BatchDatabase) -> None:
+    """Also where several ask for one at the same moment."""
+    await hand_over(database, FIRST, 12)
+    takings = (asyncio.to_thread(take_next, database) for _ in range(16))
+    found = [each for each in await asyncio.gather(*takings) if each is not None]
+    assert sorted(each.chunk for each in found) == list(range(12))
+    assert {each.epoch for each in found} == {1}
+
+
+async def test_what_somebody_has_others_take_when_his_time_has_run_out(
+    database: BatchDatabase,
+) -> None:
+    """Who says that he is there keeps it; who has lost it changes nothing."""
+    await hand_over(database, FIRST, 1)
+    first = take(database, -1.0)
+    renew(database, first)
+    assert take_next(database) is None
+    renew(database, first, -1.0)
+    second = take(database)
+    assert (second.epoch, second.attempts) == (2, 2)
+    renew(database, first, -1.0)
+    leave(database, first)
+    assert take_next(database) is None
+    leave(database, second)
+    third = take(database)
+    assert (third.epoch, third.attempts) == (3, 2)
+
+
+async def test_all_workers_together_have_no_more_than_their_queue_says(
+    database: BatchDatabase,
+) -> None:
+    await hand_over(database, FIRST, 3)
+    first = take(database, total=2)
+    take(database, total=2)
+    assert take_next(database, 15.0, 2) is None
+    leave(database, first)
+    assert take(database, total=2).chunk == 0
+
+
+async def test_what_is_wanted_more_comes_first_and_of_others_each_in_its_turn(
+    database: BatchDatabase,
+) -> None:
+    await hand_over(database, FIRST, 3)
+    await hand_over(database, SECOND, 2)
+    await hand_over(database, "c" * 32, 1, priority=1)
+    found = []
+    for _ in range(6):
+        found.append(place(take(database)))
+        await asyncio.sleep(0.002)  # the clock of SQLite knows milliseconds
+    assert found[0] == ("c" * 32, 0)
+    assert found[1:] == [(FIRST, 0), (SECOND, 0), (FIRST, 1), (SECOND, 1), (FIRST, 2)]
+    assert take_next(database) is None
+
+
+async def test_a_batch_has_ended_with_the_last_result_that_is_written(
+    database: BatchDatabase,
+) -> None:
+    """In one transaction, so that nobody has to look whether somebody died between."""
+    await hand_over(database, FIRST, 2)
+    both = [RowJournal(database, take(database)) for _ in range(2)]
+    for number, journal in enumerate(both):
+        assert (await Batches(database).find(FIRST)).state == "open"
+        await journal.put(BatchItem(index=number, text="x", value="x"), "d")
+    found = await Batches(database).find(FIRST)
+    assert (found.state, found.ended is None) == ("done", False)
+
+
+async def test_who_has_a_chunk_keeps_it_when_the_batch_is_resumed(
+    database: BatchDatabase,
+) -> None:
+    """What is under way there is written before anybody asks for it again."""
+    await hand_over(database, FIRST, 1)
+    batches, taken = Batches(database), take(database)
+    await batches.stop(FIRST)
+    await batches.resume(FIRST)
+    assert take_next(database) is None
+    leave(database, taken)
+    assert take(database).attempts == 1
+
+
+async def test_long_inputs_make_short_chunks(
+    database: BatchDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are one row, which a database does not hold of any length."""
+    monkeypatch.setattr(submitting, "_CHUNK_BYTES", 30)
+    texts = ["x" * 20, "y" * 20, "z", "z" * 40, "short"]
+    await submit(database, FIRST, *texts)
+    await submit(database, FIRST, *texts, "more")
+    found = [take(database) for _ in range(4)]
+    assert [[row.number for row in each.rows] for each in found] == [[0, 1], [2, 3], [4], [5]]
+    assert [row.input for each in found for row in each.rows][3] == f'"{"z" * 40}"'
+
+
+def test_tables_of_an_earlier_version_are_named(tmp_path: Path) -> None:
+    """And left as they are."""
+    path = tmp_path / "old.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE vibe_items (batch text)")
+    database = open_database(f"sqlite:///{path}")
+    for _ in range(2):
+        with pytest.raises(StoreError, match="of an earlier version"):
+            check_database(database)
+    assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("vibe_items",)]
+    connection.close()
+
+
+@pytest.mark.postgresql
+def test_tables_of_an_earlier_version_are_named_in_postgresql(tmp_path: Path) -> None:
+    url = choose_url("postgresql", tmp_path)
+    database = open_database(url)
+    with database.transact() as transaction:
+        transaction.change("CREATE TABLE vibe_items (batch text)")
+    database.close()
+    database = open_database(url)
+    with pytest.raises(StoreError, match="of an earlier version"):
+        check_database(database)
+    database.close()
