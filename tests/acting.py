@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -16,7 +16,7 @@ from vibe_llms.events.engine import EngineEvent
 from vibe_llms.invocables import Registry
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, UserCanister
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin, UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.runs.local import ConversationJournal, LocalRunContext
@@ -71,6 +71,7 @@ class Stage:
     log: MemoryLog = attrs.field(factory=MemoryLog)
     heard: list[object] = attrs.field(factory=list)
     runs: int = 0
+    price: Callable[[Origin], float | None] | None = None
 
     def __attrs_post_init__(self) -> None:
         if not len(self.conversation):
@@ -96,6 +97,7 @@ class Stage:
                     model=self.model,
                     fields={"model": "scripted:test", "invocation_choice": choice},
                     stream=stream,
+                    price=self.price,
                 ),
                 registry,
                 ConversationJournal(self.conversation),

@@ -91,6 +91,8 @@ class Driver:
         passing: Errors that do not end the run: they are raised, and it can be taken up later.
     """
 
+    _command: Generate  # what the step that is on its way is about
+
     def __init__(
         self,
         asking: ModelCall,
@@ -126,7 +128,6 @@ class Driver:
         self._counts = spent is not None
         self._executor = Executor(journal, registry, context, self._record, self._readings)
         self._gate = ApprovalGate(context, self._record, approver, answers)
-        self._command: Generate | None = None
         self._state: State | None = None
         self._doubted = 0
         self._messages: list[AnyCanister] = []
@@ -176,7 +177,7 @@ class Driver:
 
     async def _work_in_time(self) -> End | Parked | tuple[ApprovalRequest, ...]:
         try:
-            left = max(0.0, self._limits.run_seconds - self._readings.seconds)
+            left = self._limits.run_seconds - self._readings.seconds
             async with self._attention.bound(left) as clock:
                 return await self._work(clock)
         except TimeoutError:
@@ -218,7 +219,8 @@ class Driver:
                         return left
                     waited = await self._context.now() - paused
                     started += waited
-                    clock.reschedule(None if deadline is None else deadline + waited)
+                    assert deadline is not None
+                    clock.reschedule(deadline + waited)
                 case Execute():
                     await self._executor.execute(command.calls)
                 case Generate():
@@ -254,13 +256,11 @@ class Driver:
         self._command = command
         # What is answered names the step, so that it is the same step in a run that is taken up.
         key = self._journal.canisters[command.length - 1].id
-        arguments: JsonObject = {"turn": self._readings.steps + 1}
-        receipt = await self._context.step(GENERATE_OPERATION, arguments, key=f"model/{key}")
+        receipt = await self._context.step(GENERATE_OPERATION, {}, key=f"model/{key}")
         self._readings.steps += 1
         return receipt["canisters"] == 0
 
     async def _generate(self, _: JsonObject) -> JsonObject:
-        assert self._command is not None
         count = await self._generator.generate(self._command, self._readings.steps + 1)
         return {"canisters": count}
 

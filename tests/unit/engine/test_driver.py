@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import attrs
 import pytest
 
 from acting import Stage, act, invoke, say, script
 from scripting import produce_model
+from vibe_llms.engine.driver import Driver
+from vibe_llms.engine.generating import Generator, ModelCall
+from vibe_llms.engine.limits import export_limits
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
     GenerationDoubtedEvent,
     GenerationFailedEvent,
+    GenerationFinishedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
 )
-from vibe_llms.exceptions import RequestError, TransportError
+from vibe_llms.exceptions import ConverseError, RequestError, TransportError
 from vibe_llms.exceptions import Stage as ErrorStage
-from vibe_llms.invocables import InvocationContext, invocable, produce_invoker
+from vibe_llms.invocables import InvocationContext, Registry, invocable, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
+from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.outcomes import Outcome
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
@@ -32,9 +42,13 @@ from vibe_llms.messages.canisters import (
     Origin,
     ResultCanister,
     StopReason,
+    Usage,
     UserCanister,
 )
-from vibe_llms.runs.local import LocalRunContext
+from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.messages.requests import Response
+from vibe_llms.runs.local import ConversationJournal, LocalRunContext
+from vibe_llms.runs.memory_log import MemoryLog
 
 
 @invocable(effect="pure")
@@ -205,6 +219,109 @@ async def test_limits_are_outcomes_that_can_be_continued() -> None:
     assert third.words.count("sunny in Oslo") == 5
 
 
+async def test_the_log_says_how_a_run_began_and_how_it_ended() -> None:
+    """And whether the log is needed by whoever goes on: here for the call that has no result."""
+    calls = [invoke("weather", place="Oslo"), invoke("weather", "b", place="Bonn")]
+    stage = Stage(script(calls), [weather])
+    limits = Limits(run_invocations=1, run_tokens=7)
+    driver = Driver(
+        ModelCall(model=stage.model),
+        Registry(()),
+        ConversationJournal(stage.conversation),
+        LocalRunContext("r", MemoryLog()),
+    )
+    assert driver.ending is None
+
+    acted = await stage.act(limits=limits)
+
+    assert acted.events[0] == RunStartedEvent(
+        run_id="run-1",
+        conversation_id=stage.conversation.id,
+        length=1,
+        model="scripted:test",
+        limits=export_limits(limits),
+    )
+    ended = RunEndedEvent(
+        run_id="run-1",
+        reason="limit",
+        detail=acted.ending.detail,
+        limit="run_invocations",
+        readings=acted.ending.readings.export(),
+        settles=False,
+    )
+    assert acted.events[-1] == ended
+    assert acted.ending.detail
+    rest = (await stage.act(limits=Limits(run_steps=1))).events[-1]
+    assert isinstance(rest, RunEndedEvent)
+    assert rest.settles
+
+
+async def test_an_answer_that_holds_for_calls_to_come_is_needed_of_the_log() -> None:
+    """Whoever goes on asks nobody again."""
+    stage = Stage(script([invoke("pay", amount=1)], [say("Done.")]), [needing(Ledger().pay)])
+
+    approver = Answering(lambda request: allow(request, scope=Scope.ALWAYS))
+    ended = (await stage.act(approver=approver)).events[-1]
+
+    assert isinstance(ended, RunEndedEvent)
+    assert not ended.settles
+
+
+async def test_a_step_is_named_by_what_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it is the same step for whoever takes the run up."""
+    keys: list[str] = []
+    plain = LocalRunContext.step
+
+    async def step(self: LocalRunContext, operation: str, arguments: Any, *, key: str) -> Any:
+        keys.append(key)
+        return await plain(self, operation, arguments, key=key)
+
+    monkeypatch.setattr(LocalRunContext, "step", step)
+    acted = await act(script([invoke("rain")], [say("Done.")]), rain)
+
+    user, call, result, _ = (each.id for each in acted.canisters)
+    assert keys == [f"model/{user}", f"tool/{call}", f"model/{result}"]
+
+
+async def test_a_fault_of_ours_is_in_the_log_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever called hears of it as it is."""
+
+    async def stumble(*arguments: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Generator, "generate", stumble)
+    stage = Stage(script([say("Never said.")]))
+    with pytest.raises(ZeroDivisionError):
+        await stage.act()
+
+    ended = stage.log.read()[-1].event
+    assert isinstance(ended, RunEndedEvent)
+    assert (ended.reason, ended.detail) == ("failed", "ZeroDivisionError()")
+
+
+async def test_what_was_lost_and_summarized_on_the_way_is_told_of_the_whole_run() -> None:
+    """Each loss once, each summary as often as it was asked for; both cost what they cost."""
+    loss = Loss(kind=LossKind.DROPPED, path="controls.seed", reason="It has none.")
+    usage = Usage(input_tokens=3, output_tokens=2)
+    summary = Origin(provider="p", model="s", stop_reason=StopReason.ANSWERED, usage=usage)
+    stage = Stage(script([invoke("rain")], [say("Done.")]), [rain], price=lambda origin: 0.5)
+    converse = stage.model.converse
+
+    async def lose(*arguments: Any, **more: Any) -> Response:
+        response = await converse(*arguments, **more)
+        metadata = attrs.evolve(response.metadata, summaries=(summary,), attempts=3)
+        return attrs.evolve(response, losses=(loss,), metadata=metadata)
+
+    with mock.patch.object(stage.model, "converse", lose):
+        acted = await stage.act()
+
+    assert (acted.ending.losses, acted.ending.summaries) == ((loss,), (summary, summary))
+    readings = acted.ending.readings
+    assert (readings.tokens, readings.cents) == (10, 2.0)
+    finished = [each for each in acted.events if isinstance(each, GenerationFinishedEvent)]
+    assert [(each.attempts, each.cents) for each in finished] == [(3, 0.5), (3, 0.5)]
+
+
 async def test_a_turn_with_more_calls_than_one_run_may_execute_is_gone_through() -> None:
     """Run again, it goes on with the calls that are left; each is executed once, in order."""
     ledger = Ledger()
@@ -250,6 +367,7 @@ async def test_time_is_bounded_within_a_step() -> None:
     acted = await act(script([invoke("hang")]), hang, limits=Limits(run_seconds=1))
 
     assert (acted.ending.reason, acted.ending.limit) == (Reason.LIMIT, "run_seconds")
+    assert "run_seconds = 1 " in acted.ending.detail
 
 
 @pytest.mark.parametrize(
@@ -323,6 +441,9 @@ async def test_an_empty_conversation_is_an_error() -> None:
 
     assert acted.ending.reason is Reason.FAILED
     assert isinstance(acted.ending.error, RequestError)
+    ended = acted.events[-1]
+    assert isinstance(ended, RunEndedEvent)
+    assert (ended.error, ended.settles) == (acted.ending.error, False)
 
 
 async def test_a_failing_model_fails_the_run_and_can_be_asked_again() -> None:
@@ -450,7 +571,7 @@ async def test_a_run_that_nobody_can_approve_for_waits() -> None:
     assert waiting.ending.state is State.AWAIT
     assert waiting.ending.reason is None
     (request,) = waiting.ending.requests
-    assert waiting.kinds[-1] == "run.suspended"
+    assert waiting.events[-1] == RunSuspendedEvent(run_id="run-1", digests=(request.digest,))
     assert ledger.paid == []
 
     still = await stage.act(answers=[attrs.evolve(allow(request), digest="0" * 64)])
@@ -521,6 +642,8 @@ async def test_doubt_is_not_settled_by_an_answer_for_all_calls() -> None:
 
     assert waiting.ending.state is State.AWAIT
     assert waiting.ending.requests[0].in_doubt
+    told = [each for each in waiting.events if isinstance(each, ApprovalRequestedEvent)]
+    assert [each.in_doubt for each in told] == [True]
     assert ledger.paid == [3]
 
 
@@ -578,6 +701,17 @@ async def test_a_generation_that_broke_off_is_told_of() -> None:
 
     assert acted.ending.doubted == 1
     assert [e.key for e in acted.events if isinstance(e, GenerationDoubtedEvent)] == [key]
+
+
+async def test_a_generation_whose_question_is_gone_is_told_of_too() -> None:
+    """As where a conversation was brought back from before it."""
+    stage = Stage(script([say("Done.")]))
+    await stage.log.write("run-0", GenerationStartedEvent(key="gone", turn=3, model="m"))
+
+    acted = await stage.act()
+
+    assert GenerationDoubtedEvent(key="gone", turn=3, model="m") in acted.events
+    assert (acted.ending.doubted, acted.words) == (1, ["Hello", "Done."])
 
 
 async def test_a_generation_is_not_taken_for_one_before_it_that_broke_off() -> None:
@@ -775,9 +909,46 @@ async def test_an_approver_that_answers_no_approval_fails_the_run() -> None:
         approver=Answering(lambda request: True),
     )
 
+    error = acted.ending.error
     assert acted.ending.reason is Reason.FAILED
+    assert isinstance(error, RequestError)
+    assert (error.path, error.stage) == ("approver", ErrorStage.EXECUTE)
+    assert "pay" in error.detail
     assert "it answered bool" in acted.ending.detail
+    assert "Let it return an Approval" in acted.ending.detail
     assert ledger.paid == []
+
+
+async def test_an_approver_that_fails_says_so_and_executes_nothing() -> None:
+    """Whatever it raises: the error names the call and what the approver said."""
+    ledger = Ledger()
+
+    def fail(request: ApprovalRequest) -> Approval:
+        raise ValueError("out of office")
+
+    acted = await act(
+        script([invoke("pay", amount=3)]), needing(ledger.pay), approver=Answering(fail)
+    )
+
+    error = acted.ending.error
+    assert isinstance(error, ConverseError)
+    assert "approval of pay failed: out of office." in error.detail
+    assert "run the conversation again" in error.remedy
+    assert error.stage is ErrorStage.EXECUTE
+    assert isinstance(error.__cause__, ValueError)
+    assert ledger.paid == []
+
+
+async def test_an_answer_for_a_call_reaches_its_likes_in_the_same_turn_and_hides_no_other() -> None:
+    """What is left is asked about, before it and behind it."""
+    calls = [invoke("pay", f"c{n}", amount=amount) for n, amount in enumerate((1, 2, 2, 3))]
+    stage = Stage(script(calls, [say("Done.")]), [needing(Ledger().pay)])
+    asked = (await stage.act()).ending.requests
+
+    again = (await stage.act(answers=[allow(asked[1], scope=Scope.CALL)])).ending.requests
+
+    assert [request.invocation_id for request in asked] == ["c0", "c1", "c2", "c3"]
+    assert [request.invocation_id for request in again] == ["c0", "c3"]
 
 
 @pytest.mark.parametrize("arguments", ['{"amount":NaN}', '{"amount":1e999}', '{"a":"\\ud800"}'])
@@ -794,6 +965,22 @@ async def test_an_edit_beyond_json_is_not_kept(arguments: str) -> None:
     assert "approval.answered" not in failed.kinds
     assert acted.ending.reason is Reason.ANSWERED
     assert ledger.paid == [3]
+
+
+async def test_before_a_person_is_asked_the_arguments_are_examined_where_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A schema may take its time; only who looks at a run from outside cannot wait for it."""
+
+    def check(self: Invoker, arguments: object) -> tuple[()]:
+        raise AssertionError
+
+    monkeypatch.setattr(Invoker, "check", check)
+    ledger = Ledger()
+    turns = [invoke("pay", amount=3)], [say("Done.")]
+    acted = await act(script(*turns), needing(ledger.pay), approver=Answering(allow))
+
+    assert (acted.ending.reason, ledger.paid) == (Reason.ANSWERED, [3])
 
 
 async def test_a_schema_that_is_none_is_a_fault_and_no_end() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from acting import Stage, invoke, say, script
 from properties import examples
+from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.states import Reason
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,
@@ -112,6 +113,24 @@ async def test_a_step_is_bounded_again_after_a_person_was_asked() -> None:
 
     assert (acted.ending.reason, acted.ending.limit) == (Reason.LIMIT, "run_seconds")
     assert done == []
+
+
+async def test_a_run_that_is_taken_up_has_the_time_that_was_left() -> None:
+    """To a fraction of a second, also within a step."""
+    clock, done = Clock(), []
+
+    @invocable(effect="pure", time_limit_seconds=None)
+    async def work() -> None:
+        """Works a little longer than there is time."""
+        await clock.pass_by(0.75)
+        done.append("too late")
+
+    stage = Stage(script([invoke("work")], [say("Done.")]), [work])
+    with mock.patch.object(time, "monotonic", clock.read):
+        spent = Readings(seconds=RUN_SECONDS - 0.5)
+        acted = await stage.act(limits=Limits(run_seconds=RUN_SECONDS), spent=spent)
+
+    assert (acted.ending.limit, done) == ("run_seconds", [])
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -273,7 +292,7 @@ async def test_what_a_person_is_asked_and_answers_is_in_the_log() -> None:
             return allow(request)
 
     log = WatchedLog()
-    tool = produce_invoker(pay, needs_approval=True)
+    tool = produce_invoker(pay, effect="idempotent", needs_approval=True)
     stage = Stage(script([invoke("pay", "p", amount=3)], [say("Done.")]), [tool], log=log)
 
     waiting = await stage.act()

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 
-from acting import invoke, say, script
+from acting import act, invoke, say, script
+from scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.engine.attention import Attention
@@ -22,6 +24,7 @@ from vibe_llms.instruments.engines import Engine
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs.inbox import Letter
+from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.places import produce_inbox, produce_log
 
 
@@ -101,6 +104,62 @@ async def test_a_stop_ends_a_run_where_it_is(tmp_path: Path) -> None:
     words = [each.event.type for each in produce_log(store, "a").read()]
     assert words[-2:] == ["run.state", "run.ended"]
     assert "run.stop_requested" in words
+
+
+@pytest.mark.parametrize(
+    ("first", "roles"),
+    [
+        ({"contents": [invoke("look")]}, ["invocation", "result", "user"]),
+        (
+            {"contents": [say("Let me think")], "stop_reason": "paused"},
+            ["assistant", "assistant", "user"],
+        ),
+    ],
+)
+async def test_a_message_waits_until_the_model_has_gone_on(
+    tmp_path: Path, first: dict[str, Any], roles: list[str]
+) -> None:
+    """With what it paused in, or with the results of its calls."""
+    store, conversation = prepare(tmp_path)
+    model = produce_model(first, {"contents": [say("Here.")]}, {"contents": [say("There.")]})
+    send = model.send
+
+    async def interrupt(*arguments: Any, **more: Any) -> Any:
+        message = UserCanister("And there.", id="m1")
+        write_letter(store, MessageReceivedEvent(canister=message, letter="l1"))
+        return await send(*arguments, **more)
+
+    def look() -> str:
+        """Looks."""
+        return "seen"
+
+    with mock.patch.object(model, "send", interrupt):
+        outcome = await Engine(model, [look], store=store).answer(conversation)
+
+    assert [each.role for each in outcome.conversation.canisters][1:4] == roles
+
+
+async def test_a_stop_ends_a_step_that_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the ending says whose it was."""
+    hearing: list[Callable[[Sequence[LogEvent]], object]] = []
+
+    @contextmanager
+    def attend(
+        self: LocalRunContext, hear: Callable[[Sequence[LogEvent]], object]
+    ) -> Iterator[None]:
+        hearing.append(hear)
+        yield
+
+    async def hang() -> None:
+        """Hangs."""
+        hearing[0]([StopRequestedEvent(letter="l", subject="ann", reason="enough")])
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(LocalRunContext, "attend", attend)
+    acted = await act(script([invoke("hang")]), hang)
+
+    assert acted.ending.reason is Reason.CANCELLED
+    assert acted.ending.detail == "It was stopped by ann: enough."
 
 
 async def test_while_a_step_is_under_way_a_stop_ends_it_and_a_message_does_not() -> None:

@@ -70,7 +70,8 @@ async def test_an_answer_that_came_just_before_the_end_counts(
         raise _DiedError
 
     used = {"usage": {"input_tokens": 7, "output_tokens": 2}}
-    stage = Stage(script([invoke("look")], [say("Done.")], **used), [look])
+    turns = [invoke("look")], [say("Done.")]
+    stage = Stage(script(*turns, **used), [look], price=lambda origin: 0.5)
     with monkeypatch.context() as patched:
         patched.setattr(generating.Generator, "_finish", die)
         with pytest.raises(_DiedError):
@@ -78,7 +79,7 @@ async def test_an_answer_that_came_just_before_the_end_counts(
     acted = await stage.act(limits=Limits(run_steps=1), spent=Readings())
     assert (acted.ending.limit, acted.ending.readings.steps) == ("run_steps", 1)
     assert "generation.finished" in acted.kinds
-    assert acted.ending.readings.tokens == 9
+    assert (acted.ending.readings.tokens, acted.ending.readings.cents) == (9, 0.5)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
