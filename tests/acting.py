@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -13,10 +14,12 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.driver import Driver, RunEnding
 from vibe_llms.engine.generating import ModelCall
 from vibe_llms.events.engine import EngineEvent
+from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.invocables import Registry
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin, UserCanister
+from vibe_llms.messages.requests import RequestFields
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.runs.local import ConversationJournal, LocalRunContext
@@ -72,6 +75,7 @@ class Stage:
     heard: list[object] = attrs.field(factory=list)
     runs: int = 0
     price: Callable[[Origin], float | None] | None = None
+    reactors: ConversationReactors | None = None
 
     def __attrs_post_init__(self) -> None:
         if not len(self.conversation):
@@ -86,6 +90,9 @@ class Stage:
         **settings: Any,
     ) -> Acted:
         """Performs one run; raises what the run raises."""
+        fields: RequestFields = {"model": "scripted:test"}
+        if choice:
+            fields["invocation_choice"] = choice
         self.runs += 1
         start = len(self.log.read())
         context = LocalRunContext(
@@ -95,7 +102,8 @@ class Stage:
             driver = Driver(
                 ModelCall(
                     model=self.model,
-                    fields={"model": "scripted:test", "invocation_choice": choice},
+                    fields=fields,
+                    reactors=self.reactors,
                     stream=stream,
                     price=self.price,
                 ),
@@ -114,3 +122,31 @@ class Stage:
 async def act(model: ConverserModel, *tools: Any, **settings: Any) -> Acted:
     """Performs one run of a new conversation."""
     return await Stage(model, tools).act(**settings)
+
+
+class Clock:
+    """The time of everything here, which passes where it is said to, and nowhere else."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def read(self) -> float:
+        """Returns the seconds that it shows."""
+        return self.now
+
+    async def pass_by(self, seconds: float) -> None:
+        """Lets time pass, and whatever has become due happen."""
+        self.now += seconds
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+class WatchedLog(MemoryLog):
+    """Remembers of which events it was waited for that they reach the disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secured: set[int] = set()
+
+    async def secure(self, sequence: int) -> None:
+        self.secured.add(sequence)

@@ -25,7 +25,7 @@ class Call:
 
     Attributes:
         canister: What the model asked for.
-        invoker: What executes it; ``None`` where nothing can.
+        invoker: What executes it; ``None`` where nothing can, and ``fault`` says why.
         arguments: With which.
         canonical: The same as text, keys in order.
         fault: Why it cannot be executed, in words for the model; empty where it can.
@@ -122,7 +122,7 @@ def _settle(
         return call
     misfit = record.misfits.get(canister.id)
     if isinstance(misfit, str):
-        return attrs.evolve(call, fault=misfit)
+        return Call(canister=canister, fault=misfit)
     if misfit is None:  # nobody has looked yet: where a run stands is told from outside of it
         misfit = bool(invoker.check(arguments))
     if misfit:

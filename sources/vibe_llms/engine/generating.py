@@ -79,6 +79,8 @@ class Generator:
             run has time: it was paid for.
     """
 
+    _arrived: tuple[AnyCanister, ...]  # of the answer that is on its way
+
     def __init__(
         self,
         asking: ModelCall,
@@ -101,7 +103,6 @@ class Generator:
         self._record = record
         self._request: Request | None = None
         self._pattern: dict[str, JsonValue] | None = None
-        self._arrived: tuple[AnyCanister, ...] = ()
         self._occupied = 0  # of the model's window, in tokens, by the last answer that said so
 
     async def generate(self, command: Generate, turn: int) -> int:
@@ -202,9 +203,8 @@ class Generator:
                 new, continuation = canisters[length:], command.is_continuation
                 self._request = known.extend(new, continuation=continuation)
                 return self._trim(self._request)
-        request = self._produce(tuple(canisters[: command.length]), choice, command)
-        self._request = request if is_whole else None
-        return self._trim(request)
+        self._request = self._produce(tuple(canisters[: command.length]), choice, command)
+        return self._trim(self._request)
 
     def _choose(self, last: AnyCanister) -> str:
         choice = self._asking.fields.get("invocation_choice", "auto")

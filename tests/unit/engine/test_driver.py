@@ -24,6 +24,7 @@ from vibe_llms.events.engine import (
     GenerationFinishedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
+    InvocationProgressEvent,
     InvocationStartedEvent,
     RunEndedEvent,
     RunStartedEvent,
@@ -165,6 +166,7 @@ async def test_what_makes_no_sense_is_told_to_the_model() -> None:
     assert all(isinstance(each, ResultCanister) and each.is_error for each in acted.canisters[5:9])
     assert "weather" in told[0]
     assert "not JSON" in told[1] or "arguments" in told[1]
+    assert "weather" in told[2]
     assert "place" in told[2]
     assert "no such luck" in told[3]
     assert acted.ending.reason is Reason.ANSWERED
@@ -299,12 +301,17 @@ async def test_a_fault_of_ours_is_in_the_log_too(monkeypatch: pytest.MonkeyPatch
     assert (ended.reason, ended.detail) == ("failed", "ZeroDivisionError()")
 
 
-async def test_what_was_lost_and_summarized_on_the_way_is_told_of_the_whole_run() -> None:
+@pytest.mark.parametrize(("price", "cents"), [(0.5, 2.0), (None, None)])
+async def test_what_was_lost_and_summarized_on_the_way_is_told_of_the_whole_run(
+    price: float | None, cents: float | None
+) -> None:
     """Each loss once, each summary as often as it was asked for; both cost what they cost."""
     loss = Loss(kind=LossKind.DROPPED, path="controls.seed", reason="It has none.")
     usage = Usage(input_tokens=3, output_tokens=2)
     summary = Origin(provider="p", model="s", stop_reason=StopReason.ANSWERED, usage=usage)
-    stage = Stage(script([invoke("rain")], [say("Done.")]), [rain], price=lambda origin: 0.5)
+    stage = Stage(script([invoke("rain")], [say("Done.")]), [rain])
+    if price is not None:
+        stage.price = lambda origin: price
     converse = stage.model.converse
 
     async def lose(*arguments: Any, **more: Any) -> Response:
@@ -317,9 +324,9 @@ async def test_what_was_lost_and_summarized_on_the_way_is_told_of_the_whole_run(
 
     assert (acted.ending.losses, acted.ending.summaries) == ((loss,), (summary, summary))
     readings = acted.ending.readings
-    assert (readings.tokens, readings.cents) == (10, 2.0)
+    assert (readings.tokens, readings.cents) == (10, cents)
     finished = [each for each in acted.events if isinstance(each, GenerationFinishedEvent)]
-    assert [(each.attempts, each.cents) for each in finished] == [(3, 0.5), (3, 0.5)]
+    assert [(each.attempts, each.cents) for each in finished] == [(3, price), (3, price)]
 
 
 async def test_a_turn_with_more_calls_than_one_run_may_execute_is_gone_through() -> None:
@@ -543,7 +550,21 @@ async def test_edited_arguments_are_those_that_are_executed() -> None:
 
     assert ledger.paid == [3]
     assert "paid 3" in acted.words[2]
-    assert '{"amount":3}' in acted.words[2]
+    assert acted.words[2].startswith('[executed with other arguments, as approved: {"amount":3}]\n')
+    (begun,) = (each for each in acted.events if isinstance(each, InvocationStartedEvent))
+    assert begun.arguments == '{"amount":3}'
+
+
+async def test_why_arguments_were_edited_is_told_to_the_model() -> None:
+    approver = Answering(lambda request: edit(request, {"amount": 3}, "Too much."))
+
+    acted = await act(
+        script([invoke("pay", amount=300)], [say("Fine.")]),
+        needing(Ledger().pay),
+        approver=approver,
+    )
+
+    assert '{"amount":3}] Too much.\n' in acted.words[2]
 
 
 async def test_an_answer_reaches_as_far_as_it_says() -> None:
@@ -837,18 +858,67 @@ async def test_a_listener_hears_everything_in_order() -> None:
 async def test_progress_of_a_call_is_told() -> None:
     """From wherever the function says it."""
 
+    contexts: list[InvocationContext] = []
+
     @invocable(effect="pure")
     async def work(context: InvocationContext) -> str:
         """Works."""
         context.progress("half")
-        assert context.idempotency_key
+        contexts.append(context)
         return "done"
 
     stage = Stage(script([invoke("work")], [say("Fine.")]), [work])
     await stage.act()
 
-    told = [e.text for e in stage.heard if getattr(e, "type", "") == "invocation.progress"]  # type: ignore[attr-defined]
-    assert told == ["half"]
+    (context,) = contexts
+    key = stage.conversation.canisters[1].id
+    assert (context.run_id, context.invocation_id) == ("run-1", "call-work")
+    assert context.idempotency_key == f"{stage.conversation.id}/{key}"
+    told = [each for each in stage.heard if isinstance(each, InvocationProgressEvent)]
+    assert told == [
+        InvocationProgressEvent(key=key, invocation_id="call-work", name="work", text="half")
+    ]
+
+
+async def test_a_result_is_in_the_conversation_while_another_call_of_its_turn_works() -> None:
+    """So that a crash does not take it back."""
+    seen: list[str] = []
+
+    @invocable(effect="pure")
+    async def wait() -> str:
+        """Waits for what is before it."""
+        for _ in range(100):
+            await asyncio.sleep(0)
+        seen.extend(each.role for each in stage.conversation.canisters)
+        return "waited"
+
+    stage = Stage(script([invoke("rain"), invoke("wait")], [say("Done.")]), [rain, wait])
+    await stage.act()
+
+    assert seen == ["user", "invocation", "invocation", "result"]
+
+
+async def test_a_result_that_another_call_has_brought_along_is_not_looked_for_again() -> None:
+    """Both had ended while the first was being written."""
+
+    class Log(MemoryLog):
+        async def write(self, run_id: str, event: Any) -> int:
+            if isinstance(event, InvocationFinishedEvent):
+                for _ in range(1 if event.name == "rain" else 50):
+                    await asyncio.sleep(0.001)
+            return await super().write(run_id, event)
+
+    @invocable(effect="pure")
+    def shine() -> str:
+        """Tells whether the sun shines."""
+        return "it shines"
+
+    stage = Stage(
+        script([invoke("rain"), invoke("shine")], [say("Done.")]), [rain, shine], log=Log()
+    )
+    acted = await stage.act()
+
+    assert acted.words[3:] == ["it rains", "it shines", "Done."]
 
 
 async def test_what_the_user_says_meanwhile_is_answered() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acting import Stage, invoke, say, script
+from acting import Clock, Stage, WatchedLog, invoke, say, script
 from properties import examples
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.states import Reason
@@ -29,26 +29,8 @@ from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.requests import Request
-from vibe_llms.runs.memory_log import MemoryLog
 
 RUN_SECONDS = 100
-
-
-class Clock:
-    """The time of everything here, which passes where it is said to, and nowhere else."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def read(self) -> float:
-        """Returns the seconds that it shows."""
-        return self.now
-
-    async def pass_by(self, seconds: float) -> None:
-        """Lets time pass, and whatever has become due happen."""
-        self.now += seconds
-        for _ in range(5):
-            await asyncio.sleep(0)
 
 
 @examples(60)
@@ -163,17 +145,6 @@ async def test_what_was_required_is_required_of_the_answer_to_a_person_alone(
     assert [request.invocation_choice for request in asked] == [
         "auto" if isinstance(each, ResultCanister) and choice != "none" else choice for each in last
     ]
-
-
-class WatchedLog(MemoryLog):
-    """Remembers of which events it was waited for that they reach the disk."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.secured: set[int] = set()
-
-    async def secure(self, sequence: int) -> None:
-        self.secured.add(sequence)
 
 
 @pytest.mark.parametrize("kind", ["once", "idempotent", "pure"])

@@ -84,7 +84,7 @@ async def test_an_answer_that_came_just_before_the_end_counts(
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 async def test_an_answer_waits_for_a_disk_that_is_full(
-    monkeypatch: pytest.MonkeyPatch, code: int
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     """Where a run can be gone on with it is not thrown away, as it was paid for."""
     plain, faults = ConversationJournal.append, 2
@@ -105,3 +105,4 @@ async def test_an_answer_waits_for_a_disk_that_is_full(
         return
     assert (acted.words, acted.ending.reason) == (["Hello", "Done."], Reason.ANSWERED)
     assert (acted.kinds.count("generation.started"), faults) == (1, 0)
+    assert "an answer waits to be written: no room" in caplog.text
