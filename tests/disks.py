@@ -57,7 +57,8 @@ class Ledger(Disk):
         self.owed.add(str(Path(path).parent))
 
     def rename(self, source: str, target: str) -> None:
-        assert source not in self.owed, "renamed into place before its bytes were certain"
+        owed = [each for each in self.owed if each == source or each.startswith(f"{source}/")]
+        assert not owed, f"renamed into place before their bytes were certain: {owed}"
         if "/.deleting/" in source:
             decided = str(Path(source).parent) not in self.owed
             assert decided, "a fork was changed before the deletion of its parent was certain"

@@ -95,7 +95,7 @@ async def test_who_finds_no_room_is_told_that(
     def create(*_: object) -> None:
         raise StoreError(detail="No space left on device.")
 
-    monkeypatch.setattr(DirectoryStore, "create", create)
+    monkeypatch.setattr(DirectoryStore, "plant", create)
     with pytest.raises(StoreError, match="No space left"):
         await premises.start(premises.order(DONE), key="k")
 
@@ -177,8 +177,10 @@ async def test_a_host_that_has_left_has_no_log_any_more(
 
     monkeypatch.setattr(hosting, "deliver", deliver_slowly)
     premises = Premises(tmp_path)
+    premises.runs.host = None
     run_id = await premises.start(premises.order(DONE))
-    await asyncio.to_thread(looking.wait, 10)
+    premises.host.wake(run_id)
+    assert await asyncio.to_thread(looking.wait, 10)
     await premises.host.close()
     produce_log(premises.store, run_id).claim()
 

@@ -27,6 +27,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import LoggedEvent, claim_soon
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState
@@ -129,8 +130,28 @@ class RunHost:
         if run_id in self._tasks:
             self._again.add(run_id)
             return
-        task = self._tasks[run_id] = asyncio.create_task(self._tend(run_id))
+        self._begin_to_tend(run_id)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a run that is asked for now would be begun at once."""
+        return not self._room.locked() and not self._is_closing
+
+    def begin(self, begun: BegunRun) -> None:
+        """Performs a run that was just ordered; its log was claimed for that."""
+        run_id = begun.conversation.id
+        if run_id in self._tasks:  # whoever looks through the store has come upon it
+            begun.log.close()
+            self.wake(run_id)
+            return
+        task = self._begin_to_tend(run_id, begun)
+        # Also where it is cancelled before it has run: nobody else would let go of the log.
+        task.add_done_callback(lambda _: begun.log.close())
+
+    def _begin_to_tend(self, run_id: str, begun: BegunRun | None = None) -> asyncio.Task[None]:
+        task = self._tasks[run_id] = asyncio.create_task(self._tend(run_id, begun))
         task.add_done_callback(lambda _: self._forget(run_id))
+        return task
 
     async def interrupt(self, run_id: str) -> None:
         """Breaks off a run that works here, and waits until it has come to rest."""
@@ -212,16 +233,23 @@ class RunHost:
         for done in compact_logs(self.store, before, lambda: not self._is_closing):
             _LOGGER.info("the log of %s was compacted up to event %d", done.identity, done.until)
 
-    async def _tend(self, run_id: str) -> None:
+    async def _tend(self, run_id: str, begun: BegunRun | None = None) -> None:
         """Performs a run until it has come to rest, and nothing was said since."""
+        if begun is not None and not self.has_room:
+            begun.log.close()  # while it waits here, others may have use for it
+            begun = None
         while True:
             async with self._room:
                 try:
-                    # A thread cannot be stopped: we wait until it has let go of the log.
-                    log = await finish(asyncio.to_thread(self._take_up, run_id))
-                    if log is None:
-                        return
-                    pause = await self._perform(run_id, log)
+                    if begun is not None:
+                        taken, begun = begun, None
+                        pause = await self._perform(run_id, taken.events, taken)
+                    else:
+                        # A thread cannot be stopped: we wait until it has let go of the log.
+                        log = await finish(asyncio.to_thread(self._take_up, run_id))
+                        if log is None:
+                            return
+                        pause = await self._perform(run_id, log)
                     if pause is None:
                         return  # and whoever has said something meanwhile has woken us again
                 except (CorruptionError, StoreUnavailableError, UnknownConversationError):
@@ -238,17 +266,19 @@ class RunHost:
             return None
         return [*produce_log(self.store, run_id).read()]
 
-    async def _perform(self, run_id: str, log: list[LoggedEvent]) -> float | None:
+    async def _perform(
+        self, run_id: str, log: Sequence[LoggedEvent], begun: BegunRun | None = None
+    ) -> float | None:
         """Performs a run once; returns how long to wait before it is looked at again.
 
         ``None`` where it has come to rest.
         """
-        begun = count_begun(log)
-        if begun >= self.settings.begun:
-            detail = f"It was begun {begun} times, and never came any further."
+        times = count_begun(log)
+        if times >= self.settings.begun:
+            detail = f"It was begun {times} times, and never came any further."
             await self._end(run_id, ConverseError(detail=detail, stage=Stage.EXECUTE))
             return 0
-        work = asyncio.create_task(self.performer.perform(run_id, log))
+        work = asyncio.create_task(self.performer.perform(run_id, log, begun))
         self._works[run_id] = work
         try:
             await asyncio.wait([work])
@@ -258,10 +288,12 @@ class RunHost:
             raise
         finally:
             del self._works[run_id]
+            if begun is not None:  # it may have failed before it was opened
+                begun.log.close()
         return 0.0 if work.cancelled() else await self._settle(run_id, log, work.exception())
 
     async def _settle(
-        self, run_id: str, log: list[LoggedEvent], error: BaseException | None
+        self, run_id: str, log: Sequence[LoggedEvent], error: BaseException | None
     ) -> float | None:
         """Sees to it that the log says what became of a run that raised."""
         if error is None:
@@ -276,7 +308,7 @@ class RunHost:
         await self._end(run_id, error)
         return 0.0
 
-    async def _retry(self, run_id: str, log: list[LoggedEvent], error: ConverseError) -> float:
+    async def _retry(self, run_id: str, log: Sequence[LoggedEvent], error: ConverseError) -> float:
         settings = self.settings
         log = [*log, *await asyncio.to_thread(self._read_on, run_id, log)]
         attempt = count_retried(log) + 1
@@ -289,7 +321,7 @@ class RunHost:
         )
         return seconds
 
-    def _read_on(self, run_id: str, log: list[LoggedEvent]) -> list[LoggedEvent]:
+    def _read_on(self, run_id: str, log: Sequence[LoggedEvent]) -> list[LoggedEvent]:
         after = log[-1].sequence if log else 0
         return [*produce_log(self.store, run_id).read(after=after)]
 

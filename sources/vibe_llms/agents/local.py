@@ -9,17 +9,19 @@ from typing import Final
 
 from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.agents.ordering import begin_run, request_run, summarize_begun
 from vibe_llms.agents.orders import Order, OrderRules, derive_identity
 from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange, refuse_workers
 from vibe_llms.agents.runners import Runner
 from vibe_llms.agents.watching import ensure_reached, watch_log
 from vibe_llms.application import Application
+from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import RunEndedEvent
-from vibe_llms.events.flow import LogEvent, NodeStartedEvent
+from vibe_llms.events.flow import NodeStartedEvent
 from vibe_llms.events.runs import (
     MessageReceivedEvent,
     RunDetachedEvent,
@@ -48,6 +50,7 @@ from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.inbox import Letter
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import claim_soon
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import produce_inbox, produce_log
@@ -96,12 +99,25 @@ class LocalRuns:
     ) -> RunSummary:
         """Asks for a run; once under a key."""
         identity = derive_identity(subject, key) if key else produce_identity()
+        # To its end: a log that is claimed for a run is to be let go of.
+        return await finish(self._start(identity, order, canisters, subject))
 
-        def write() -> RunSummary:
-            self._order(identity, order, canisters, subject)
-            return self._read(identity)
+    async def _start(
+        self, identity: str, order: Order, canisters: Sequence[AnyCanister], subject: str
+    ) -> RunSummary:
+        host = self.host
+        claims = host is not None and host.has_room and order.task is None
 
-        return self._see_to(await asyncio.to_thread(write))
+        def write() -> tuple[BegunRun | None, RunSummary]:
+            begun = self._order(identity, order, canisters, subject, claims=claims)
+            return begun, self._read(identity) if begun is None else summarize_begun(begun)
+
+        begun, summary = await asyncio.to_thread(write)
+        if begun is None or host is None:
+            return self._see_to(summary)
+        self.index.touch(identity)
+        host.begin(begun)
+        return summary
 
     async def survey(
         self,
@@ -249,7 +265,7 @@ class LocalRuns:
                 )
             else:
                 identity = self.store.fork(run_id)
-                self._request(identity, None, wanted, self._find_ending(identity))
+                request_run(self.store, identity, wanted, self._find_ending(identity))
             return self._read(identity)
 
         return self._see_to(await asyncio.to_thread(write))
@@ -305,8 +321,14 @@ class LocalRuns:
         return (RunEndedEvent(run_id=identity, reason="answered"),)
 
     def _order(
-        self, identity: str, order: Order, canisters: Sequence[AnyCanister], subject: str
-    ) -> None:
+        self,
+        identity: str,
+        order: Order,
+        canisters: Sequence[AnyCanister],
+        subject: str,
+        *,
+        claims: bool,
+    ) -> BegunRun | None:
         self.rules.check(order, self.application)
         self._check_channel(order.channel)
         if order.task is None and not canisters:
@@ -315,50 +337,12 @@ class LocalRuns:
             raise _refuse("canisters", "A task says itself what it begins with: say nothing.")
         metadata = ConversationMetadata(model=order.model or None)
         if order.task is not None:
-            begun = begin_conversation(examine_task(order.task, strict=False).task, identity)
-            canisters, metadata = begun.canisters, begun.metadata
+            flow = begin_conversation(examine_task(order.task, strict=False).task, identity)
+            canisters, metadata = flow.canisters, flow.metadata
         wanted = RunRequestedEvent(
             order=order.export(), canisters=tuple(canisters), subject=subject
         )
-        self._request(identity, metadata, wanted)
-
-    def _request(
-        self,
-        identity: str,
-        metadata: ConversationMetadata | None,
-        wanted: RunRequestedEvent,
-        ending: Sequence[LogEvent] = (),
-    ) -> None:
-        """Writes an order into its log, unless it is there: whoever was killed asks again."""
-        if metadata is not None:
-            try:
-                self.store.create(identity, metadata)
-            except StoreError as error:
-                try:
-                    self.store.read_metadata(identity)  # whoever was killed had made it
-                except UnknownConversationError:
-                    raise error from None  # such as that of a full disk
-        log = produce_log(self.store, identity)
-        # Another may ask for the same just now.
-        while claim_soon(log, unless=lambda: self._is_requested(identity, wanted)):
-            try:
-                if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
-                    events: tuple[LogEvent, ...] = (wanted, *ending)
-                    for event in events:
-                        log.append(identity, event)
-                    log.synchronize()
-                    return
-            finally:
-                log.close()
-
-    def _is_requested(self, identity: str, wanted: RunRequestedEvent) -> bool:
-        for logged in produce_log(self.store, identity).read():
-            event = logged.event
-            if isinstance(event, RunRequestedEvent):
-                if _describe_wanted(event) != _describe_wanted(wanted):
-                    raise _refuse("key", "Something else was asked for under this key before.")
-                return True
-        return False
+        return begin_run(self.store, identity, metadata, wanted, claims=claims)
 
     def _survey_approvals(self, run_id: str, subject: str) -> list[Waiting]:
         self._find(run_id, subject)
@@ -431,12 +415,6 @@ def survey_parts(store: ConversationStore, run_id: str) -> Iterator[str]:
                 store.read_metadata(identity)
                 yield identity
                 yield from survey_parts(store, identity)
-
-
-def _describe_wanted(event: RunRequestedEvent) -> tuple[object, ...]:
-    """Returns what makes two orders the same; ids and moments are new each time."""
-    said = [(type(each), getattr(each, "content", None)) for each in event.canisters]
-    return dict(event.order), said
 
 
 def _refuse(path: str, detail: str) -> RequestError:

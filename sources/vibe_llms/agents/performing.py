@@ -30,6 +30,7 @@ from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.instruments.engines import Engine, Tool
 from vibe_llms.limits import Limits
+from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.values import define, frozen
 
@@ -101,11 +102,14 @@ class OrderPerformer:
     def _produce_desk(self) -> ParkingDesk:
         return ParkingDesk(self.store, self.application)
 
-    async def perform(self, run_id: str, log: Sequence[LoggedEvent]) -> None:
+    async def perform(
+        self, run_id: str, log: Sequence[LoggedEvent], begun: BegunRun | None = None
+    ) -> None:
         """Goes on with a run until it comes to rest.
 
         Args:
             log: What has happened in it; somebody has asked for it.
+            begun: The run, where it was begun for whoever performs it; of no flow.
 
         Raises:
             TransportError, StreamTruncatedError, EnsembleError: What it needs cannot be reached;
@@ -116,13 +120,16 @@ class OrderPerformer:
         """
         requests = [each.event for each in log if isinstance(each.event, RunRequestedEvent)]
         order = read_order(requests[-1].order)
-        conversation = await asyncio.to_thread(Conversation.restore, self.store, run_id)
-        said = {canister.id for canister in conversation.canisters}
-        lacking = [each for each in requests[-1].canisters if each.id not in said]
-        conversation.add_canisters(lacking)
+        if begun is not None:
+            conversation = begun.conversation
+        else:
+            conversation = await asyncio.to_thread(Conversation.restore, self.store, run_id)
+            said = {canister.id for canister in conversation.canisters}
+            lacking = [each for each in requests[-1].canisters if each.id not in said]
+            conversation.add_canisters(lacking)
         tools = await self._access_tools(order.ensembles)
         try:
-            await self._go_on(order, conversation, tools, log)
+            await self._go_on(order, conversation, tools, log, begun)
         except PASSING:
             await self.connections.drop()  # what is known of its models may be of before
             raise
@@ -133,6 +140,7 @@ class OrderPerformer:
         conversation: Conversation,
         tools: Sequence[Tool],
         log: Sequence[LoggedEvent],
+        begun: BegunRun | None,
     ) -> None:
         if order.task is not None:
             await self._perform_flow(order, conversation, tools, log)
@@ -157,6 +165,7 @@ class OrderPerformer:
                 spent=measure_spent(log),
                 passing=PASSING,
                 after=log[-1].sequence,
+                begun=begun,
             )
             await run.perform()
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.instruments.engines import Tool
     from vibe_llms.runs.indexing import RunIndex
+    from vibe_llms.runs.local import BegunRun
 
 LOCAL: Final = "local:"
 SQLITE: Final = "sqlite:///"
@@ -52,6 +53,13 @@ class Runner(Protocol):
 
     def wake(self, run_id: str) -> None:
         """Has a run seen to soon, of which something was said; as often as one likes."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a run that is asked for now would be begun at once, in this process."""
+
+    def begin(self, begun: BegunRun) -> None:
+        """Performs a run that was just ordered; its log was claimed for that."""
 
     async def interrupt(self, run_id: str) -> None:
         """Breaks off a run that works in this process, and waits until it has come to rest.

@@ -337,8 +337,14 @@ class Conversation:
             UnknownConversationError: There is none of this id.
             CorruptionError: It is damaged; says file and line.
         """
-        history = store.read(id)
-        conversation = cls(id=id, canisters=history.canisters, metadata=history.metadata)
+        return cls.take(store, store.read(id))
+
+    @classmethod
+    def take(cls, store: ConversationStore, history: History) -> Conversation:
+        """Makes a conversation of what a store is known to have."""
+        conversation = cls(
+            id=history.identity, canisters=history.canisters, metadata=history.metadata
+        )
         conversation.notices, conversation._home = history.notices, store
         conversation._stored = _Stored(
             store, history.position, len(history.canisters), history.metadata

@@ -47,7 +47,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import add_usages, text_of, usage_of
 from vibe_llms.representation import represent
-from vibe_llms.runs.local import open_run
+from vibe_llms.runs.local import BegunRun, open_run
 from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.synchrony import SyncFace, blocking, constructed_like
@@ -137,12 +137,14 @@ class Run:
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
         after: int | None = None,
+        begun: BegunRun | None = None,
     ) -> None:
         self.conversation = conversation.copy()
         self.outcome: RunOutcome | None = None
         self._engine = engine
         self._approvals = approvals
         self._spent, self._passing, self._after = spent, passing, after
+        self._begun = begun
         self._log = _logs.setdefault(conversation, MemoryLog())
         _logs[self.conversation] = self._log
 
@@ -162,6 +164,7 @@ class Run:
             listener=await engine.join_listeners(),
             log=self._log,
             after=self._after,
+            begun=self._begun,
         )
         async with engine.access_registry() as registry, opened as (context, journal):
             driver = Driver(
@@ -273,6 +276,7 @@ class Engine(Closing):
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
         after: int | None = None,
+        begun: BegunRun | None = None,
     ) -> Run:
         """Makes a run of a conversation, or of whatever else can be asked.
 
@@ -282,10 +286,11 @@ class Engine(Closing):
             passing: Errors that do not end it: they are raised, and it can be taken up later.
             after: The number of the last event of its log that is known: it hears what was said
                 since, a stop included.
+            begun: The same conversation, where its log was claimed for this run.
         """
         if not isinstance(conversation, Conversation):
             conversation = Conversation(canisters=gather_canisters(conversation))
-        return Run(self, conversation, approvals, spent, passing, after)
+        return Run(self, conversation, approvals, spent, passing, after, begun)
 
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()

@@ -34,7 +34,7 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.delivering import take_letters
 from vibe_llms.runs.inbox import Inbox
-from vibe_llms.runs.log import FencedLog, RunLog, read_events, read_unsettled
+from vibe_llms.runs.log import FencedLog, LoggedEvent, RunLog, read_events, read_unsettled
 from vibe_llms.runs.places import (
     keeps_logs,
     produce_inbox,
@@ -42,7 +42,7 @@ from vibe_llms.runs.places import (
     survey_doubtful,
     survey_inherited,
 )
-from vibe_llms.values import define
+from vibe_llms.values import define, frozen
 
 _LOOK_SECONDS: Final = 0.2
 """How soon a run hears what is said to it while a step is under way."""
@@ -271,6 +271,22 @@ def is_at_hand(store: ConversationStore | None) -> bool:
     return store is None or isinstance(store, MemoryStore)
 
 
+@frozen(kw_only=True)
+class BegunRun:
+    """A run that was just asked for, for whoever performs it.
+
+    Attributes:
+        conversation: As it is stored.
+        log: Of the run. Whoever has written the order has claimed it, and nobody else has written
+            to it.
+        events: What is in it.
+    """
+
+    conversation: Conversation
+    log: RunLog
+    events: Sequence[LoggedEvent]
+
+
 @asynccontextmanager
 async def open_run(
     conversation: Conversation,
@@ -281,6 +297,7 @@ async def open_run(
     listener: Callable[[RunEvent], object] | None = None,
     checked: bool = False,
     after: int | None = None,
+    begun: BegunRun | None = None,
 ) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
     """Takes a conversation up for a run, alone, and lets it go in the end.
 
@@ -295,6 +312,7 @@ async def open_run(
         listener, checked: See :class:`LocalRunContext`.
         after: The number of the last event that the caller knew when it decided to begin. The run
             hears what was said since; else only what nobody has moved into the log yet.
+        begun: Where nothing is to be stored or read, as it was begun for this run.
 
     Raises:
         StoreError: Another run of the conversation is on its way, or something cannot be
@@ -305,7 +323,9 @@ async def open_run(
     )
     try:
         # In one thread: to go to another costs as much as all that is done there.
-        if is_at_hand(store):
+        if begun is not None:
+            opening.take_over(begun)
+        elif is_at_hand(store):
             opening.open()
         else:
             # A thread cannot be stopped: it may have the claim by the time we are told to go.
@@ -347,6 +367,12 @@ class _Opening:
     inbox: Inbox | None = None
     unheard: Sequence[LogEvent] = ()
     earlier: Sequence[LogEvent] = ()
+
+    def take_over(self, begun: BegunRun) -> None:
+        """Goes on with a log that was claimed for this run, and all of which is known."""
+        self.log = self.journal.log = begun.log
+        self.inbox = produce_inbox(self.store, self.journal.conversation_id)
+        self.earlier = [each.event for each in begun.events]
 
     def open(self) -> None:
         """Claims the log, stores what is new, and reads what has happened. Does file work."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, TypeGuard
+from typing import Final, Protocol, Self, TypeGuard
 
 import attrs
 
@@ -55,6 +55,28 @@ class Snapshot:
     is_working: bool
     notices: tuple[Finding, ...]
 
+    @classmethod
+    def begin(
+        cls,
+        identity: str,
+        metadata: ConversationMetadata,
+        canisters: Sequence[AnyCanister],
+        events: Sequence[bytes],
+    ) -> Self:
+        """Makes one of a conversation that is about to be, with the first lines of its log."""
+        return cls(
+            identity=identity,
+            metadata=metadata,
+            canisters=tuple(canisters),
+            inherited=0,
+            said=(),
+            events=tuple(events),
+            letters=(),
+            position=Position(),
+            is_working=False,
+            notices=(),
+        )
+
     @property
     def references(self) -> set[str]:
         """The ids of all content that it names by itself."""
@@ -71,7 +93,7 @@ class _PlantingFolders(Protocol):
         metadata: ConversationMetadata,
         canisters: Sequence[AnyCanister],
         beside: Mapping[str, bytes],
-    ) -> None: ...
+    ) -> Position: ...
 
 
 class _PlantingRows(Protocol):
@@ -79,7 +101,7 @@ class _PlantingRows(Protocol):
 
     def plant(
         self, identity: str, metadata: ConversationMetadata, canisters: Sequence[AnyCanister]
-    ) -> None: ...
+    ) -> Position: ...
 
 
 def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
@@ -154,11 +176,17 @@ def _is_working(identity: str, events: Sequence[bytes]) -> bool:
     return bool(events) and fold.summarize().state == "working"
 
 
-def plant(store: ConversationStore, snapshot: Snapshot) -> None:
-    """Brings a conversation into a store that has none of its name.
+def plants_whole(store: ConversationStore) -> bool:
+    """Tells whether a conversation that is brought into a store is there with all that belongs to
+    it, or not at all, whatever happens meanwhile: so it is in a directory and in a database."""
+    return _plants_folders(store) or _plants_rows(store)
 
-    In a directory and in a database it is there with all that belongs to it, or not at all,
-    whatever happens meanwhile.
+
+def plant(store: ConversationStore, snapshot: Snapshot) -> Position:
+    """Brings a conversation into a store that has none of its name, whole where it can do that.
+
+    Returns:
+        Where it ends.
 
     Raises:
         StoreError: There is one of this identity already, the parent or content that it names is
@@ -166,15 +194,15 @@ def plant(store: ConversationStore, snapshot: Snapshot) -> None:
     """
     own = snapshot.canisters[snapshot.inherited :]
     if _plants_folders(store):
-        store.plant(snapshot.identity, snapshot.metadata, own, _compose_files(snapshot))
-        return
+        return store.plant(snapshot.identity, snapshot.metadata, own, _compose_files(snapshot))
     with at_once(store):
         if _plants_rows(store):
-            store.plant(snapshot.identity, snapshot.metadata, own)
+            position = store.plant(snapshot.identity, snapshot.metadata, own)
         else:
             store.create(snapshot.identity, snapshot.metadata)
-            store.append(snapshot.identity, own)
+            position = store.append(snapshot.identity, own).position
         _add_beside(store, snapshot, (), ())
+    return position
 
 
 def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> None:

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, get_args
 
 import attrs
 
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import is_part
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
@@ -157,14 +158,18 @@ def summarize_run(
     summary, visits = read(store, identity)
     if summary is None:
         return None
-    metadata = store.read_metadata(identity)
-    summary = attrs.evolve(
+    summary = complete_summary(summary, store.read_metadata(identity))
+    return _join_visits(store, summary, visits, read) if visits else summary
+
+
+def complete_summary(summary: RunSummary, metadata: ConversationMetadata) -> RunSummary:
+    """Adds what is not in the log of a run, but known of its conversation."""
+    return attrs.evolve(
         summary,
         name=metadata.name or summary.name,
         model=summary.model or metadata.model or "",
         origin=metadata.parent.identity if metadata.parent else "",
     )
-    return _join_visits(store, summary, visits, read) if visits else summary
 
 
 def _join_visits(

@@ -32,6 +32,7 @@ from vibe_llms.exceptions import StoreError
 from vibe_llms.instruments.channels.batches.databases import check_database, open_database
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.local import BegunRun
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -162,6 +163,16 @@ class DurableRunner:
         task = asyncio.create_task(self._enqueue(run_id))
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
+
+    @property
+    def has_room(self) -> bool:
+        """Never: it is for whichever worker comes to it."""
+        return False
+
+    def begin(self, begun: BegunRun) -> None:
+        """Lets go of a run, for whichever worker."""
+        begun.log.close()
+        self.wake(begun.conversation.id)
 
     async def interrupt(self, run_id: str) -> None:
         """Breaks off a run that works in this process."""

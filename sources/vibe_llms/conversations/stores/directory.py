@@ -94,7 +94,7 @@ class DirectoryStore:
         metadata: ConversationMetadata,
         canisters: Sequence[AnyCanister],
         beside: Mapping[str, bytes],
-    ) -> None:
+    ) -> Position:
         """Brings in a conversation whole: it is there, with all that belongs to it, or not at all.
 
         Args:
@@ -109,7 +109,8 @@ class DirectoryStore:
 
         ensure_distinct(canisters)
         table = toml.produce_table(identity, metadata)
-        with self.contents.hold(), self.guards.together():
+        holds = needs_content_store(canisters) or any(map(find_references, beside.values()))
+        with self.contents.hold() if holds else nullcontext(), self.guards.together():
             if metadata.parent is not None:
                 chain.read_table(self.layout, metadata.parent.identity)
             data = encode_canisters(detach_media(canisters, self.contents))
@@ -123,6 +124,7 @@ class DirectoryStore:
                 {**EMPTY, **said, **beside},
                 written_ns=round(metadata.updated.timestamp() * 1_000_000) * 1_000,
             )
+        return Position(size=len(data))
 
     @mapping_errors
     def append(

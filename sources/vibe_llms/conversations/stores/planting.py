@@ -43,10 +43,15 @@ def put_in_place(
     with unfinished_folder(disk, temporary):
         write_new_file(disk, f"{temporary}/{METADATA}", metadata)
         for name, data in files.items():
-            if data:
+            if data and not name.endswith(".tally"):
                 write_new_file(disk, f"{temporary}/{name}", data)
-            else:
-                os.close(disk.create(f"{temporary}/{name}"))
+                continue
+            descriptor = disk.create(f"{temporary}/{name}")
+            try:
+                if data:  # no disk is waited for: a tally that is lost says nothing
+                    disk.note(descriptor, data)
+            finally:
+                os.close(descriptor)
         if written_ns is not None:
             with suppress(OSError, OverflowError):  # it counts as said when it was stored, then
                 disk.touch(f"{temporary}/{MESSAGES}", written_ns)

@@ -1,8 +1,10 @@
-"""How often a watched turn of a hosted run goes to another thread: each time costs some 100 µs."""
+"""What a watched turn of a hosted run costs beside its work: how often it goes to another thread,
+waits for the disk and opens a file. Each of these costs some 100 µs, but for the last."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,20 +16,41 @@ from acting import say
 from gateways import become
 from hosted import Premises
 from vibe_llms.agents.hosting import HostSettings
+from vibe_llms.conversations import DirectoryStore
 from vibe_llms.daemons.agents import feeds as module
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.streams import follow
+from vibe_llms.logs.disk import Disk
 
-HOPS_LIMIT = 8
-"""To order it, to read what it says, to take it up, its conversation, and what was before; to store
-the answer, and to wait for the disk; and for who watches, to read once."""
+HOPS_LIMIT = 5
+"""To order it, to read what it says, to wait for the disk, to store the answer; and for who
+watches, to read once."""
+
+WAITS_LIMIT = 7
+"""For the three files and the folder of the conversation that was ordered, and for that above;
+before the model is asked, and for the answer."""
+
+OPENS_LIMIT = 21
+"""Of files and folders, those of the order included; there were 53 once."""
 
 QUIET = HostSettings(look_seconds=3_600)
 
 
-async def test_a_turn_goes_to_so_many_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class CountingDisk(Disk):
+    """Counts how often it is waited for."""
+
+    waits = 0
+
+    def synchronize(self, descriptor: int) -> None:
+        super().synchronize(descriptor)
+        self.waits += 1
+
+    def synchronize_folder(self, path: str) -> None:
+        super().synchronize_folder(path)
+        self.waits += 1
+
+
+async def test_a_turn_costs_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 3_600)
     hops: Counter[str] = Counter()
     original = asyncio.to_thread
@@ -36,7 +59,20 @@ async def test_a_turn_goes_to_so_many_threads(
         hops[getattr(work, "__qualname__", repr(work))] += 1
         return await original(work, *given, **more)
 
-    premises = Premises(tmp_path, settings=QUIET, listener=lambda *said: feeds.hear(*said))
+    opened: Counter[str] = Counter()
+    original_open = os.open
+
+    def count_opened(path: Any, *given: Any, **more: Any) -> int:
+        opened[str(path).rpartition("/")[2]] += 1
+        return original_open(path, *given, **more)
+
+    disk = CountingDisk()
+    premises = Premises(
+        tmp_path,
+        settings=QUIET,
+        shared=DirectoryStore(tmp_path / "store", disk=disk),
+        listener=lambda *said: feeds.hear(*said),
+    )
     runs = premises.runs
     feeds = Feeds(runs.index)
     async with premises:
@@ -52,7 +88,11 @@ async def test_a_turn_goes_to_so_many_threads(
         await turn()  # the first one imports plugins
         await become(lambda: not premises.host.working)
         monkeypatch.setattr(asyncio, "to_thread", count)
+        monkeypatch.setattr(os, "open", count_opened)
+        disk.waits = 0
         told = await turn()
         await become(lambda: not premises.host.working)
     assert told.count(b"event: step.completed\n") == told.count(b"event: run.completed\n") == 1
     assert hops.total() <= HOPS_LIMIT, hops
+    assert disk.waits <= WAITS_LIMIT
+    assert opened.total() <= OPENS_LIMIT, opened

@@ -142,7 +142,7 @@ class PostgresqlStore:
 
     def plant(
         self, identity: str, metadata: ConversationMetadata, canisters: Sequence[AnyCanister]
-    ) -> None:
+    ) -> Position:
         """Brings in a conversation: it is there, with what it has stored itself, or not at all.
 
         Raises:
@@ -151,11 +151,12 @@ class PostgresqlStore:
         """
         with self.database.transact() as connection:
             self.create(identity, metadata)
-            self.append(identity, canisters)
+            receipt = self.append(identity, canisters)
             connection.execute(
                 "UPDATE vibe_conversations SET updated = %s WHERE id = %s",
                 (metadata.updated, identity),
             )
+        return receipt.position
 
     def append(
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None

@@ -1,0 +1,130 @@
+"""Writing down what is asked for: an order is in its log before anybody is told of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.interfaces import ConversationStore, History
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.events.runs import RunRequestedEvent
+from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
+from vibe_llms.messages.identities import access_now
+from vibe_llms.runs.lines import write_line
+from vibe_llms.runs.local import BegunRun
+from vibe_llms.runs.log import LoggedEvent, claim_soon
+from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.snapshots import Snapshot, plant, plants_whole
+from vibe_llms.runs.summaries import RunSummary, summarize
+from vibe_llms.runs.surveying import complete_summary
+
+
+def begin_run(
+    store: ConversationStore,
+    identity: str,
+    metadata: ConversationMetadata,
+    wanted: RunRequestedEvent,
+    *,
+    claims: bool,
+) -> BegunRun | None:
+    """Makes the conversation of a run, with its order, unless it is there: whoever was killed asks
+    again.
+
+    Args:
+        claims: Claim its log as well, where it is new and nobody was faster.
+
+    Returns:
+        The run, where its log is claimed.
+
+    Raises:
+        RequestError: Something else was asked for before.
+        StoreError: It could not be written.
+    """
+    try:
+        if plants_whole(store):
+            begun = _plant_run(store, identity, metadata, wanted)
+            return begun if claims and _claims(begun) else None
+        store.create(identity, metadata)
+    except StoreError as error:
+        try:
+            store.read_metadata(identity)  # whoever was killed had made it
+        except UnknownConversationError:
+            raise error from None  # such as that of a full disk
+    request_run(store, identity, wanted)
+    return None
+
+
+def _plant_run(
+    store: ConversationStore,
+    identity: str,
+    metadata: ConversationMetadata,
+    wanted: RunRequestedEvent,
+) -> BegunRun:
+    said, moment = wanted.canisters, access_now()
+    line = write_line(1, moment, identity, wanted)
+    position = plant(store, Snapshot.begin(identity, metadata, said, [line]))
+    history = History(identity=identity, metadata=metadata, canisters=said, position=position)
+    logged = LoggedEvent(sequence=1, timestamp=moment, run_id=identity, event=wanted)
+    conversation = Conversation.take(store, history)
+    return BegunRun(conversation=conversation, log=produce_log(store, identity), events=(logged,))
+
+
+def _claims(begun: BegunRun) -> bool:
+    try:
+        begun.log.claim()
+    except StoreError:  # another host has found it already
+        return False
+    return True
+
+
+def summarize_begun(begun: BegunRun) -> RunSummary:
+    """Returns where a run stands of which all is known."""
+    conversation = begun.conversation
+    summary = summarize(begun.events, conversation.id)
+    return complete_summary(summary, conversation.metadata)
+
+
+def request_run(
+    store: ConversationStore,
+    identity: str,
+    wanted: RunRequestedEvent,
+    ending: Sequence[LogEvent] = (),
+) -> None:
+    """Writes an order into the log of a conversation, unless one is there.
+
+    Args:
+        ending: What is written behind it, where nothing is left to be done.
+
+    Raises:
+        RequestError: Something else was asked for before.
+        StoreError: It could not be written.
+    """
+    log = produce_log(store, identity)
+    # Another may ask for the same just now.
+    while claim_soon(log, unless=lambda: _is_requested(store, identity, wanted)):
+        try:
+            if not any(isinstance(each.event, RunRequestedEvent) for each in log.read()):
+                for event in (wanted, *ending):
+                    log.append(identity, event)
+                log.synchronize()
+                return
+        finally:
+            log.close()
+
+
+def _is_requested(store: ConversationStore, identity: str, wanted: RunRequestedEvent) -> bool:
+    for logged in produce_log(store, identity).read():
+        event = logged.event
+        if isinstance(event, RunRequestedEvent):
+            if _describe_wanted(event) != _describe_wanted(wanted):
+                detail = "Something else was asked for under this key before."
+                raise RequestError(path="key", detail=detail, stage=Stage.EXECUTE)
+            return True
+    return False
+
+
+def _describe_wanted(event: RunRequestedEvent) -> tuple[object, ...]:
+    """Returns what makes two orders the same; ids and moments are new each time."""
+    said = [(type(each), getattr(each, "content", None)) for each in event.canisters]
+    return dict(event.order), said
