@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -325,6 +327,7 @@ def test_070_tables_of_the_format_before_become_those_of_now(tmp_path: Path, add
         with old.database.transact() as connection:
             connection.execute("ALTER TABLE vibe_contents DROP COLUMN place, DROP COLUMN size")
             connection.execute("ALTER TABLE vibe_contents ALTER COLUMN data SET NOT NULL")
+            connection.execute("ALTER TABLE vibe_format DROP COLUMN owner")
             connection.execute("UPDATE vibe_format SET version = 1")
 
     with opened(tmp_path, address) as new:
@@ -371,3 +374,88 @@ def test_080_a_crowd_adds_while_others_collect(tmp_path: Path) -> None:
         collect_content(one, plan_collection(one, grace_seconds=0), grace_seconds=0)
         files = {path.name for path in (tmp_path / "shared").glob("*/*")}
         assert files == set(two.contents.survey()) == set(two.survey_references())
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place of each kind."""
+    if request.param == "bucket":
+        return str(request.getfixturevalue("address"))
+    (tmp_path / "shared").mkdir()
+    return f"file://{tmp_path}/shared"
+
+
+def test_090_a_place_belongs_to_one_database(tmp_path: Path, elsewhere: str) -> None:
+    """The second one puts nothing there and removes nothing, and is told what to do."""
+    (tmp_path / "other").mkdir()
+    with (
+        opened(tmp_path, elsewhere) as one,
+        opened(tmp_path / "other", elsewhere) as two,
+        opened(tmp_path / "other") as alone,
+    ):
+        say(one)
+        with pytest.raises(StoreError, match=r"content of another database, .* prefix of its own"):
+            say(two)
+        with pytest.raises(StoreError, match="of another database"):
+            two.contents.bring(alone.contents.add(DATA, mime_type="image/png"))
+        # As one that had its content there before places had marks.
+        alone.append("a", [UserCanister([PICTURE])])
+        set_row(alone, None, len(DATA), elsewhere)  # type: ignore[arg-type]
+        assert copy_store(two, alone).is_whole
+        assert alone.contents.read(ID) == DATA
+        set_row(alone, None, len(DATA), elsewhere)  # type: ignore[arg-type]
+        with alone.contents.hold_alone():
+            alone.contents.remove(ID)
+        assert one.contents.read(ID) == DATA
+        assert not list(two.contents.survey_strays(grace_seconds=0))
+        with opened(tmp_path, elsewhere) as again:
+            again.contents.add(b"more", mime_type="text/plain")
+
+
+def test_091_what_a_broken_move_left_is_found_and_removed(tmp_path: Path, elsewhere: str) -> None:
+    """Not what is named, by whatever URL of the place, nor what was there before it was marked."""
+    before, left = b"before", b"left"
+    place = produce_place(elsewhere)
+    place.put(compute_content_id(before), before, mime_type="text/plain", name=None)
+    age(elsewhere, before)
+    with opened(tmp_path, elsewhere) as store, opened(tmp_path, f"{elsewhere}/") as same:
+        say(store)
+        same.contents.add(b"named", mime_type="text/plain")
+        place.put(compute_content_id(left), left, mime_type="text/plain", name=None)
+        assert not plan_collection(store, grace_seconds=60, strays=True).strays
+        plan = plan_collection(store, grace_seconds=0, strays=True)
+        assert [each.content_id for each in plan.strays] == [compute_content_id(left)]
+        assert not plan_collection(store, grace_seconds=0).strays
+        done = collect_content(store, plan, grace_seconds=0)
+        assert done.strays == plan.strays
+        assert done.size_bytes == len(left) + len(b"named")
+        assert not place.has(compute_content_id(left), len(left))
+        assert place.has(compute_content_id(before), len(before))
+        assert store.contents.read(ID) == DATA
+
+
+def age(address: str, data: bytes) -> None:
+    """Lets what lies in a place be of long ago; a bucket says whole seconds of its mark."""
+    if address.startswith("file:"):
+        content_id = compute_content_id(data)
+        path = f"{address.removeprefix('file://')}/{content_id[:4]}/{content_id}/data"
+        os.utime(path, (0, 0))
+    else:
+        time.sleep(1.1)
+
+
+def test_092_a_list_of_a_bucket_is_read_page_by_page(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With names of others between, which are none of ours."""
+    monkeypatch.setattr("vibe_llms.conversations.stores.objects._PAGE", "2")
+    place = produce_place(address)
+    assert place.claim("me 1") == "me 1"
+    assert place.claim("you 2") == "me 1"
+    wanted = set()
+    for number in range(5):
+        data = b"%d" % number
+        wanted.add(compute_content_id(data))
+        place.put(compute_content_id(data), data, mime_type="text/plain", name=None)
+    assert {each.content_id for each in place.survey()} == wanted
+    assert {each.size_bytes for each in place.survey()} == {1}

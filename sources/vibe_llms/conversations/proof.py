@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from vibe_llms.conversations.stores.interfaces import ConversationStore, Seen
+from vibe_llms.conversations.stores.interfaces import ConversationStore, HasPlaces, LeftBytes, Seen
 from vibe_llms.exceptions import ConverseError, Finding, StoreError
 from vibe_llms.values import frozen
 
@@ -81,19 +81,22 @@ class Collection:
     Attributes:
         content_ids: In order.
         size_bytes: What that frees, apart from what a file system needs for itself.
+        strays: Bytes in places elsewhere, left over there.
     """
 
     content_ids: tuple[str, ...]
     size_bytes: int
+    strays: tuple[LeftBytes, ...] = ()
 
 
 def plan_collection(
-    store: ConversationStore, *, grace_seconds: float = GRACE_SECONDS
+    store: ConversationStore, *, grace_seconds: float = GRACE_SECONDS, strays: bool = False
 ) -> Collection:
     """Finds content that no conversation needs; removes nothing.
 
     Args:
         grace_seconds: Content added more recently is left alone.
+        strays: Whether places elsewhere are looked through, too, for what was left over there.
     """
     needed = set(store.survey_references())
     idle = [
@@ -101,12 +104,22 @@ def plan_collection(
         for content_id in sorted(store.contents.survey())
         if content_id not in needed and _measure_age(store, content_id) >= grace_seconds
     ]
-    return _produce_collection(store, idle)
+    return _produce_collection(store, idle, _survey_strays(store, grace_seconds) if strays else ())
 
 
-def _produce_collection(store: ConversationStore, content_ids: list[str]) -> Collection:
+def _survey_strays(store: ConversationStore, grace_seconds: float) -> tuple[LeftBytes, ...]:
+    contents = store.contents
+    if not isinstance(contents, HasPlaces):
+        return ()
+    return tuple(contents.survey_strays(grace_seconds=grace_seconds))
+
+
+def _produce_collection(
+    store: ConversationStore, content_ids: list[str], strays: tuple[LeftBytes, ...] = ()
+) -> Collection:
     size = sum(_measure_size(store, content_id) for content_id in content_ids)
-    return Collection(content_ids=tuple(content_ids), size_bytes=size)
+    size += sum(stray.size_bytes for stray in strays)
+    return Collection(content_ids=tuple(content_ids), size_bytes=size, strays=strays)
 
 
 def _measure_age(store: ConversationStore, content_id: str) -> float:
@@ -137,10 +150,14 @@ def collect_content(
         StoreError: Others go on adding content for longer than the store waits.
     """
     with store.contents.hold_alone():
-        now = plan_collection(store, grace_seconds=grace_seconds)
+        now = plan_collection(store, grace_seconds=grace_seconds, strays=bool(plan.strays))
         # Nothing goes that the plan has not named: people are shown it first.
         doomed = [each for each in now.content_ids if each in set(plan.content_ids)]
-        collected = _produce_collection(store, doomed)
+        strays = tuple(each for each in now.strays if each in set(plan.strays))
+        collected = _produce_collection(store, doomed, strays)
         for content_id in doomed:
             store.contents.remove(content_id)
+        for stray in strays:
+            assert isinstance(store.contents, HasPlaces)
+            store.contents.remove_stray(stray)
     return collected

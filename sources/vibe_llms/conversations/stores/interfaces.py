@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.metadata import ConversationMetadata
@@ -154,6 +154,36 @@ class ContentStore(Protocol):
 
     def remove(self, content_id: str) -> None:
         """Removes the content. Only while it is held alone."""
+
+
+@frozen
+class LeftBytes:
+    """Bytes that lie in a place for content, and of which their database knows nothing.
+
+    Attributes:
+        place: The URL of the place.
+        content_id: Under which they lie there.
+        size_bytes: How many.
+    """
+
+    place: str
+    content_id: str
+    size_bytes: int
+
+
+@runtime_checkable
+class HasPlaces(Protocol):
+    """A content store whose bytes lie in places elsewhere, where some may be left over."""
+
+    def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
+        """Yields what was put there and is named by nothing, of before so many seconds.
+
+        Raises:
+            StoreError: A place is out of reach.
+        """
+
+    def remove_stray(self, stray: LeftBytes) -> None:
+        """Removes such bytes. Only while the store is held alone."""
 
 
 class ConversationStore(Protocol):

@@ -9,19 +9,21 @@ from __future__ import annotations
 import configparser
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from html import unescape
 from pathlib import Path
-from typing import Final, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from typing import Final, NamedTuple, TypeVar
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import attrs
 
 from vibe_llms.asynchrony import access_portal
 from vibe_llms.clocks import Clock
 from vibe_llms.concealment import remember_key
-from vibe_llms.conversations.stores.naming import ensure_content_id
-from vibe_llms.conversations.stores.places import describe_missing
+from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
+from vibe_llms.conversations.stores.places import MARKER, PlacedBytes, describe_missing
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -62,6 +64,9 @@ _FAULTS: Final = {
 }
 _SAID: Final = re.compile(rb"<(Code|Message)>([^<]{1,500})</")
 
+_PAGE: Final = "1000"
+_TOKEN: Final = re.compile("<NextContinuationToken>([^<]*)<")
+
 _Answer = TypeVar("_Answer")
 
 
@@ -71,10 +76,14 @@ class Location:
 
     Attributes:
         base: The URL before their names, quoted.
+        root: The URL of the bucket.
+        prefix: Of their names.
         region: Which server is meant; it is signed.
     """
 
     base: str
+    root: str
+    prefix: str
     region: str
 
 
@@ -93,7 +102,8 @@ def locate(address: str) -> Location:
     if not _BUCKET.fullmatch(bucket) or (parts.scheme != "s3" and not parts.hostname):
         raise ConfigurationError.at("store", f"{address!r} names no bucket for content.")
     prefix = unquote(prefix).strip("/")
-    return Location(base=f"{root}/{quote(prefix)}{'/' if prefix else ''}", region=region)
+    prefix += "/" if prefix else ""
+    return Location(base=f"{root}/{quote(prefix)}", root=root, prefix=prefix, region=region)
 
 
 def find_access_key() -> AccessKey:
@@ -136,6 +146,21 @@ def _read_file() -> dict[str, str]:
     return {name: parser.get(profile, name.lower(), fallback="") for name in _KEYS}
 
 
+class _Found(NamedTuple):
+    size: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+def read_list(page: str) -> Iterator[tuple[str, datetime, int]]:
+    """Reads the names, times and sizes of objects of what a server lists."""
+    for told in re.findall(r"<Contents>(.*?)</Contents>", page, re.DOTALL):
+        said = dict(re.findall(r"<(Key|LastModified|Size)>([^<]*)</", told))
+        if len(said) == 3:
+            moment = datetime.fromisoformat(said["LastModified"].replace("Z", "+00:00"))
+            yield unescape(said["Key"]), moment, int(said["Size"])
+
+
 @define(eq=False)
 class ObjectPlace:
     """A part of a bucket; see :class:`.places.ContentPlace`."""
@@ -154,45 +179,89 @@ class ObjectPlace:
                 f"{CONTENT_BYTES:,} at most.",
             )
         kind = mime_type if re.fullmatch(r"[!-~]+", mime_type) else "application/octet-stream"
-        self._ask("PUT", content_id, {"content-type": kind}, data)
+        self._ask("PUT", ensure_content_id(content_id), {"content-type": kind}, data, content_id)
 
     def has(self, content_id: str, size: int) -> bool:
         """Tells whether the data are there."""
-        found = self._ask("HEAD", content_id)
-        return found is not None and found[0] == size
+        found = self._ask("HEAD", ensure_content_id(content_id))
+        return found is not None and found.size == size
 
     def read(self, content_id: str) -> bytes:
         """Returns the data, proven."""
-        found = self._ask("GET", content_id)
+        found = self._ask("GET", ensure_content_id(content_id))
         if found is None:
             raise describe_missing(content_id, self.address)
-        if compute_content_id(found[1]) != content_id:
+        if compute_content_id(found.body) != content_id:
             raise CorruptionError(
                 path=f"{self.address} content {content_id}",
                 detail="The data are not those which the id names.",
                 remedy="Restore the object from a backup.",
             )
-        return found[1]
+        return found.body
 
     def remove(self, content_id: str) -> None:
         """Removes the data."""
-        self._ask("DELETE", content_id)
+        self._ask("DELETE", ensure_content_id(content_id))
 
     def sweep(self) -> None:
         """Does nothing: an object is there whole, or not at all."""
 
-    def _ask(
-        self, method: str, content_id: str, headers: dict[str, str] | None = None, data: bytes = b""
-    ) -> tuple[int, bytes] | None:
-        """Returns the size and the bytes of an object; ``None`` where there is none.
+    def claim(self, mark: str) -> str:
+        """Writes the mark into an object of its own; of two who do so at once one is heeded."""
+        found = self._ask("GET", MARKER)
+        if found is None:
+            self._ask("PUT", MARKER, {"if-none-match": "*"}, mark.encode())
+            found = self._ask("GET", MARKER)
+        return "" if found is None else found.body.decode("utf-8", "replace")
 
-        Each of the four methods may be repeated without harm.
+    def survey(self) -> Iterator[PlacedBytes]:
+        """Reads the list of the objects, a thousand at a time."""
+        marker = self._ask("HEAD", MARKER)
+        if marker is None:
+            return
+        marked = parsedate_to_datetime(marker.headers["last-modified"])
+        asked = {
+            "list-type": "2",
+            "prefix": self._location.prefix,
+            "delimiter": "/",
+            "max-keys": _PAGE,
+        }
+        while asked:
+            url = f"{self._location.root}/?{urlencode(asked, quote_via=quote)}"
+            listed = self._ask("GET", url=url)
+            if listed is None:
+                return
+            page = listed.body.decode()
+            for key, moment, size in read_list(page):
+                name = key.removeprefix(self._location.prefix)
+                # The time of a list has fractions of a second, that of a head has none.
+                if is_content_id(name) and moment >= marked:
+                    age = (datetime.now(UTC) - moment).total_seconds()
+                    yield PlacedBytes(name, size, age)
+            token = _TOKEN.search(page)
+            if token is None:
+                return
+            asked["continuation-token"] = unescape(token[1])
+
+    def _ask(
+        self,
+        method: str,
+        name: str = "",
+        headers: dict[str, str] | None = None,
+        data: bytes = b"",
+        digest: str = "",
+        *,
+        url: str = "",
+    ) -> _Found | None:
+        """Asks for an object, or for what another URL says; ``None`` where there is none.
+
+        Each of the methods may be repeated without harm.
         """
-        url = f"{self._location.base}{ensure_content_id(content_id)}"
-        digest = content_id if data else _EMPTY
+        url = url or f"{self._location.base}{name}"
+        digest = digest or (compute_content_id(data) if data else _EMPTY)
         given = {**(headers or {}), "accept-encoding": "identity"}
 
-        async def send() -> tuple[int, bytes] | None:
+        async def send() -> _Found | None:
             key = find_access_key()
             signed = sign(
                 method,
@@ -208,7 +277,11 @@ class ObjectPlace:
                 if 200 <= exchange.status < 300:
                     body = await exchange.read()
                     size = exchange.headers.get("content-length", "")
-                    return (int(size) if size.isdigit() else len(body)), body
+                    return _Found(
+                        int(size) if size.isdigit() else len(body), body, exchange.headers
+                    )
+                if "if-none-match" in given and exchange.status in (409, 412):
+                    return None  # it is there: somebody was faster
                 said = await _read_said(exchange.read)
                 is_gone = exchange.status == 404 and said.get("Code") in (None, "NoSuchKey")
                 if is_gone and method != "PUT":

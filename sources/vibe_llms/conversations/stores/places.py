@@ -1,15 +1,19 @@
 """Places that keep bytes under their SHA-256 for a database, which knows what is where.
 
 Who may add and who may collect is settled by the database: a place is told what to do and has no
-locks. It belongs to one database; a second one would take for its own what it has not brought.
+locks. It belongs to one database, whose mark it has: a second one would remove what the first still
+needs.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 import attrs
@@ -17,11 +21,31 @@ import attrs
 from vibe_llms.conversations.stores.content_directory import ContentDirectory
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.exceptions import ConfigurationError, StoreError
+from vibe_llms.files import read_regular
+from vibe_llms.logs.disk import write_new_file
 from vibe_llms.values import define
 
 FORMS: Final = (
     "file:///FOLDER, s3://BUCKET/PREFIX (Amazon), or s3+https://HOST/BUCKET/PREFIX (any other)"
 )
+
+
+MARKER: Final = "vibe-owner"
+"""The name under which a place says whose it is."""
+
+
+class PlacedBytes(NamedTuple):
+    """Bytes in a place.
+
+    Attributes:
+        content_id: Their name.
+        size_bytes: How many.
+        age_seconds: How long ago they were put there.
+    """
+
+    content_id: str
+    size_bytes: int
+    age_seconds: float
 
 
 class ContentPlace(Protocol):
@@ -45,6 +69,12 @@ class ContentPlace(Protocol):
 
     def sweep(self) -> None:
         """Removes what crashes left half written; nobody adds meanwhile."""
+
+    def claim(self, mark: str) -> str:
+        """Marks the place, unless it is marked; returns its mark, which tells it from others."""
+
+    def survey(self) -> Iterator[PlacedBytes]:
+        """Yields what was put there since it was marked; what is older may be anybody's."""
 
 
 def split_content(url: str) -> tuple[str, str]:
@@ -116,13 +146,7 @@ class DirectoryPlace:
     @mapping_errors
     def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
         """Keeps the data."""
-        root = self._directory.root
-        if not os.path.isdir(root):  # made here, it would be this machine's alone
-            raise StoreError(
-                path=root,
-                detail=f"{root}, where content goes, does not exist.",
-                remedy="See that what the machines share is mounted, and make the folder in it.",
-            )
+        self._access_root()
         self._directory.place(data, mime_type=mime_type, name=name)
 
     @mapping_errors
@@ -142,6 +166,35 @@ class DirectoryPlace:
     def sweep(self) -> None:
         """Removes what crashes left."""
         self._directory.sweep()
+
+    @mapping_errors
+    def claim(self, mark: str) -> str:
+        """Writes the mark into a file of its own, where there is none."""
+        path, disk = self._access_root(), self._directory.disk
+        with suppress(FileExistsError):
+            write_new_file(disk, f"{path}/{MARKER}", mark.encode())
+            disk.synchronize_folder(path)
+        return read_regular(f"{path}/{MARKER}").decode("utf-8", "replace")
+
+    @mapping_errors
+    def survey(self) -> Iterator[PlacedBytes]:
+        """Looks at the time of each file."""
+        marked = os.stat(f"{self._access_root()}/{MARKER}").st_mtime
+        for content_id in self._directory.survey():
+            age = self._directory.measure_age_seconds(content_id)
+            if time.time() - age >= marked:
+                size = self._directory.access_metadata(content_id).size_bytes
+                yield PlacedBytes(content_id, size, age)
+
+    def _access_root(self) -> str:
+        root = self._directory.root
+        if not os.path.isdir(root):  # made here, it would be this machine's alone
+            raise StoreError(
+                path=root,
+                detail=f"{root}, where content goes, does not exist.",
+                remedy="See that what the machines share is mounted, and make the folder in it.",
+            )
+        return root
 
 
 def describe_missing(content_id: str, place: str) -> StoreError:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import cached_property
 from typing import Any, Final
 
+import attrs
 import msgspec
 
-from vibe_llms.conversations.stores.interfaces import ContentMetadata
+from vibe_llms.conversations.stores.interfaces import ContentMetadata, LeftBytes
 from vibe_llms.conversations.stores.naming import ensure_content_id
-from vibe_llms.conversations.stores.places import ContentPlace, produce_place
+from vibe_llms.conversations.stores.places import MARKER, ContentPlace, produce_place
 from vibe_llms.conversations.stores.postgresql.database import Database
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.logs.locks import WAIT_SECONDS
@@ -49,6 +52,7 @@ class PostgresqlContents:
     _database: Database
     _place: ContentPlace | None = None
     _wait_seconds: float = WAIT_SECONDS
+    _marks: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def add(self, data: bytes, *, mime_type: str, name: str | None = None) -> str:
         """Keeps the data and returns their id."""
@@ -73,6 +77,7 @@ class PostgresqlContents:
         # First it is said where they are going to be: what is put, and was not spoken of when its
         # sender died, is found by the next collection.
         address = self._place.address
+        self._require_own(address)
         with self._database.begun() as connection:
             connection.execute(_INSERT, (*row, None, address))
         self._place.put(content_id, data, mime_type=mime_type, name=name)
@@ -100,9 +105,11 @@ class PostgresqlContents:
             if (old or "") == self.address and (data is None) == bool(self._place):
                 return
             content = self.read(content_id)
+            if self._place is not None:
+                self._require_own(self.address)
             if data is not None and old is not None:
                 # What a crash left there goes before anything is put: it may be the same place.
-                produce_place(old).remove(content_id)
+                self._remove_from(old, content_id)
                 old = None
             if self._place is None:
                 change = "data = %s, size = NULL"  # its place stays until it is cleared
@@ -116,7 +123,7 @@ class PostgresqlContents:
                 change = "data = NULL, size = %s, place = %s"
                 self._change(content_id, change, len(content), self.address)
             if old is not None:
-                produce_place(old).remove(content_id)
+                self._remove_from(old, content_id)
             if self._place is None:
                 with self._database.begun() as connection:
                     # Unless somebody who had found nothing there has put it there again.
@@ -231,7 +238,7 @@ class PostgresqlContents:
             if self._place is not None:
                 self._place.sweep()
             for content_id, place in rows.fetchall():
-                produce_place(place).remove(content_id)
+                self._remove_from(place, content_id)
                 connection.execute("DELETE FROM vibe_contents WHERE id = %s", (content_id,))
 
     def _lock(self, connection: Any) -> None:
@@ -268,7 +275,61 @@ class PostgresqlContents:
             gone = "DELETE FROM vibe_contents WHERE id = %s RETURNING place"
             row = connection.execute(gone, key).fetchone()
             if row is not None and row[0] is not None:
-                produce_place(row[0]).remove(content_id)
+                self._remove_from(row[0], content_id)
+
+    def _remove_from(self, address: str, content_id: str) -> None:
+        """Removes bytes from a place, unless it is another database's, which may need them."""
+        if self._owns(address):
+            produce_place(address).remove(content_id)
+
+    def _require_own(self, address: str) -> None:
+        if not self._owns(address):
+            raise StoreError(
+                path=address,
+                detail=f"{address} has the content of another database, as {MARKER} there says.",
+                remedy="Give each database a folder or prefix of its own; if the other one is no "
+                f"more, or this one stands for it, remove {MARKER}.",
+            )
+
+    def _owns(self, address: str) -> bool:
+        return self._access_mark(address).partition(" ")[0] == self._owner
+
+    def _access_mark(self, address: str) -> str:
+        """Returns the mark of a place, by which it is known under whatever URL."""
+        mark = self._marks.get(address)
+        if mark is None:
+            given = f"{self._owner} {uuid.uuid4().hex}"
+            mark = self._marks[address] = produce_place(address).claim(given)
+        return mark
+
+    @cached_property
+    def _owner(self) -> str:
+        with self._database.begun(reading=True) as connection:
+            (owner,) = connection.execute("SELECT owner FROM vibe_format").fetchone() or ("",)
+        return str(owner)
+
+    def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
+        """Yields what lies in places of this database, and no row of it names."""
+        known: dict[str, set[str]] = {}
+        places: dict[str, str] = {}  # each once, by its mark, whatever its URLs
+        with self._database.transact(reading=True) as connection:
+            rows = connection.execute(
+                "SELECT place, array_agg(id) FROM vibe_contents WHERE place IS NOT NULL"
+                " GROUP BY place"
+            ).fetchall()
+        for address, ids in [*rows, *([(self.address, [])] if self.address else [])]:
+            if self._owns(address):
+                mark = self._access_mark(address)
+                places.setdefault(mark, address)
+                known.setdefault(mark, set()).update(ids)
+        for mark, address in places.items():
+            for each in produce_place(address).survey():
+                if each.content_id not in known[mark] and each.age_seconds >= grace_seconds:
+                    yield LeftBytes(address, each.content_id, each.size_bytes)
+
+    def remove_stray(self, stray: LeftBytes) -> None:
+        """Removes such bytes."""
+        self._remove_from(stray.place, stray.content_id)
 
     def _access(self, content_id: str, columns: str) -> tuple[Any, ...]:
         question: Any = f"SELECT {columns} FROM vibe_contents WHERE id = %s AND {_WHOLE}"

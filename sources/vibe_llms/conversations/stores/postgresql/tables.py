@@ -9,7 +9,7 @@ from vibe_llms.exceptions import StoreError
 if TYPE_CHECKING:
     import psycopg
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Rises when tables change so that earlier versions must keep off."""
 
 _LOCK: Final = 0x76696265
@@ -18,9 +18,13 @@ _LOCK: Final = 0x76696265
 # A conversation has the lines with the numbers `start` to `next`, counted over the whole history;
 # those before `start` are its parent's. `merged` of its lines came over from deleted parents.
 # Texts of the user's are JSON: PostgreSQL has no text with the character 0, and a name may have it.
+# The `owner` is this database, as places say that have content of it.
 # Content without `data` is at its `place`, and has a `size` as soon as it is there whole.
 _TABLES: Final = """
-CREATE TABLE vibe_format (version integer NOT NULL);
+CREATE TABLE vibe_format (
+    version integer NOT NULL,
+    owner text NOT NULL DEFAULT gen_random_uuid()
+);
 CREATE TABLE vibe_conversations (
     id text COLLATE "C" PRIMARY KEY,
     about text NOT NULL,
@@ -70,6 +74,7 @@ CREATE INDEX vibe_inboxes ON vibe_letters (conversation, number);
 _STEPS: Final = {
     1: "ALTER TABLE vibe_contents ALTER COLUMN data DROP NOT NULL,"
     " ADD COLUMN place text, ADD COLUMN size bigint",
+    2: "ALTER TABLE vibe_format ADD COLUMN owner text NOT NULL DEFAULT gen_random_uuid()",
 }
 """What makes of each earlier format the next one."""
 
@@ -101,7 +106,7 @@ def _bring_up(connection: psycopg.Connection[Any]) -> int | None:
     found = _read_format(connection)
     if found is None:
         connection.execute(_TABLES)
-        connection.execute("INSERT INTO vibe_format VALUES (%s)", (FORMAT,))
+        connection.execute("INSERT INTO vibe_format (version) VALUES (%s)", (FORMAT,))
         return FORMAT
     while (step := _STEPS.get(found)) is not None:
         connection.execute(step)

@@ -12,8 +12,10 @@ from vibe_llms.interfaces.cli.options import CONVERSATION, command, json_option,
 from vibe_llms.interfaces.cli.output import note, write, write_json
 
 if TYPE_CHECKING:
+    from vibe_llms.conversations.proof import Collection
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.exceptions import Finding
+    from vibe_llms.plain import JsonValue
 
 
 @command("verify")
@@ -80,36 +82,53 @@ def _prove_logs(
 
 @command("gc")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@click.option(
+    "--strays",
+    is_flag=True,
+    help="Look through the places of a database's content, too, for bytes that it does not know.",
+)
 @json_option
 @yes_option
-def gc(dry_run: bool, as_json: bool, yes: bool) -> None:
+def gc(dry_run: bool, strays: bool, as_json: bool, yes: bool) -> None:
     """Remove content that no conversation needs.
 
     Shows first what it would remove, and asks. What was added within the last hour is left
     alone, because a program may be about to speak of it.
+
+    Where content lies elsewhere than the database (`content=`), a move that was broken off may
+    leave bytes there. `--strays` finds them. Do not use it with a copy of a database that is in
+    use: it would take for strays what only the other one knows.
     """
     from vibe_llms.conversations.proof import collect_content, plan_collection
     from vibe_llms.interfaces.cli.consent import require_consent
 
     store = open_store()
-    plan = plan_collection(store)
+    plan = plan_collection(store, strays=strays)
     if not as_json:
         for content_id in plan.content_ids:
             metadata = store.contents.access_metadata(content_id)
             write(f"{content_id}  {metadata.mime_type}  {metadata.size_bytes} bytes")
-    amount = f"{len(plan.content_ids)} contents, {plan.size_bytes} bytes"
-    if plan.content_ids and not dry_run:
+        for stray in plan.strays:
+            write(f"{stray.content_id}  stray in {stray.place}  {stray.size_bytes} bytes")
+    amount = _describe(plan)
+    if (plan.content_ids or plan.strays) and not dry_run:
         if not (yes or load_configuration().yes):
             require_consent(f"Remove {amount}?", remedy="Say --yes to remove it, or --dry-run.")
         plan = collect_content(store, plan)
+        amount = _describe(plan)
     if as_json:
-        removed = [] if dry_run else list(plan.content_ids)
-        write_json(
-            {
-                "removable": list(plan.content_ids),
-                "removed": removed,
-                "size_bytes": plan.size_bytes,
-            }
-        )
+        told: dict[str, JsonValue] = {
+            "removable": list(plan.content_ids),
+            "removed": [] if dry_run else list(plan.content_ids),
+            "size_bytes": plan.size_bytes,
+        }
+        if strays:
+            told["strays"] = [f"{stray.place} {stray.content_id}" for stray in plan.strays]
+        write_json(told)
     else:
         note(f"{'Could be removed' if dry_run else 'Removed'}: {amount}.")
+
+
+def _describe(plan: Collection) -> str:
+    strays = f", {len(plan.strays)} strays" if plan.strays else ""
+    return f"{len(plan.content_ids)} contents{strays}, {plan.size_bytes} bytes"
