@@ -9,10 +9,11 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vibe_llms.runs.indexing import survey_runs
     from vibe_llms.runs.log import LoggedEvent, RunLog
     from vibe_llms.runs.places import LoggedStore, produce_log
     from vibe_llms.runs.summaries import RunSummary
-    from vibe_llms.runs.surveying import read_summary, survey_runs
+    from vibe_llms.runs.surveying import read_summary
     from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
 
 __all__ = [
@@ -39,7 +40,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "answer": "waiting",
         "produce_log": "places",
         "read_summary": "surveying",
-        "survey_runs": "surveying",
+        "survey_runs": "indexing",
         "survey_waiting": "waiting",
     },
 )

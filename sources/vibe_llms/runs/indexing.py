@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from heapq import merge
+from itertools import islice
 from typing import Final, TypeAlias
 
 import attrs
@@ -240,18 +241,32 @@ class RunIndex:
         Raises:
             UnknownConversationError: There is no run ``after`` which to begin.
         """
-        wanted, found = frozenset(states), list[RunSummary]()
-        for entry in self._walk(wanted, owner, after):
-            if limit is not None and len(found) >= limit:
-                break
+        return [*islice(self.iterate(states, owner, after), limit)]
+
+    def iterate(
+        self,
+        states: Collection[RunState],
+        owner: str | None = None,
+        after: str = "",
+        *,
+        parts: bool = False,
+    ) -> Iterator[RunSummary]:
+        """Yields what :meth:`survey` returns, each as late as it is wanted.
+
+        Args:
+            parts: Those, too, that are parts of others.
+        """
+        wanted = frozenset(states)
+        for entry in self._walk(wanted, owner, after, parts=parts):
             with suppress(StoreError):
-                if self._may_be(entry, wanted) and self._is_of(entry, owner):
+                if self._may_be(entry, wanted) and (parts or self._is_of(entry, owner)):
                     summary = self._summarize(entry.identity)
                     if summary is not None and summary.state in wanted:
-                        found.append(summary)
-        return found
+                        yield summary
 
-    def _walk(self, wanted: frozenset[RunState], owner: str | None, after: str) -> Iterator[_Entry]:
+    def _walk(
+        self, wanted: frozenset[RunState], owner: str | None, after: str, *, parts: bool
+    ) -> Iterator[_Entry]:
         """Yields runs that may be wanted, the newest first, as they stand in order by now."""
         with self._lock:
             place: _Place | None = None
@@ -263,7 +278,9 @@ class RunIndex:
             orders = [
                 order[: None if place is None else bisect_left(order, place)]
                 for (is_part, whose, possible), order in self._orders.items()
-                if not is_part and possible & wanted and (owner is None or whose in (owner, None))
+                if (parts or not is_part)
+                and possible & wanted
+                and (owner is None or whose in (owner, None))
             ]
         for _, identity in merge(*map(reversed, orders), reverse=True):
             entry = self._entries.get(identity)
@@ -292,6 +309,26 @@ class RunIndex:
             with self._changing(entry):
                 entry.owner = whose
         return entry.owner == owner
+
+
+def survey_runs(
+    store: ConversationStore, *, states: Collection[RunState] = STATES, parts: bool = False
+) -> Iterator[RunSummary]:
+    """Yields where the runs of a store stand, the one in which something happened last first.
+
+    The logs of those that cannot be in these states are not read, and of others as late as
+    they are wanted. One that is damaged is passed over. Does file work.
+
+    Args:
+        states: In which of them they are to be.
+        parts: Also those that are parts of others, such as the visits of a flow.
+
+    Raises:
+        StoreError: The store keeps no logs of runs.
+    """
+    index = RunIndex(store)
+    index.refresh()
+    yield from index.iterate(states, parts=parts)
 
 
 def _goes_on(known: object, stamp: object) -> bool:

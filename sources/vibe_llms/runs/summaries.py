@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
+from vibe_llms.engine.limits import Readings
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     GenerationAnsweredEvent,
@@ -32,7 +33,6 @@ from vibe_llms.events.runs import (
     RunRetriedEvent,
     StopRequestedEvent,
 )
-from vibe_llms.messages.canisters import Usage
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import OpenRequests
 from vibe_llms.runs.log import LoggedEvent
@@ -99,21 +99,6 @@ class RunSummary:
     origin: str = ""
 
 
-@define
-class _Spending:
-    steps: int = 0
-    invocations: int = 0
-    tokens: int = 0
-    cents: float | None = None
-
-    def add(self, steps: int, usage: Usage | None, cents: float | None) -> None:
-        self.steps += steps
-        if usage is not None:
-            self.tokens += (usage.total_input_tokens or 0) + (usage.total_output_tokens or 0)
-        if cents is not None:
-            self.cents = (self.cents or 0.0) + cents
-
-
 @define(eq=False)
 class RunFold:
     """Takes the events of one log, oldest first, and says at any time where the run stands.
@@ -137,7 +122,7 @@ class RunFold:
     _is_resumed: bool = False  # the same, by somebody who took a stop back
     _stop: LoggedEvent | None = None
     _starts: int = 0
-    _spending: _Spending = attrs.field(factory=_Spending)
+    _spending: Readings = attrs.field(factory=Readings)
     _unsettled: FlowEndedEvent | None = None
     _visits: dict[int, dict[str, str]] = attrs.field(factory=dict)
     _first: LoggedEvent | None = None
@@ -196,7 +181,8 @@ class RunFold:
             raise ValueError("There is no run without an event.")
         spending = attrs.evolve(self._spending)
         if (last := self._unsettled) is not None:
-            spending.add(last.requests, last.usage, last.cost_cents)
+            spending.steps += last.requests
+            spending.count(last.usage, last.cost_cents)
         reason, detail, limit = self._ending
         request = self._request
         return RunSummary(
@@ -301,16 +287,18 @@ class RunFold:
         spending = self._spending
         match logged.event:
             case RunRequestedEvent() | RunResumedEvent():
-                self._spending, self._unsettled = _Spending(), None
+                self._spending, self._unsettled = Readings(), None
             case GenerationFinishedEvent() as event:
-                spending.add(1, event.usage, event.cents)
+                spending.steps += 1
+                spending.count(event.usage, event.cents)
             case InvocationStartedEvent():
                 spending.invocations += 1
             case NodeStartedEvent() as event:
                 self._visits.setdefault(event.branch, {})[event.purpose] = event.conversation_id
             case NodeFinishedEvent() as event:
                 self._visits.pop(event.branch, None)
-                spending.add(event.requests, event.usage, event.cost_cents)
+                spending.steps += event.requests
+                spending.count(event.usage, event.cost_cents)
 
 
 def _find_model(event: FlowStartedEvent) -> str:

@@ -1,8 +1,8 @@
-"""The runs of a store, and where each stands: of most of them the last event says enough."""
+"""Where a run of a store stands: of most of them the last event says enough."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, TypeAlias, get_args
 
@@ -10,7 +10,6 @@ import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.conversations.tags import is_part
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
 from vibe_llms.events.runs import RunRequestedEvent
@@ -55,47 +54,6 @@ def require_run(store: ConversationStore, identity: str, summary: RunSummary | N
             remedy="`vibe runs list` shows those that have.",
         )
     return summary
-
-
-def survey_runs(
-    store: ConversationStore, *, states: Collection[RunState] = STATES, parts: bool = False
-) -> Iterator[RunSummary]:
-    """Yields where the runs of a store stand, the one in which something happened last first.
-
-    The logs of those that cannot be in these states are not read, and of others as late as
-    they are wanted. One that is damaged is passed over. Does file work.
-
-    Args:
-        states: In which of them they are to be.
-        parts: Also those that are parts of others, such as the visits of a flow.
-
-    Raises:
-        StoreError: The store keeps no logs of runs.
-    """
-    require_logs(store)
-    wanted = frozenset(states)
-    found = []
-    for identity in store.survey():
-        with suppress(StoreError):  # deleted meanwhile, or damaged
-            log = produce_log(store, identity)
-            last = log.read_last()
-            if last is not None and _may_be(wanted, last.event, log):
-                found.append((last.timestamp, identity))
-    for _, identity in sorted(found, reverse=True):
-        with suppress(StoreError):
-            if not parts and is_part(store.read_metadata(identity).tags):
-                continue
-            summary = summarize_run(store, identity)
-            if summary is not None and summary.state in wanted:
-                yield summary
-
-
-def _may_be(wanted: frozenset[RunState], last: LogEvent, log: RunLog) -> bool:
-    """Tells whether a run may be in one of these states, by its last event."""
-    possible = survey_states(last)
-    if wanted & possible == {"queued"}:
-        return is_asked_again(log, possible)
-    return bool(wanted & possible)
 
 
 def survey_states(last: LogEvent) -> frozenset[RunState]:

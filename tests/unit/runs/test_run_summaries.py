@@ -43,9 +43,10 @@ from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import StopReason, Usage, UserCanister
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.delivering import survey_open
+from vibe_llms.runs.indexing import survey_runs
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunFold, RunSummary, summarize
-from vibe_llms.runs.surveying import STATES, read_summary, survey_runs
+from vibe_llms.runs.surveying import STATES, read_summary
 
 MORNING = datetime(2026, 11, 23, 8, tzinfo=UTC)
 REQUESTED = RunRequestedEvent(order={"model": "scripted:echo", "attached": True}, subject="alice")

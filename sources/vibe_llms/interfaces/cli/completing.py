@@ -104,7 +104,7 @@ def survey_runs(incomplete: str) -> Candidates:
     from itertools import islice
 
     from vibe_llms.interfaces.cli.access import open_store
-    from vibe_llms.runs.surveying import survey_runs as survey
+    from vibe_llms.runs.indexing import survey_runs as survey
 
     found = (each for each in survey(open_store()) if each.id.startswith(incomplete))
     return [(each.id, f"{each.state} {each.name}".strip()) for each in islice(found, 50)]

@@ -21,8 +21,8 @@ from vibe_llms.events.engine import RunStartedEvent, RunSuspendedEvent
 from vibe_llms.interfaces.cli.access import open_store
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
+from vibe_llms.runs.indexing import survey_runs
 from vibe_llms.runs.places import produce_log
-from vibe_llms.runs.surveying import survey_runs
 from vibe_llms.testing.replays import check_run
 
 Vibe = Callable[..., Any]
