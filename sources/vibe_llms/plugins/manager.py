@@ -58,8 +58,8 @@ class PluginManager:
     budgets: Budgets | None = None
     _roster: PluginRoster = attrs.field(init=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False)
-    _silent_at: int | None = attrs.field(default=None, init=False)
-    _unheard_at: int | None = attrs.field(default=None, init=False)
+    _absent: dict[str, int] = attrs.field(factory=dict, init=False)
+    """What no plugin had, and how many were loaded when that was found."""
 
     @consent.default
     def _settle_consent(self) -> Consent:
@@ -194,36 +194,35 @@ class PluginManager:
         """
         from vibe_llms.plugins.specification.runs import ReactorsSpecification
 
-        with self._roster.warn_of_failures():
-            specifications = self._roster.survey(ReactorsSpecification)
-            host = self._roster.access_host()
-            # Asked again once more plugins are loaded: a provider may bring reactors with it.
-            self._silent_at = None if specifications else host.loaded
-            made = [host.make(entry, specification) for entry, specification in specifications]
-            return [reactors for reactors in made if reactors is not None]
+        return self._produce_all("reactors", ReactorsSpecification)
 
     @property
     def is_silent(self) -> bool:
         """Whether it is known that no plugin in use has reactors. Imports nothing."""
-        return self._silent_at is not None and self._silent_at == self._roster.access_host().loaded
+        return self._is_absent("reactors")
 
     def produce_listeners(self) -> list[Callable[[RunEvent], object]]:
         """Makes what listens to a run, as :meth:`produce_reactors` does for a turn."""
         from vibe_llms.plugins.specification.runs import ListenerSpecification
 
-        with self._roster.warn_of_failures():
-            specifications = self._roster.survey(ListenerSpecification)
-            host = self._roster.access_host()
-            self._unheard_at = None if specifications else host.loaded
-            made = [host.make(entry, specification) for entry, specification in specifications]
-            return [listener for listener in made if listener is not None]
+        return self._produce_all("listeners", ListenerSpecification)
 
     @property
     def is_unheard(self) -> bool:
         """Whether it is known that no plugin in use listens to runs. Imports nothing."""
-        return self._unheard_at is not None and (
-            self._unheard_at == self._roster.access_host().loaded
-        )
+        return self._is_absent("listeners")
+
+    def _produce_all(self, what: str, kind: type[Any]) -> list[Any]:
+        with self._roster.warn_of_failures():
+            specifications = self._roster.survey(kind)
+            host = self._roster.access_host()
+            # Asked again once more plugins are loaded: a provider may bring reactors with it.
+            self._absent[what] = -1 if specifications else host.loaded
+            made = [host.make(entry, specification) for entry, specification in specifications]
+            return [each for each in made if each is not None]
+
+    def _is_absent(self, what: str) -> bool:
+        return self._absent.get(what) == self._roster.access_host().loaded
 
     def produce_catalogue(self) -> Catalogue:
         """Produces the catalogue of models of all providers that are available. Loads them."""

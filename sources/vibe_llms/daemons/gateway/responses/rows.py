@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import attrs
 import msgspec
@@ -71,8 +71,28 @@ class KeptConversation:
     hidden: tuple[str, ...] = ()
 
 
-def _dump(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+_Kept = TypeVar("_Kept", KeptResponse, KeptConversation)
+_JSON: Final = frozenset({"input", "output", "body", "metadata", "hidden"})
+"""The columns that hold JSON."""
+
+
+def _write(db: sqlite3.Connection, table: str, kept: KeptResponse | KeptConversation) -> None:
+    values = attrs.asdict(kept, recurse=False)
+    for name in _JSON & values.keys():
+        values[name] = msgspec.json.encode(values[name]).decode()
+    names, marks = ", ".join(values), ", ".join("?" * len(values))
+    db.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", (*values.values(),))
+
+
+def _find(db: sqlite3.Connection, table: str, kind: type[_Kept], identity: str) -> _Kept | None:
+    row = db.execute(f"SELECT * FROM {table} WHERE id = ?", (identity,)).fetchone()
+    if row is None:
+        return None
+    values = dict(row)
+    for name in _JSON & values.keys():
+        value = msgspec.json.decode(values[name])
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**values)
 
 
 def write_response(db: sqlite3.Connection, response: KeptResponse) -> bool:
@@ -84,14 +104,7 @@ def write_response(db: sqlite3.Connection, response: KeptResponse) -> bool:
     found = db.execute("SELECT subject FROM responses WHERE id = ?", (response.id,)).fetchone()
     if found is not None and found["subject"] != response.subject:
         return False
-    values = attrs.asdict(response, recurse=False)
-    for name in ("input", "output", "body"):
-        values[name] = _dump(values[name])
-    names = ", ".join(values)
-    marks = ", ".join("?" * len(values))
-    db.execute(
-        f"INSERT OR REPLACE INTO responses ({names}) VALUES ({marks})", tuple(values.values())
-    )
+    _write(db, "responses", response)
     return True
 
 
@@ -114,14 +127,7 @@ def end_response(db: sqlite3.Connection, response: KeptResponse) -> KeptResponse
 
 def find_response(db: sqlite3.Connection, identity: str) -> KeptResponse | None:
     """Returns a response by its id, whoever's it is."""
-    row = db.execute("SELECT * FROM responses WHERE id = ?", (identity,)).fetchone()
-    if row is None:
-        return None
-    values = dict(row)
-    for name in ("input", "output"):
-        values[name] = tuple(msgspec.json.decode(values[name]))
-    values["body"] = msgspec.json.decode(values["body"])
-    return KeptResponse(**values)
+    return _find(db, "responses", KeptResponse, identity)
 
 
 def remove_response(db: sqlite3.Connection, identity: str) -> None:
@@ -132,28 +138,12 @@ def remove_response(db: sqlite3.Connection, identity: str) -> None:
 
 def write_conversation(db: sqlite3.Connection, conversation: KeptConversation) -> None:
     """Adds a conversation, or replaces what is known of it."""
-    db.execute(
-        "INSERT OR REPLACE INTO conversations (id, subject, created, metadata, hidden)"
-        " VALUES (?, ?, ?, ?, ?)",
-        (
-            conversation.id,
-            conversation.subject,
-            conversation.created,
-            _dump(conversation.metadata),
-            _dump(conversation.hidden),
-        ),
-    )
+    _write(db, "conversations", conversation)
 
 
 def find_conversation(db: sqlite3.Connection, identity: str) -> KeptConversation | None:
     """Returns a conversation by its id, whoever's it is."""
-    row = db.execute("SELECT * FROM conversations WHERE id = ?", (identity,)).fetchone()
-    if row is None:
-        return None
-    values = dict(row)
-    values["metadata"] = msgspec.json.decode(values["metadata"])
-    values["hidden"] = tuple(msgspec.json.decode(values["hidden"]))
-    return KeptConversation(**values)
+    return _find(db, "conversations", KeptConversation, identity)
 
 
 def remove_conversation(db: sqlite3.Connection, identity: str) -> None:
