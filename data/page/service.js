@@ -84,38 +84,52 @@ export async function fetchDocument(path, options) {
 }
 
 // Server-sent events over fetch, as EventSource cannot show a key. Goes on where it broke off.
-export async function* follow(path, after, signal, { ends = false } = {}) {
+export async function* follow(path, after, signal) {
   let pause = 250;
   let last = after;
-  while (!signal.aborted) {
-    // A page that was left may be kept for whoever goes back: it must not keep its connection, of
-    // which a browser has six for all of its pages.
+  for (;;) {
+    // A page that was left may be kept for whoever goes back, and many may lie behind the one that
+    // is seen: they must not keep their connections, of which a browser has six for all of them.
+    await waitUntilSeen(signal);
+    if (signal.aborted) return;
     const held = new AbortController();
     const release = () => held.abort();
+    const hide = () => document.hidden && held.abort();
     addEventListener('pagehide', release);
+    document.addEventListener('visibilitychange', hide);
     signal.addEventListener('abort', release);
     try {
       const headers = last ? { 'last-event-id': String(last) } : {};
-      const query = ends ? '?follow=false' : '';
-      const response = await fetchAt(path + query, { headers, signal: held.signal });
+      const response = await fetchAt(path, { headers, signal: held.signal });
       for await (const event of readFrames(response.body)) {
         pause = 250;
         if (event.id) last = Number(event.id);
         yield event;
         if (event.type === 'run.deleted') return;
       }
-      if (ends) return;
     } catch (error) {
       if (signal.aborted || (error instanceof Refusal && error.status < 500 && error.status !== 429)) {
         throw error;
       }
     } finally {
       removeEventListener('pagehide', release);
+      document.removeEventListener('visibilitychange', hide);
       signal.removeEventListener('abort', release);
       release();
     }
     await wait(pause, signal);
     pause = Math.min(2 * pause, LONGEST_PAUSE);
+  }
+}
+
+async function waitUntilSeen(signal) {
+  while (document.hidden && !signal.aborted) {
+    await new Promise((resolve) => {
+      const done = new AbortController();
+      const go = () => (done.abort(), resolve());
+      document.addEventListener('visibilitychange', go, { signal: done.signal });
+      signal.addEventListener('abort', go, { signal: done.signal });
+    });
   }
 }
 

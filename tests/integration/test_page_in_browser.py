@@ -276,3 +276,39 @@ async def test_runs_that_were_left_keep_no_connection(tab: Tab, tmp_path: Path) 
         for number in range(9):
             await tab.visit(f"{daemon.url}/page/?{number}#/runs/{run_id}")
             await tab.wait_for("document.querySelector('.log li')")
+
+
+async def test_a_run_that_nobody_sees_keeps_no_connection(tab: Tab, tmp_path: Path) -> None:
+    """Of many tabs that are open at once; it goes on where it was when it is seen again."""
+    seen = "document.querySelectorAll('.log li').length"
+
+    async def turn(is_hidden: bool) -> None:
+        word = json.dumps(is_hidden)
+        await tab.evaluate(
+            f"Object.defineProperty(document, 'hidden', {{ value: {word}, configurable: true }});"
+            " document.dispatchEvent(new Event('visibilitychange'))"
+        )
+
+    async with serving(tmp_path, watchers=1) as daemon:
+        run_id = await daemon.start(DONE)
+        before = len(await daemon.watch(run_id))
+        await tab.visit(f"{daemon.url}/page/#/runs/{run_id}")
+        await tab.wait_for(f"{seen} === {before}")
+        url = f"{daemon.url}/runs/{run_id}/events?follow=false"
+
+        async def ask_status() -> int:
+            async with daemon.session.get(url) as answer:
+                return answer.status
+
+        assert await ask_status() == 429  # the page has the only stream there is
+        await turn(is_hidden=True)
+        while await ask_status() == 429:
+            pass
+        status, _ = await daemon.ask("POST", f"/runs/{run_id}/messages", {"content": "And?"})
+        assert status < 300
+        behind = len(await daemon.watch(run_id))
+        assert behind > before
+        assert await tab.evaluate(seen) == before
+
+        await turn(is_hidden=False)
+        await tab.wait_for(f"{seen} >= {behind}")
