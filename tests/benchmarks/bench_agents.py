@@ -183,8 +183,11 @@ def measure_turns(url: str, gateway: str, agents: str, home: Path, daemons: Any)
         print(f"{name}: x {ratio:.2f} of twice its own and one request ({told})", flush=True)
 
 
-def measure_crowd(agents: str, process: psutil.Process) -> None:
-    """Prints how late those hear who watch many runs at once, and what memory that takes."""
+def measure_crowd(url: str, agents: str, process: psutil.Process) -> None:
+    """Prints how late those hear who watch many runs at once, and what memory that takes.
+
+    No model says anything before all watch, however long that takes.
+    """
     command = [sys.executable, str(PARTS), "watch", agents.rpartition(":")[2], str(WATCHERS)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -192,6 +195,7 @@ def measure_crowd(agents: str, process: psutil.Process) -> None:
         assert watching.stdin is not None
         assert watching.stdout is not None
         for number in range(int(os.environ.get("ROUNDS", "2"))):
+            read(f"{url}/gate/close")
             ids = [
                 post(
                     f"{agents}/runs",
@@ -202,6 +206,7 @@ def measure_crowd(agents: str, process: psutil.Process) -> None:
             watching.stdin.write(" ".join(ids) + "\n")
             watching.stdin.flush()
             assert watching.stdout.readline() == "begun\n"
+            read(f"{url}/gate/open")
             before, started = spend([process]), time.perf_counter()
             megabytes = process.memory_info().rss / 1e6
             told = json.loads(watching.stdout.readline())
@@ -299,8 +304,8 @@ def main() -> None:
             if "turns" in wanted:
                 measure_turns(url, gateway_url, agents_url, folder / "own", daemons)
         if "crowd" in wanted:
-            daemons, _, agents_url, _ = start_both("slow", "crowd")
-            measure_crowd(agents_url, daemons[1])
+            daemons, _, agents_url, _ = start_both("held", "crowd")
+            measure_crowd(url, agents_url, daemons[1])
 
 
 if __name__ == "__main__":

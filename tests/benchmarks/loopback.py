@@ -6,7 +6,8 @@ process of its own. A client is measured by its own CPU time. What is wanted is 
 ``/slow`` one chunk in a while, and ``/short`` a stream of two words at once. ``"stream": true`` in
 the body asks for a stream; what is not
 streamed comes at once, behind ``/late`` after the time that a vendor takes at least, and behind
-``/acting`` it is a call of the tool ``look`` each time, with an id of its own.
+``/acting`` it is a call of the tool ``look`` each time, with an id of its own. Streams behind
+``/held`` are slow, and none begins before the gate is open: who asks for ``/gate/open`` opens it.
 
 Run as a program it serves until its standard input is closed, and prints its port first.
 """
@@ -231,6 +232,7 @@ class _Canned:
         self.answers = {name: _answer(compose_answer(name)) for name in _COMPOSERS}
         self._calls = {name: _answer(compose_call(name)) for name in _COMPOSERS}
         self._called = 0
+        self.gate = asyncio.Event()
 
     def call(self, protocol: str) -> bytes:
         """Returns an answer that calls the tool, by an id that was not there before."""
@@ -250,6 +252,10 @@ async def _serve_connection(
             size = int(lower[start + 17 : lower.index(b"\r\n", start + 2)]) if start >= 0 else 0
             body = await reader.readexactly(size)
             path = head.split(b" ", 2)[1].decode()
+            if path.startswith("/gate"):
+                canned.gate.set() if path == "/gate/open" else canned.gate.clear()
+                writer.write(_answer(b"{}"))
+                continue
             protocol = next(name for name, tail in PATHS.items() if tail in path)
             if b'"stream":true' not in body.replace(b" ", b""):
                 if path.startswith("/late"):
@@ -261,7 +267,10 @@ async def _serve_connection(
                 writer.write(bursts[protocol])
                 await writer.drain()
             else:
-                await _send_paced(canned, protocol, writer, is_slow=path.startswith("/slow"))
+                if path.startswith("/held"):
+                    await canned.gate.wait()
+                is_slow = path.startswith(("/slow", "/held"))
+                await _send_paced(canned, protocol, writer, is_slow=is_slow)
     writer.close()
 
 
