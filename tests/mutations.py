@@ -54,6 +54,7 @@ TESTS = [
     "tests/unit/providers/test_keeping.py",
     "tests/unit/runs",
     "tests/unit/telemetry",
+    "tests/unit/test_plain.py",
 ]
 """The quick tests of these; of them, each change meets those that reach its function."""
 

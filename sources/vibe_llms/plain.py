@@ -16,10 +16,10 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 def is_whole(text: str) -> bool:
     """Tells whether a text can be written as UTF-8: it holds no half of a surrogate pair."""
-    if text.isascii():
+    if str.isascii(text):
         return True
     try:
-        text.encode("utf-8")
+        str.encode(text, "utf-8")
     except UnicodeEncodeError:
         return False
     return True

@@ -1009,16 +1009,22 @@ async def test_an_approver_that_fails_says_so_and_executes_nothing() -> None:
     assert ledger.paid == []
 
 
-async def test_an_answer_for_a_call_reaches_its_likes_in_the_same_turn_and_hides_no_other() -> None:
+@pytest.mark.parametrize(
+    ("scope", "left"),
+    [(Scope.ONCE, ["c0", "c2", "c3"]), (Scope.CALL, ["c0", "c3"]), (Scope.ALWAYS, ["c0"])],
+)
+async def test_an_answer_reaches_the_calls_of_its_turn_that_it_is_for_and_hides_no_other(
+    scope: Scope, left: list[str]
+) -> None:
     """What is left is asked about, before it and behind it."""
     calls = [invoke("pay", f"c{n}", amount=amount) for n, amount in enumerate((1, 2, 2, 3))]
     stage = Stage(script(calls, [say("Done.")]), [needing(Ledger().pay)])
     asked = (await stage.act()).ending.requests
 
-    again = (await stage.act(answers=[allow(asked[1], scope=Scope.CALL)])).ending.requests
+    again = (await stage.act(answers=[allow(asked[1], scope=scope)])).ending.requests
 
     assert [request.invocation_id for request in asked] == ["c0", "c1", "c2", "c3"]
-    assert [request.invocation_id for request in again] == ["c0", "c3"]
+    assert [request.invocation_id for request in again] == left
 
 
 @pytest.mark.parametrize("arguments", ['{"amount":NaN}', '{"amount":1e999}', '{"a":"\\ud800"}'])
@@ -1053,14 +1059,16 @@ async def test_before_a_person_is_asked_the_arguments_are_examined_where_others_
     assert (acted.ending.reason, ledger.paid) == (Reason.ANSWERED, [3])
 
 
-async def test_a_schema_that_is_none_is_a_fault_and_no_end() -> None:
-    """The model is told, and can do without."""
+@pytest.mark.parametrize("needs_approval", [False, True])
+async def test_a_schema_that_is_none_is_a_fault_and_no_end(needs_approval: bool) -> None:
+    """The model is told, and can do without; nobody is asked about what cannot be executed."""
 
     async def look(place: str) -> str:
         return place
 
     schema = {"type": "object", "properties": {"place": {"$ref": "#/nowhere"}}}
     tool = produce_invoker(look, name="look", description="Looks.", schema=schema)
+    tool = attrs.evolve(tool, needs_approval=needs_approval)
 
     acted = await act(script([invoke("look", place="Rome")], [say("Done.")]), tool)
 

@@ -275,5 +275,8 @@ async def test_what_a_person_is_asked_and_answers_is_in_the_log() -> None:
     )
     assert asked == [expected, expected]
     assert (expected.name, expected.arguments) == ("pay", '{"amount":3}')
+    assert (expected.description, expected.effect) == ("Pays an amount.", "idempotent")
+    (begun,) = (each.event for each in log.read() if isinstance(each.event, InvocationStartedEvent))
+    assert begun.arguments == '{"amount":3}'
     secured = [each.event.type for each in log.read() if each.sequence in log.secured]
     assert {"run.suspended", "approval.answered"} <= set(secured)

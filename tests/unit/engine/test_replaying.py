@@ -227,6 +227,24 @@ async def test_calls_of_a_turn_that_broke_off_are_not_prepared() -> None:
     assert (situation.calls, situation.waits) == ((), False)
 
 
+async def test_a_call_whose_schema_is_none_has_a_fault_and_waits_for_nobody() -> None:
+    """Also where a run is looked at from outside."""
+    schema = {"type": "object", "properties": {"place": {"$ref": "#/nowhere"}}}
+    tool = produce_invoker(look, schema=schema, needs_approval=True)
+    call = InvocationCanister(
+        invocation_id="a", name="look", arguments='{"place":"a"}', turn_id="t"
+    )
+    canisters = [UserCanister("Hello"), call]
+    async with Registry(gather_ensembles([tool])) as registry:
+        situation = find_situation(
+            canisters, read_tail(canisters), registry, Record(), is_silent=False
+        )
+
+    (prepared,) = situation.calls
+    assert (prepared.canister, situation.waits) == (call, False)
+    assert "schema" in prepared.fault
+
+
 async def test_what_the_answers_of_a_run_cost_is_added_up() -> None:
     """Tokens as far as the vendors say; cents only where some answer has a price."""
     user = UserCanister("Hello")
