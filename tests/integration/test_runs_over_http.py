@@ -183,6 +183,7 @@ async def test_streams_have_a_bound_and_end_with_the_daemon(tmp_path: Path) -> N
     [
         {},
         {"input": 5},
+        {"input": "", "model": "scripted:echo"},
         {"input": [{"role": "assistant", "content": "I"}]},
         {"input": "Hello", "model": "nobody:x"},
         {"input": "Hello", "modell": "scripted:echo"},

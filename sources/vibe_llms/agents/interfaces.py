@@ -121,7 +121,7 @@ class Runs(Protocol):
         In a flow that is the visit under way that asks a model; of several the first that waits.
 
         Raises:
-            RequestError: It is a flow, of which no visit could hear it.
+            RequestError: It is blank; or it is a flow, of which no visit could hear it.
         """
 
     async def stop(self, run_id: str, *, reason: str = "", subject: str = "") -> None:

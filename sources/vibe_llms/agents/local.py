@@ -46,6 +46,7 @@ from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import produce_identity
+from vibe_llms.messages.views import asks_nothing
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.inbox import Letter
@@ -211,6 +212,8 @@ class LocalRuns:
 
     async def send(self, run_id: str, canister: AnyCanister, *, subject: str = "") -> None:
         """Says something to a run."""
+        if asks_nothing((canister,)):
+            raise _refuse("canister", "Nothing is said: it is empty, or blank.")
         summary = await self.find(run_id, subject=subject)
         letter = MessageReceivedEvent(canister=canister, letter=produce_identity(), subject=subject)
         if summary.kind == "flow":
@@ -331,7 +334,7 @@ class LocalRuns:
     ) -> BegunRun | None:
         self.rules.check(order, self.application)
         self._check_channel(order.channel)
-        if order.task is None and not canisters:
+        if order.task is None and (not canisters or asks_nothing(canisters)):
             raise _refuse("canisters", "Nothing is said: give what is said first, or a task.")
         if order.task is not None and canisters:
             raise _refuse("canisters", "A task says itself what it begins with: say nothing.")

@@ -17,6 +17,7 @@ from vibe_llms.messages.contents import (
     AnyContent,
     MediaContent,
     NativeContent,
+    RefusalContent,
     TextualContent,
 )
 from vibe_llms.values import frozen
@@ -115,3 +116,26 @@ def add_usages(usages: Iterable[Usage | None]) -> Usage | None:
         if usage is not None:
             total = usage if total is None else total + usage
     return total
+
+
+def asks_nothing(canisters: Sequence[AnyCanister]) -> bool:
+    """Tells whether nothing but blanks was said since a model has spoken, or a tool."""
+    blank: list[AnyCanister] = []
+    told: list[AnyCanister] = []
+    for canister in reversed(canisters):
+        if canister.role in ("assistant", "invocation", "result"):
+            break
+        if canister.role == "supervisor":
+            told.append(canister)
+        elif _says_something(canister):
+            return False
+        else:
+            blank.append(canister)
+    return bool(blank or (told and not any(map(_says_something, told))))
+
+
+def _says_something(canister: AnyCanister) -> bool:
+    for content in canister.content:
+        if not isinstance(content, TextualContent | RefusalContent) or content.text.strip():
+            return True
+    return False

@@ -12,10 +12,9 @@ import attrs
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import RequestError, TranslationLossError
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import RefusalContent, TextualContent
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.views import asks_nothing
 from vibe_llms.models.attributes import Capability
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.assembly import Assembler
@@ -241,28 +240,9 @@ def ensure_asked(request: Request) -> None:
     Raises:
         RequestError: Neither a text that is not blank, nor any other content, is there.
     """
-    blank: list[AnyCanister] = []
-    told: list[AnyCanister] = []
-    for canister in reversed(request.canisters):
-        if canister.role in ("assistant", "invocation", "result"):
-            break
-        if canister.role == "supervisor":
-            told.append(canister)
-        elif _says_something(canister):
-            return
-        else:
-            blank.append(canister)
-    is_blank = blank or (told and not any(map(_says_something, told)))
-    if is_blank and not request.continuation:
+    if asks_nothing(request.canisters) and not request.continuation:
         raise RequestError(
             path=f"canisters[{len(request.canisters) - 1}]",
             detail="The prompt is empty: nothing but blanks is asked.",
             remedy="Say something, or give a file with it.",
         )
-
-
-def _says_something(canister: AnyCanister) -> bool:
-    for content in canister.content:
-        if not isinstance(content, TextualContent | RefusalContent) or content.text.strip():
-            return True
-    return False

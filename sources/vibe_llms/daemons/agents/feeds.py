@@ -8,6 +8,7 @@ process has written there, and by whoever is slower than what is kept, until it 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -21,6 +22,8 @@ from vibe_llms.runs.announcing import find_place, hearing
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.log import PIECE_BYTES, LogLine, LogTail, RunLog
 from vibe_llms.runs.places import produce_log
+
+_LOGGER = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
 """How often logs are looked at that another process may write."""
@@ -112,6 +115,7 @@ class Feeds:
         feed.watchers += 1
         if self._reading is None:
             self._reading = asyncio.create_task(self._read_on())
+            self._reading.add_done_callback(self._tell_of_end)
         try:
             yield feed
         finally:
@@ -137,6 +141,21 @@ class Feeds:
     def piece_bytes(self) -> int:
         """How much one who is behind may be sent at once."""
         return max(_LEAST_BYTES, min(PIECE_BYTES, BEHIND_BYTES // self._behind))
+
+    def _tell_of_end(self, reading: asyncio.Task[None]) -> None:
+        """Ends the streams of all who watch, where nobody reads for them any more.
+
+        They would wait for ever. Whoever comes back has logs read anew, from where they were.
+        """
+        if reading.cancelled():
+            return
+        if self._reading is reading:
+            self._reading = None
+        _LOGGER.error("who watches runs is told no more", exc_info=reading.exception())
+        detail = "What happens in runs could not be read on."
+        for feed in self._feeds.values():
+            feed.error = StoreError(detail=detail, remedy="Watch it again.")
+            feed.wake()
 
     def _hearing(self, feed: Feed, log: RunLog) -> AbstractContextManager[None]:
         place = find_place(log)

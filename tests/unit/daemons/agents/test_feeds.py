@@ -32,7 +32,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, VisitEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.events.stream import ContentDeltaEvent
-from vibe_llms.exceptions import StoreUnavailableError
+from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.runs import file_log, produce_log
 from vibe_llms.runs.indexing import RunIndex
@@ -331,6 +331,31 @@ async def test_what_could_not_be_read_once_is_read_for_whoever_comes_next(
     with pytest.raises(StoreUnavailableError):
         await anext(stuck)
     assert not feeds._feeds
+
+
+async def test_where_nobody_reads_any_more_those_who_watch_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = produce_store(tmp_path)
+    last = grow(store, 3)
+    feeds = Feeds(RunIndex(store))
+
+    async def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with asyncio.timeout(10):
+        with monkeypatch.context() as patched:
+            patched.setattr(Feeds, "_serve", fail)
+            for _ in range(2):  # also whoever comes back too early
+                told = follow(feeds, RUN, last, last, ends=False)
+                assert await anext(told) == b""
+                with pytest.raises(StoreError, match="could not be read on"):
+                    await anext(told)
+        again = follow(feeds, RUN, last, last, ends=False)
+        assert await anext(again) == b""
+        more = grow(store, 1)
+        assert read_numbers(await anext(again)) == [more]
+        await again.aclose()
 
 
 def test_pieces_go_to_whoever_is_up_to_date_and_are_gone_when_it_is_whole() -> None:
