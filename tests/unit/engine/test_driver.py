@@ -1053,8 +1053,10 @@ async def test_before_a_person_is_asked_the_arguments_are_examined_where_others_
 
     monkeypatch.setattr(Invoker, "check", check)
     ledger = Ledger()
-    turns = [invoke("pay", amount=3)], [say("Done.")]
-    acted = await act(script(*turns), needing(ledger.pay), approver=Answering(allow))
+    broken = {"invocation": {"id": "b", "name": "pay", "arguments": "{"}}
+    calls = [invoke("unknown"), invoke("rain"), broken, invoke("pay", amount=3)]
+    model = script(calls, [say("Done.")])
+    acted = await act(model, rain, needing(ledger.pay), approver=Answering(allow))
 
     assert (acted.ending.reason, ledger.paid) == (Reason.ANSWERED, [3])
 

@@ -168,6 +168,9 @@ async def test_that_a_side_effect_begins_is_on_the_disk_before_it_does(kind: str
     await stage.act()
 
     assert begun == [kind == "once"]
+    # What it brought is in the conversation at once: for that nobody waits.
+    (ended,) = (each for each in log.read() if isinstance(each.event, InvocationFinishedEvent))
+    assert ended.sequence not in log.secured
 
 
 @examples(60)

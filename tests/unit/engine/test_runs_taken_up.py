@@ -71,7 +71,9 @@ async def test_an_answer_that_came_just_before_the_end_counts(
 
     used = {"usage": {"input_tokens": 7, "output_tokens": 2}}
     turns = [invoke("look")], [say("Done.")]
-    stage = Stage(script(*turns, **used), [look], price=lambda origin: 0.5)
+    stage = Stage(
+        script(*turns, **used), [look], price=lambda origin: 0.5 * (origin.model == "test")
+    )
     with monkeypatch.context() as patched:
         patched.setattr(generating.Generator, "_finish", die)
         with pytest.raises(_DiedError):

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from properties import examples
+from vibe_llms import concealment
+from vibe_llms.concealment import strip_keys
 from vibe_llms.exceptions import ConfigurationError, ProviderError, ProviderFault
 from vibe_llms.providers.credentials import acquire_key, advise_key, advise_of_key
 from vibe_llms.providers.keeping import keep_key
@@ -76,6 +79,40 @@ def test_what_is_no_key_is_refused_with_its_place(
         acquire_key("parrot", settings_, ("PARROT_KEY", "OTHER"))
 
     assert [finding.place for finding in caught.value.findings] == [place]
+
+
+def test_a_variable_that_held_a_key_is_given_to_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is called."""
+    monkeypatch.setattr(concealment, "_named", set())
+    monkeypatch.setattr(concealment, "_has_begun", False)
+    environment = {"FOOD": "crackers", "DRINK": "water"}
+    with mock.patch.dict(os.environ, environment):
+        acquire_key("parrot", {"api_key_variable": "FOOD"}, ())
+
+    assert strip_keys(environment) == {"DRINK": "water"}
+
+
+def test_what_a_keyring_has_is_asked_for_by_the_provider(tmp_path: Path) -> None:
+    """And is refused where it is no key, as any other is."""
+    kept = {"parrot": "from-keyring", "gull": "a b"}
+    keyring = SimpleNamespace(
+        get_keyring=lambda: SimpleNamespace(priority=1),
+        set_password=lambda *entry: None,
+        get_password=lambda service, provider: kept.get(provider),
+    )
+    with mock.patch.dict(sys.modules, {"keyring": keyring}):
+        keep_key("parrot", tmp_path, Secret("from-keyring"))
+        found = acquire_key("parrot", {}, (), tmp_path)
+        with pytest.raises(ConfigurationError) as caught:
+            acquire_key("gull", {}, (), tmp_path)
+
+    assert found is not None
+    assert found.reveal() == "from-keyring"
+    assert [finding.place for finding in caught.value.findings] == ["the key that is kept for gull"]
+
+
+def test_where_nothing_is_kept_there_is_no_key() -> None:
+    assert acquire_key("parrot", {}, ()) is None
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"a b", b"caf\xc3\xa9", b"\xff"])
