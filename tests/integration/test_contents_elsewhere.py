@@ -23,7 +23,8 @@ from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.conversations.stores.objects import ObjectPlace, find_access_key, locate
+from vibe_llms.conversations.stores.object_keys import find_access_key
+from vibe_llms.conversations.stores.objects import ObjectPlace, locate
 from vibe_llms.conversations.stores.places import DirectoryPlace, produce_place
 from vibe_llms.conversations.stores.postgresql.contents import MOVING
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -181,7 +182,9 @@ def damage(address: str, data: bytes) -> None:
     """Puts other bytes in the place of the picture."""
     url = f"{locate(address).base}{ID}"
     digest, now = compute_content_id(data), datetime.now(UTC)
-    signed = sign("PUT", url, {}, find_access_key(), digest=digest, region="us-east-1", moment=now)
+    key = find_access_key()
+    assert key is not None
+    signed = sign("PUT", url, {}, key, digest=digest, region="us-east-1", moment=now)
     headers = {
         name: value.reveal() if isinstance(value, Secret) else value
         for name, value in signed.items()

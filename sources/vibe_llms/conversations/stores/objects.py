@@ -6,14 +6,11 @@ server itself refuses bytes that were changed on their way.
 
 from __future__ import annotations
 
-import configparser
-import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import unescape
-from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -23,6 +20,7 @@ from vibe_llms.asynchrony import access_portal
 from vibe_llms.clocks import Clock
 from vibe_llms.concealment import remember_key
 from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
+from vibe_llms.conversations.stores.object_keys import KEYS, KeyRing, read_region
 from vibe_llms.conversations.stores.places import MARKER, PlacedBytes, describe_missing
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -37,13 +35,12 @@ from vibe_llms.exceptions import (
 from vibe_llms.limits import Limits
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.providers.borders import clean_error
-from vibe_llms.providers.credentials import ensure_key
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.secrets import Secret
 from vibe_llms.values import define, frozen
 from vibe_llms.wire.direct import DirectTransport
 from vibe_llms.wire.exchanges import Timeouts, WireRequest
-from vibe_llms.wire.signatures import AccessKey, sign
+from vibe_llms.wire.signatures import sign
 
 CONTENT_BYTES: Final = 268_435_456
 """How large one content may be: it is sent, and received, as a whole."""
@@ -54,9 +51,7 @@ TIMEOUTS: Final = Timeouts(first_byte_seconds=60, between_chunks_seconds=30, tot
 _PORTAL: Final = "objects"
 _ERROR_BYTES: Final = 65_536
 _EMPTY: Final = compute_content_id(b"")
-_REGION: Final = "us-east-1"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _FAULTS: Final = {
     408: ProviderFault.TIMEOUT,
     429: ProviderFault.RATE_LIMITED,
@@ -89,7 +84,7 @@ class Location:
 
 def locate(address: str) -> Location:
     """Reads the URL of a place. Raises ConfigurationError."""
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION
+    region = read_region()
     parts = urlsplit(address)
     if parts.scheme == "s3":
         bucket, prefix = parts.netloc, parts.path
@@ -104,46 +99,6 @@ def locate(address: str) -> Location:
     prefix = unquote(prefix).strip("/")
     prefix += "/" if prefix else ""
     return Location(base=f"{root}/{quote(prefix)}", root=root, prefix=prefix, region=region)
-
-
-def find_access_key() -> AccessKey:
-    """Returns who asks, as Amazon's own tools find it, read anew each time.
-
-    That is in the environment, or else in the file ``~/.aws/credentials``, where
-    ``AWS_SHARED_CREDENTIALS_FILE`` and ``AWS_PROFILE`` may name another file and part of it.
-
-    Raises:
-        StoreError: There is none.
-        ConfigurationError: What was found is none.
-    """
-    found = {name: os.environ.get(name, "") for name in _KEYS}
-    if not (found[_KEYS[0]] and found[_KEYS[1]]):
-        found = _read_file()
-    if not (found[_KEYS[0]] and found[_KEYS[1]]):
-        raise StoreError(
-            detail="There is no key for the place where content is kept.",
-            remedy="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or fill ~/.aws/credentials.",
-        )
-    identity, secret, token = (
-        ensure_key(Secret(found[name]), name) if found[name] else None for name in _KEYS
-    )
-    assert identity is not None
-    assert secret is not None
-    return AccessKey(identity=identity.reveal(), secret=secret, token=token)
-
-
-def _read_file() -> dict[str, str]:
-    path = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
-    parser = configparser.RawConfigParser()
-    try:
-        parser.read_string(Path(path).expanduser().read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return dict.fromkeys(_KEYS, "")
-    except (OSError, ValueError, configparser.Error):
-        # Not from the error: it may show a line, which may be a key.
-        raise ConfigurationError.at("store", f"{path} cannot be read as credentials.") from None
-    profile = os.environ.get("AWS_PROFILE") or "default"
-    return {name: parser.get(profile, name.lower(), fallback="") for name in _KEYS}
 
 
 class _Found(NamedTuple):
@@ -169,6 +124,7 @@ class ObjectPlace:
     _location: Location
     _clock: Clock = attrs.field(factory=Clock)
     _transport: DirectTransport | None = None
+    _ring: KeyRing | None = None
 
     def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
         """Keeps the data; what a file was called is known by the database alone."""
@@ -262,7 +218,7 @@ class ObjectPlace:
         given = {**(headers or {}), "accept-encoding": "identity"}
 
         async def send() -> _Found | None:
-            key = find_access_key()
+            key = await self._access_ring().access()
             signed = sign(
                 method,
                 url,
@@ -312,11 +268,18 @@ class ObjectPlace:
     def _access_transport(self) -> DirectTransport:
         """Returns the connections; called behind the portal alone."""
         if self._transport is None:
-            for name in _KEYS:
+            for name in KEYS:
                 remember_key(name)
             limits = Limits(request_bytes=CONTENT_BYTES, response_bytes=CONTENT_BYTES)
             self._transport = DirectTransport(limits=limits, timeouts=TIMEOUTS)
         return self._transport
+
+    def _access_ring(self) -> KeyRing:
+        """Returns who knows the key; called behind the portal alone."""
+        if self._ring is None:
+            near = DirectTransport(limits=Limits(), trust_environment=False)
+            self._ring = KeyRing(self._access_transport(), near)
+        return self._ring
 
 
 _REMEDIES: Final = {
