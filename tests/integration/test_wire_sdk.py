@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import struct
+import traceback
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ import openai
 import pytest
 
 from vibe_llms.exceptions import (
+    ConfigurationError,
     ConverseError,
     LimitError,
     RequestError,
@@ -313,3 +315,21 @@ def test_a_binary_stream_that_is_damaged_or_too_long_is_an_error() -> None:
             EventStreamRewriter(Limits()).feed(bytes(damaged) + bytes(200))
     with pytest.raises(LimitError, match="event_bytes"):
         EventStreamRewriter(Limits(event_bytes=50)).feed(message[:20])
+
+
+@pytest.mark.parametrize("word", ["Bedrock", "Vertex", "Foundry"])
+@pytest.mark.parametrize("base", ["", "BotoCoreError", "GoogleAuthError"])
+async def test_credentials_that_are_not_there_are_told_in_one_line(word: str, base: str) -> None:
+    """Before anything was sent, so that it is not tried again; nothing of theirs is repeated."""
+    kind = type("Lacking", (type(base, (Exception,), {}),), {}) if base else RuntimeError
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise kind("AKIA-secret")
+
+    client = type(f"Async{word}", (), {"post": refuse, "base_url": "https://cloud.example"})()
+    remedies = {"Bedrock": "AWS_ACCESS_KEY_ID", "Vertex": "gcloud", "Foundry": "environment"}
+    with pytest.raises(ConfigurationError) as caught:
+        await SdkTransport(client).send(produce_request("/v1/messages"))
+    assert "no credentials for https://cloud.example" in str(caught.value)
+    assert remedies[word] in str(caught.value)
+    assert "AKIA" not in "".join(traceback.format_exception(caught.value))

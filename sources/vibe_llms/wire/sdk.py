@@ -9,7 +9,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from vibe_llms.exceptions import ConverseError, RequestError, Stage, TransportError
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    ConverseError,
+    RequestError,
+    Stage,
+    TransportError,
+)
 from vibe_llms.limits import Limits
 from vibe_llms.secrets import Secret
 from vibe_llms.wire import failures
@@ -20,6 +26,14 @@ from vibe_llms.wire.http import faults
 
 _RAW = {"X-Stainless-Raw-Response": "stream"}
 """Lets the SDK hand its answer over as it comes, neither read nor parsed."""
+
+_CREDENTIALS = {
+    "Bedrock": "Set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+    "AWS_PROFILE for a part of ~/.aws that is there.",
+    "Vertex": "Run `gcloud auth application-default login`, or set "
+    "GOOGLE_APPLICATION_CREDENTIALS to a file that is there.",
+}
+"""What to do where a client finds no credentials, by a word in the name of its class."""
 
 _OWN_HEADERS = frozenset({"content-length", "content-type", "host", "user-agent"})
 """Headers which the SDK writes itself."""
@@ -82,7 +96,8 @@ class SdkTransport:
         except Exception as error:
             response = getattr(error, "response", None)  # of an error that is an HTTP answer
             if not hasattr(response, "status_code"):
-                failure = _translate(error, watch, Stage.SEND)
+                failure = _find_lack(error, self._client, address)
+                failure = failure or _translate(error, watch, Stage.SEND)
         if failure is not None:  # raised here, so that no foreign text hangs on it as its context
             raise failure
         return await ensure_final(SdkExchange(response, watch, self._limits), address)
@@ -211,6 +226,24 @@ def _read_object(body: bytes) -> dict[str, Any] | None:
             path="body",
             stage=Stage.SEND,
         ) from error
+
+
+def _find_lack(error: Exception, client: Any, address: str) -> ConfigurationError | None:
+    """Returns what is wrong with the credentials where a client could not even begin to ask.
+
+    Nothing of what it says is repeated: it may show a part of a key.
+    """
+    names = {cls.__name__ for cls in type(error).__mro__}
+    # The bare one is what the client for Bedrock raises where there is nothing at all.
+    if not names & {"BotoCoreError", "GoogleAuthError"} and type(error) is not RuntimeError:
+        return None
+    kinds = [cls.__name__ for cls in type(client).__mro__]
+    remedies = [said for word, said in _CREDENTIALS.items() if any(word in each for each in kinds)]
+    return ConfigurationError(
+        detail=f"There are no credentials for {address}, or not all of them "
+        f"({type(error).__name__}).",
+        remedy=(remedies or ["Complete the environment that its client reads."])[0],
+    )
 
 
 def _translate(error: Exception, watch: failures.Watch, stage: Stage) -> ConverseError:

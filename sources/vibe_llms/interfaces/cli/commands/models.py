@@ -110,7 +110,9 @@ def _refresh(application: Application, providers: Sequence[str]) -> None:
         async with application:
             for name in providers:
                 try:
-                    await application.survey_models(name, refresh=True)
+                    models = await application.survey_models(name, refresh=True)
+                    if not models and len(providers) == 1:  # whoever has named it shall know
+                        note(f"{name} tells no list; any model that it has can be used by name.")
                 except ConverseError as error:
                     note(f"{name} cannot be asked: {error}")
 
