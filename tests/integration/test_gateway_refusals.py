@@ -202,6 +202,14 @@ async def test_a_body_that_cannot_be_read_is_told_to_be_so(
         assert "codec" not in find(said)
 
 
+async def test_a_number_that_is_too_large_is_told_to_be_so(session: aiohttp.ClientSession) -> None:
+    """And nothing of how we hold numbers."""
+    asked = {"model": MODEL, "messages": TALK, "max_tokens": 10**23}
+    async with session.post("/v1/chat/completions", json=asked) as told:
+        assert told.status == 400
+        assert "whole number is beyond 64 bits" in find_openai(await told.json())
+
+
 @pytest.mark.parametrize("face", ASKED)
 @pytest.mark.parametrize("model", ["none", "none:at-all"])
 async def test_a_model_that_is_not_there_is_a_model_that_is_not_there(

@@ -56,6 +56,9 @@ def copy_plain(value: Any, path: str, *, keeps_order: bool, depth: int = 0) -> A
                 copy_plain(each, f"{path}[{index}]", keeps_order=keeps_order, depth=depth + 1)
                 for index, each in enumerate(value)
             ]
+    if isinstance(value, int):
+        detail = "A whole number is beyond 64 bits, which readers of JSON make another number of."
+        raise RequestError(path=path, detail=detail, remedy="Give a smaller one, or a text.")
     shown = repr(value) if isinstance(value, float) else f"a value of type {type(value).__name__}"
     raise RequestError(path=path, detail=f"JSON cannot say {shown}.", remedy=_REMEDY)
 

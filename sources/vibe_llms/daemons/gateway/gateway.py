@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-from vibe_llms.daemons.arrivals import authorize
+from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
@@ -60,6 +60,8 @@ class Gateway:
         router: Answers where a file says who else may be asked; by default one upstream does.
         keeper: Keeps answers of the faces that want them kept; by default nothing is.
         reactors: Hear of what models answer on translate; by default nobody does.
+        hosts: By which names clients come where no authorizer says who they are, so that no page
+            of a stranger's asks by the browser of somebody here; by default nobody looks.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Gateway:
         router: Router | None = None,
         keeper: ResponseKeeper | None = None,
         reactors: ConversationReactors | None = None,
+        hosts: Collection[str] | None = None,
     ) -> None:
         self.upstreams = upstreams
         self.reactors = reactors
@@ -78,6 +81,7 @@ class Gateway:
         self.keeper = keeper
         self.limits = limits
         self._authorizer = authorizer
+        self._hosts = hosts
         self._name = name_gateway()
 
     @property
@@ -89,10 +93,12 @@ class Gateway:
         """Says who asks; ``None`` where nobody has to say.
 
         Raises:
-            AccessError: Nobody knows who asks.
+            AccessError: Nobody knows who asks; or they come by a name that is not ours.
             ProviderError: The gateway itself does, by whatever way.
         """
         enter(self._name, call.headers)
+        if self._authorizer is None and self._hosts is not None:
+            ensure_place(call, self._hosts)
         return await authorize(self._authorizer, call, record)
 
     async def answer(

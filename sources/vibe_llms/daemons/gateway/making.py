@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,7 @@ def produce_service(
     keeping: KeepingLimits | None = None,
     tracing: Tracing | None = None,
     keeps_contents: bool = False,
+    hosts: Collection[str] | None = None,
 ) -> Service:
     """Makes the gateway as an ASGI application: for ``vibe serve``, or for any other host.
 
@@ -60,6 +61,7 @@ def produce_service(
         tracing: Makes spans; by default where the configuration says so.
         keeps_contents: Whether listeners hear what was asked and answered, too; or the file says
             so by ``log_contents``.
+        hosts: By which names clients come, where there is no authorizer; ``None`` for any.
         file: Has the tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]``
             hold where no others are given.
 
@@ -74,6 +76,7 @@ def produce_service(
         authorizer=authorizer,
         keeper=keeper,
         reactors=None if tracing is None else tracing.reactors,
+        hosts=hosts,
     )
     tables = None if file is None else Tables(file, application, gateway)
     if tables is not None:

@@ -13,7 +13,7 @@ from vibe_llms.daemons.gateway.responses.keeping import KeepingLimits
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.tables.annotations import MappingKind, TableKind
+from vibe_llms.tables.annotations import MappingKind, Strings, TableKind
 from vibe_llms.tables.documents import read_document
 from vibe_llms.tables.reading import KeyPath, require
 from vibe_llms.values import frozen
@@ -32,6 +32,8 @@ class GatewaySettings:
         limits: What is taken on at once.
         responses: How much is kept of responses and conversations.
         authorizer: Who says who may ask; by default everybody may.
+        hosts: Names by which clients reach it, besides those of this machine, where there is no
+            authorizer and it listens to this machine alone; who comes by others is refused.
         log_contents: Write a line for each request, and what was asked and answered into it.
         models: The names that clients may use, and who answers to each; where there are none, any
             name that the configuration understands.
@@ -41,6 +43,7 @@ class GatewaySettings:
     limits: ServiceLimits = attrs.field(factory=ServiceLimits)
     responses: KeepingLimits = attrs.field(factory=KeepingLimits)
     authorizer: str | None = None
+    hosts: Strings = ()
     log_contents: bool = False
     models: Annotated[Mapping[str, ModelSettings], _MODELS] = attrs.field(factory=dict)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.gateway.settings import GatewaySettings
 from vibe_llms.daemons.server import override
 from vibe_llms.daemons.tools.settings import ToolsSettings
+from vibe_llms.interfaces.cli.commands.serve import gateway
 
 Vibe = Callable[..., Any]
 
@@ -145,3 +147,51 @@ def test_a_grace_that_never_ends_is_refused(vibe: Vibe, seconds: str) -> None:
     outcome = vibe("worker", "--runner", "none", "--grace", seconds)
     assert outcome.code == 2
     assert "Invalid value for '--grace'" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [((), 403), (("--config", "hosts.toml"), 200), (("--host", "0.0.0.0", "--insecure"), 200)],
+    ids=repr,
+)
+def test_a_gateway_for_this_machine_is_reached_by_names_of_this_machine(
+    vibe: Vibe,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: tuple[str, ...],
+    status: int,
+) -> None:
+    """And by those of its file; one that listens wider, by whatever leads there."""
+    served: list[Any] = []
+    monkeypatch.setattr(gateway, "serve", lambda produce, *rest, **more: served.append(produce))
+    monkeypatch.chdir(tmp_path)
+    text = 'hosts = ["gate.example"]\n[models.a]\ntargets = ["scripted:a"]\n'
+    Path("hosts.toml").write_text(text)
+    assert vibe("serve", "gateway", *words).code == 0
+    (produce,) = served
+    assert asyncio.run(_ask(produce(), "gate.example")) == status
+
+
+async def _ask(service: Any, host: str) -> int:
+    """Returns the status with which an application answers for its models."""
+    said: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        said.append(message)
+
+    path = "/v1/models"
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"host", host.encode())],
+        "client": ("127.0.0.1", 1),
+        "http_version": "1.1",
+    }
+    await service(scope, receive, send)
+    return int(said[0]["status"])

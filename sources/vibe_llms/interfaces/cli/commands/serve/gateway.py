@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,7 @@ def gateway(
     What is given here goes before what the file says. SIGHUP reads the file and the certificates
     again.
     """
+    from vibe_llms.daemons.arrivals import find_hosts
     from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
     from vibe_llms.daemons.gateway.tables import find_provider
     from vibe_llms.daemons.server import override
@@ -70,10 +71,11 @@ def gateway(
         resolve(model)
     settings = override(read.server, given)
     contents = contents or read.log_contents
+    hosts = find_hosts(settings.host, read.hosts)
     produce = functools.partial(
-        _produce, model, file, authorizer or read.authorizer, log or contents, contents, yes
+        _produce, model, file, authorizer or read.authorizer, log or contents, contents, hosts, yes
     )
-    _produce(model, file, None, False, False, yes)  # what an authorizer opens is a worker's
+    _produce(model, file, None, False, False, None, yes)  # what an authorizer opens is a worker's
     tell_untrusted(load_configuration())
     is_guarded = bool(authorizer or read.authorizer)
     serve(produce, settings, is_guarded=is_guarded, on_ready=_tell, on_reload=_reload)
@@ -85,13 +87,14 @@ def _produce(
     authorizer: str | None,
     log: bool,
     contents: bool,
+    hosts: Collection[str] | None,
     yes: bool,
 ) -> Service:
     from vibe_llms.daemons.gateway.making import produce_service
 
     application = _load(model, yes=yes)
     doormen = post_doormen(application, authorizer, log=log)
-    return produce_service(application, file=file, keeps_contents=contents, **doormen)
+    return produce_service(application, file=file, keeps_contents=contents, hosts=hosts, **doormen)
 
 
 def _load(model: str | None, *, yes: bool) -> Application:

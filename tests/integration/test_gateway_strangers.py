@@ -1,0 +1,100 @@
+"""Pages of strangers ask nothing by the browser of somebody who serves models to this machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from gateways import produce_application, serve_gateway
+from vibe_llms.daemons.arrivals import find_hosts
+from vibe_llms.plugins.specification.daemons import Arrival, Authorizer, Grant
+from vibe_llms.testing.simulator import Simulator
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TALK = {"model": "anthropic:claude-sonnet-5", "messages": [{"role": "user", "content": "Well?"}]}
+OURS = [
+    {},
+    {"host": "localhost:8000"},
+    {"host": "[::1]:8000"},
+    {"host": "gate.example"},
+    {"origin": "http://localhost:3000"},
+]
+THEIRS = [
+    {"host": "evil.example"},
+    {"host": "evil.example:8000", "origin": "http://evil.example:8000"},
+    {"origin": "https://evil.example"},
+    {"origin": "null"},
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a gateway that serves this machine."""
+    folder = tmp_path_factory.mktemp("strangers")
+    hosts = find_hosts("127.0.0.1", ["gate.example"])
+    async with (
+        Simulator() as simulator,
+        serve_gateway(produce_application(folder, simulator.url), hosts=hosts) as address,
+        aiohttp.ClientSession(address) as session,
+    ):
+        yield session
+
+
+@pytest.mark.parametrize("headers", OURS, ids=repr)
+async def test_who_comes_by_a_name_of_ours_is_answered(
+    session: aiohttp.ClientSession, headers: dict[str, str]
+) -> None:
+    async with session.post("/v1/chat/completions", json=TALK, headers=headers) as told:
+        assert told.status == 200
+    async with session.ws_connect("/v1/responses", headers=headers) as socket:
+        assert not socket.closed
+
+
+@pytest.mark.parametrize("headers", THEIRS, ids=repr)
+async def test_who_comes_by_another_is_refused_before_anything_is_asked(
+    session: aiohttp.ClientSession, headers: dict[str, str]
+) -> None:
+    """A page may send what it will, and to a web socket it could even listen."""
+    # As a page sends it, whose browser asks nobody first.
+    headers = {**headers, "content-type": "text/plain"}
+    for path in ("/v1/chat/completions", "/v1/messages", "/api/chat"):
+        async with session.post(path, json=TALK, headers=headers) as told:
+            assert told.status == 403
+            assert "Come by a name of this machine" in await told.text()
+    async with session.get("/v1/models", headers=headers) as told:
+        assert told.status == 403
+    with pytest.raises(aiohttp.WSServerHandshakeError):
+        await session.ws_connect("/v1/responses", headers=headers)
+
+
+class _Anybody(Grant):
+    subject = "anybody"
+
+    def admits(self, model: str) -> bool:
+        return True
+
+
+class _Doorman(Authorizer):
+    async def authorize(self, arrival: Arrival) -> Grant:
+        return _Anybody()
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_where_each_says_who_they_are_no_page_can(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """It has no key; and a proxy may come by the name that the world knows."""
+    application = produce_application(tmp_path_factory.mktemp("guarded"), "http://127.0.0.1:9")
+    hosts = find_hosts("127.0.0.1", ())
+    async with (
+        serve_gateway(application, hosts=hosts, authorizer=_Doorman()) as address,
+        aiohttp.ClientSession(address) as session,
+        session.get("/v1/models", headers={"host": "gate.example"}) as told,
+    ):
+        assert told.status == 200
