@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import markdown_it
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from markdown_it.parser_inline import ParserInline
 
 from strategies.messages import canisters
 from vibe_llms.conversations import Conversation, MemoryStore
@@ -139,3 +142,19 @@ def test_links_media_by_name() -> None:
     assert f"[my \\[photo\\].png](<content/{digest[:4]}/{digest}/data>) (image/png)" in document
     assert "[image without a name](<https://example.org/p.png>) (image/png)" in document
     assert "*(lost.png, image/png: not in the store)*" in document
+
+
+def test_of_an_answer_no_more_is_read_than_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And by one parser: to make one takes longer than to read most answers."""
+    made = []
+
+    def make(*arguments: str) -> MarkdownIt:
+        made.append(arguments)
+        return MarkdownIt(*arguments)
+
+    monkeypatch.setattr(markdown_it, "MarkdownIt", make)
+    monkeypatch.delattr(ParserInline, "parse")
+    document = export(*[AssistantCanister("**Yes**:\n\n- `x`\n\n```python\nx = 1")] * 9)
+
+    assert document.count("x = 1\n```\n") == 9
+    assert len(made) <= 1

@@ -7,9 +7,11 @@ else stands in fences that are longer than any in it.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from vibe_llms.conversations.exchange.interfaces import Exportable
@@ -35,6 +37,9 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 
 def export_markdown(conversation: Exportable, content_store: ContentStore) -> str:
@@ -153,9 +158,7 @@ def _fence(text: str, language: str = "") -> str:
 
 def _close(text: str) -> str:
     """Returns Markdown that leaves nothing open, as an answer does that was stopped midway."""
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark")
+    parser = _access_parser()
     # At the end it is a heading of its own only if nothing before it was left open.
     sentinel = "\n\n# end"
     tokens = parser.parse(text + sentinel)
@@ -164,3 +167,12 @@ def _close(text: str) -> str:
         tokens = parser.parse(text + sentinel)
     is_closed = tokens[-1].type == "heading_close" and tokens[-1].level == 0
     return text if is_closed else _quote(text)
+
+
+@functools.cache
+def _access_parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark")
+    parser.core.ruler.enableOnly(["normalize", "block"])  # within blocks nothing stays open
+    return parser
