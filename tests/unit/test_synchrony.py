@@ -46,7 +46,7 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
         Engine,
         {  # for those who build on an engine
             *("access_registry", "join_listeners", "limits", "load_media", "prepare"),
-            *("produce_asking", "produce_pattern"),
+            *("produce_asking", "produce_pattern", "survey_own"),
         },
     ),
     SyncChannel: (AsyncChannel, set()),
