@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 import attrs
 
+from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.identities import access_now, ensure_utc
 from vibe_llms.values import frozen
@@ -65,3 +67,20 @@ class ConversationMetadata:
     @updated.default
     def _begin(self) -> datetime:
         return self.created
+
+    def change(
+        self,
+        *,
+        name: str | None | Absence = ABSENT,
+        tags: Iterable[str] | Absence = ABSENT,
+        model: str | None | Absence = ABSENT,
+    ) -> ConversationMetadata:
+        """Returns them with what is given, and the rest as it is."""
+        given: dict[str, Any] = {"name": name, "tags": tags, "model": model}
+        return attrs.evolve(
+            self, **{key: each for key, each in given.items() if each is not ABSENT}
+        )
+
+    def fork(self, parent: ParentLink) -> ConversationMetadata:
+        """Returns what is known of a fork at its beginning."""
+        return ConversationMetadata(name=self.name, tags=self.tags, model=self.model, parent=parent)

@@ -232,10 +232,7 @@ class DirectoryStore:
             else:
                 link = ParentLink(identity=identity, canisters=from_index)
             parent = toml.interpret_table(table, self.layout.metadata(identity), None)
-            metadata = ConversationMetadata(
-                name=parent.name, tags=parent.tags, model=parent.model, parent=link
-            )
-            made = toml.encode_table(toml.produce_table(child, metadata))
+            made = toml.encode_table(toml.produce_table(child, parent.fork(link)))
             put_in_place(self.layout, self.disk, child, made)
         return child
 

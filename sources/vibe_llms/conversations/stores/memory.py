@@ -14,7 +14,7 @@ import attrs
 
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import find_required
-from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.interfaces import (
     ContentMetadata,
     Examination,
@@ -238,12 +238,7 @@ class MemoryStore:
         with self._lock:
             entry = self._access(identity)
             old = entry.describe()
-            entry.metadata = attrs.evolve(
-                old,
-                name=old.name if isinstance(name, Absence) else name,
-                tags=old.tags if isinstance(tags, Absence) else order_tags(tags),
-                model=old.model if isinstance(model, Absence) else model,
-            )
+            entry.metadata = old.change(name=name, tags=tags, model=model)
             return entry.metadata
 
     def fork(
@@ -255,13 +250,8 @@ class MemoryStore:
             parent = self._access(identity)
             if from_index is None:
                 from_index = len(self._inherit(identity)) + len(parent.own)
-            metadata = ConversationMetadata(
-                name=parent.metadata.name,
-                tags=parent.metadata.tags,
-                model=parent.metadata.model,
-                parent=ParentLink(identity=identity, canisters=from_index),
-            )
-            self.create(child, metadata)
+            link = ParentLink(identity=identity, canisters=from_index)
+            self.create(child, parent.metadata.fork(link))
         return child
 
     def delete(self, identity: str) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import find_required, needs_content_store
-from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, order_tags
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores import parts
 from vibe_llms.conversations.stores.examining import find_doubles
 from vibe_llms.conversations.stores.interfaces import (
@@ -219,12 +219,7 @@ class PostgresqlStore:
         with self.database.transact() as connection:
             row = self._access(connection, identity, changing=True)
             old = self._interpret(identity, row)
-            metadata = attrs.evolve(
-                old,
-                name=old.name if isinstance(name, Absence) else name,
-                tags=old.tags if isinstance(tags, Absence) else order_tags(tags),
-                model=old.model if isinstance(model, Absence) else model,
-            )
+            metadata = old.change(name=name, tags=tags, model=model)
             connection.execute(
                 "UPDATE vibe_conversations SET about = %s WHERE id = %s",
                 (_write_about(metadata), identity),
@@ -241,13 +236,8 @@ class PostgresqlStore:
             row = self._access(connection, identity, changing=True)
             parent = self._interpret(identity, row)
             count = row.next if from_index is None else from_index
-            metadata = ConversationMetadata(
-                name=parent.name,
-                tags=parent.tags,
-                model=parent.model,
-                parent=ParentLink(identity=identity, canisters=count),
-            )
-            self.create(child, metadata)
+            link = ParentLink(identity=identity, canisters=count)
+            self.create(child, parent.fork(link))
         return child
 
     def delete(self, identity: str) -> None:

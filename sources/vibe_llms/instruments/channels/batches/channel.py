@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -68,7 +69,41 @@ class BatchSettings(JournalSettings, RequestOptions, total=False):
     prompt: Composing | None
 
 
-class BatchChannel(Closing, Generic[T]):
+class ItemsChannel(Closing, Generic[T]):
+    """What every channel of a batch can do, however its inputs are worked on."""
+
+    _work: ModelWork | Callable[[Any], Awaitable[T]]
+    tally: BatchTally
+
+    @abstractmethod
+    def run(self, inputs: Inputs, *, ordered: bool = False) -> AsyncGenerator[BatchItem[T], None]:
+        """Does the work, and yields each item once it is done and its line is written."""
+
+    async def collect(self, inputs: Inputs) -> BatchReport[T]:
+        """Does all the work, and returns what it amounts to, in the order of the inputs.
+
+        Holds all results; :meth:`run` does not.
+
+        Raises:
+            ConverseError: As :meth:`run`.
+        """
+        results: list[BatchItem[T]] = []
+        failures: list[BatchItem[T]] = []
+        async with aclosing(self.run(inputs, ordered=True)) as items:
+            async for item in items:
+                (failures if item.has_failed else results).append(item)
+        return BatchReport(results=tuple(results), failures=tuple(failures), tally=self.tally)
+
+    def __repr__(self) -> str:
+        return represent(type(self).__name__, (("", self.tally),))
+
+    async def close(self) -> None:
+        """Frees what only this batch's model needed. May be called again."""
+        if isinstance(self._work, ModelWork):
+            await self._work.close()
+
+
+class BatchChannel(ItemsChannel[T]):
     """Does the same work on each of many inputs, so many at a time.
 
     Args:
@@ -275,63 +310,38 @@ class BatchChannel(Closing, Generic[T]):
         assert self._carried is not None
         return SubmittedRun(self._carried, submission, self.tally, self._progress)
 
-    async def collect(self, inputs: Inputs) -> BatchReport[T]:
-        """Does all the work, and returns what it amounts to, in the order of the inputs.
-
-        Holds all results; :meth:`run` does not.
-
-        Raises:
-            ConverseError: As :meth:`run`.
-        """
-        return await collect_items(self.run(inputs, ordered=True), lambda: self.tally)
-
-    def __repr__(self) -> str:
-        return represent("BatchChannel", (("", self.tally),))
-
-    async def close(self) -> None:
-        """Frees what only this batch's model needed. May be called again."""
-        if isinstance(self._work, ModelWork):
-            await self._work.close()
-
 
 def _produce_work(
     work: Work, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
 ) -> ModelWork | Callable[[Any], Awaitable[Any]]:
-    wording = Wording(prompt=prompt)
-    if isinstance(work, SyncModel | SyncEngine):
+    if isinstance(work, str | Model | SyncModel):
+        return produce_model_work(work, prompt, parser, options)
+    if isinstance(work, SyncEngine):
         work = work.asynchronous
-    if isinstance(work, (str, Model)):
-        if parser is not None and not isinstance(parser, Parser):
-            parser = Parser(parser)
-        model = Model(work) if isinstance(work, str) else work
-        # What was made from an address here is freed by this batch; a given model is not.
-        return ModelWork(model, options, wording, parser, is_owner=isinstance(work, str))
     given = dict(options)
     given |= {} if parser is None else {"parser": parser}
     if isinstance(work, Engine):
         if given:
             raise TypeError(f"Say {', '.join(sorted(given))} to the engine, not to its batch.")
-        return ModelWork(work, {}, wording)
+        return ModelWork(work, {}, Wording(prompt=prompt))
     given |= {} if prompt is None else {"prompt": prompt}
     if given:
         raise TypeError(f"A function takes no {', '.join(sorted(given))}: those are a model's.")
     return work
 
 
-async def collect_items(
-    run: AsyncGenerator[BatchItem[T], None], count: Callable[[], BatchTally]
-) -> BatchReport[T]:
-    """Returns what a run amounts to. Raises ConverseError.
-
-    Args:
-        count: Returns the tally of the run.
-    """
-    results: list[BatchItem[T]] = []
-    failures: list[BatchItem[T]] = []
-    async with aclosing(run) as items:
-        async for item in items:
-            (failures if item.has_failed else results).append(item)
-    return BatchReport(results=tuple(results), failures=tuple(failures), tally=count())
+def produce_model_work(
+    work: Model | SyncModel | str, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
+) -> ModelWork:
+    """Makes the work that is to put each input to a model."""
+    if isinstance(work, SyncModel):
+        work = work.asynchronous
+    if parser is not None and not isinstance(parser, Parser):
+        parser = Parser(parser)
+    model = Model(work) if isinstance(work, str) else work
+    # What was made from an address here is freed by this batch; a given model is not.
+    is_owner = isinstance(work, str)
+    return ModelWork(model, options, Wording(prompt=prompt), parser, is_owner=is_owner)
 
 
 def measure(inputs: Inputs) -> int | None:

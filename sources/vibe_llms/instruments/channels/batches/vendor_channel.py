@@ -6,21 +6,24 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Generic, Required, TypeVar, Unpack, overload
+from typing import Any, Required, TypeVar, Unpack, overload
 
-from vibe_llms.closing import Closing
 from vibe_llms.exceptions import Finding
-from vibe_llms.instruments.channels.batches.channel import Inputs, collect_items, measure
+from vibe_llms.instruments.channels.batches.channel import (
+    Inputs,
+    ItemsChannel,
+    measure,
+    produce_model_work,
+)
 from vibe_llms.instruments.channels.batches.chunks import ChunkLog
-from vibe_llms.instruments.channels.batches.items import BatchItem, BatchReport, BatchTally
+from vibe_llms.instruments.channels.batches.items import BatchItem, BatchTally
 from vibe_llms.instruments.channels.batches.runs import BatchRun
 from vibe_llms.instruments.channels.batches.submitting import ChunkNews
 from vibe_llms.instruments.channels.batches.vendor_runs import Forecast, VendorRun, find_batches
-from vibe_llms.instruments.channels.batches.work import ModelWork, Wording
+from vibe_llms.instruments.channels.batches.work import ModelWork
 from vibe_llms.instruments.channels.composing import Composing
 from vibe_llms.instruments.models import Model, RequestOptions, SyncModel
 from vibe_llms.instruments.parsers.parsers import Parser
-from vibe_llms.representation import represent
 
 T = TypeVar("T")
 
@@ -36,7 +39,7 @@ class VendorSettings(RequestOptions, total=False):
     resubmits: bool
 
 
-class VendorBatchChannel(Closing, Generic[T]):
+class VendorBatchChannel(ItemsChannel[T]):
     """Puts each of many inputs to a model by its vendor's own batches.
 
     These take up to a day, and cost less. Whatever ends this process, the next one with the same
@@ -92,19 +95,9 @@ class VendorBatchChannel(Closing, Generic[T]):
         resubmits: bool = False,
         **options: Any,
     ) -> None:
-        if isinstance(work, SyncModel):
-            work = work.asynchronous
-        if not isinstance(work, str | Model):
+        if not isinstance(work, str | Model | SyncModel):
             raise TypeError("Only the requests to a model go to a vendor's batches.")
-        if parser is not None and not isinstance(parser, Parser):
-            parser = Parser(parser)
-        self._work = ModelWork(
-            Model(work) if isinstance(work, str) else work,
-            options,
-            Wording(prompt=prompt),
-            parser,
-            is_owner=isinstance(work, str),
-        )
+        self._work: ModelWork = produce_model_work(work, prompt, parser, options)
         self.journal = Path(journal).resolve()
         self._retry_failed = retry_failed
         self._progress = progress
@@ -205,20 +198,3 @@ class VendorBatchChannel(Closing, Generic[T]):
         listener, resubmits = self._listener, self._resubmits
         course = VendorRun(run, self._work, batches, log, listener=listener, resubmits=resubmits)
         return run, log, course
-
-    async def collect(self, inputs: Inputs) -> BatchReport[T]:
-        """Does all the work, and returns what it amounts to, in the order of the inputs.
-
-        Holds all results; :meth:`run` does not.
-
-        Raises:
-            ConverseError: As :meth:`run`.
-        """
-        return await collect_items(self.run(inputs, ordered=True), lambda: self.tally)
-
-    def __repr__(self) -> str:
-        return represent("VendorBatchChannel", (("", self.tally),))
-
-    async def close(self) -> None:
-        """Frees what only this batch's model needed. May be called again."""
-        await self._work.close()
