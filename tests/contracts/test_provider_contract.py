@@ -98,7 +98,7 @@ class TestLocal(ProviderContract):
     module = "vibe_llms.providers.local"
     invokes = False
     is_repeatable = False
-    controls: ClassVar = {"max_tokens": 30, "temperature": 0}
+    controls: ClassVar = {"max_tokens": 24, "temperature": 0}
 
     @pytest.fixture(autouse=True)
     def provide(self, monkeypatch: pytest.MonkeyPatch, loaded: Path) -> None:

@@ -40,6 +40,12 @@ ELSEWHERE = {"first-gateway.rst", "first-provider.rst"}
 """Followed in an environment of their own, in ``test_gateway_tutorial`` and
 ``test_first_provider_guide``."""
 
+LONG = {
+    *("batches.rst", "mcp.rst", "vendors.rst", "watching-runs.rst", "flow-looks.rst"),
+    *("first-ensemble.rst", "testing-your-provider.rst"),
+}
+"""These start several programs, or official libraries, and take seconds of a core each: slow."""
+
 SECONDS = 600
 """How long a page may take before it counts as stuck."""
 
@@ -89,6 +95,8 @@ def collect_pages() -> list[object]:
         if any(not block.caption for block in runnable) and page.name not in ELSEWHERE:
             needs_weights = any("weights" in block.classes for block in runnable)
             marks = [pytest.mark.weights] if needs_weights else []
+            if page.name in LONG:
+                marks.append(pytest.mark.slow)
             pages.append(pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks))
     return pages
 
@@ -222,6 +230,11 @@ def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
         is_shown = bool(following) and "output" in following[0].classes
         expected = following[0].text if is_shown else ""
         check_output(printed, expected, f"{page.name}:{program.line}")
+
+
+def test_every_long_page_is_there() -> None:
+    """A name that no page has would leave its page to the quick run, or hide that it went."""
+    assert {page.name for page in PAGES} >= LONG
 
 
 def test_every_block_is_found() -> None:

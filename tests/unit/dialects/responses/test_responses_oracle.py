@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -83,7 +84,20 @@ def read_streams() -> list[dict[str, Any]]:
     if not RECORDINGS or not path.exists():
         return []
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [row for row in rows if row["stream"] and row["status"] == 200]
+    return [
+        row
+        for row in rows
+        if row["stream"] and row["status"] == 200 and counts_from_zero(row["body"])
+    ]
+
+
+def counts_from_zero(body: str) -> bool:
+    """Tells whether the SDK can read a stream: it fails where an item's first part is no 0."""
+    first: dict[int, int] = {}
+    for data in re.findall(r"^data: (.*response\.content_part\.added.*)$", body, re.MULTILINE):
+        event = json.loads(data)
+        first.setdefault(event["output_index"], event["content_index"])
+    return not any(first.values())
 
 
 async def accumulate(body: bytes) -> dict[str, Any]:
@@ -127,10 +141,7 @@ async def test_a_stream_is_read_as_the_sdk_reads_it(exchange: Mapping[str, Any])
     """What its accumulator makes of a recorded stream is what ours makes."""
     body = exchange["body"].encode()
     ours = read(body)
-    try:
-        theirs = await accumulate(body)
-    except IndexError:
-        pytest.skip("the SDK itself cannot read it: its parts do not count from 0")
+    theirs = await accumulate(body)
     for response in (theirs, ours):
         for item in response["output"]:
             item.pop("parsed_arguments", None)

@@ -187,7 +187,10 @@ def round_trip(native: dict[str, Any]) -> tuple[Request, dict[str, Any], tuple[L
 
 
 def surround(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns an item with what has to be before and after it for it to be taken."""
+    """Returns an item with what has to be before and after it for it to be taken.
+
+    Nothing where a result answers nothing: that is no part of a conversation of ours.
+    """
     kind, call = item.get("type"), item.get("call_id")
     if kind == "function_call":
         return [item, {"type": "function_call_output", "call_id": call, "output": "1"}]
@@ -286,12 +289,10 @@ def test_the_samples_cover_the_unions() -> None:
     assert len({sample["type"] for sample in EVENT_SAMPLES}) == 59
 
 
-@pytest.mark.parametrize("item", INPUT_SAMPLES, ids=name_sample)
+@pytest.mark.parametrize("item", [*filter(surround, INPUT_SAMPLES)], ids=name_sample)
 def test_every_input_item_comes_back_as_it_was(item: dict[str, Any]) -> None:
     """Whatever fields an item has, it comes back with them, and with nothing lost."""
     items = surround(item)
-    if not items:
-        pytest.skip("a result that answers nothing is no part of a conversation of ours")
     if item.get("type") != "compaction_trigger":
         items = [*items, {"role": "user", "content": "Go on."}]
     request, written, losses = round_trip({"model": "model", "input": items})
