@@ -15,11 +15,13 @@ from acting import invoke, say
 from flow_tasks import compose_task
 from hosted import Premises, produce_application
 from vibe_llms.agents import hosting
+from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.agents.spending import count_begun
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.events.engine import GenerationFinishedEvent
-from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
+from vibe_llms.events.engine import GenerationFinishedEvent, StateEnteredEvent
+from vibe_llms.events.flow import FlowEndedEvent, LogEvent, NodeFinishedEvent
+from vibe_llms.events.runs import MessageReceivedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
     EnsembleError,
@@ -34,8 +36,11 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.views import text_of
+from vibe_llms.runs import local as runs_local
 from vibe_llms.runs import produce_log
+from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.log import claim_soon
+from vibe_llms.runs.places import produce_inbox
 
 DONE = [say("Done.")]
 
@@ -139,6 +144,57 @@ async def test_a_stop_is_heard_in_the_middle_and_taken_back(tmp_path: Path) -> N
             await premises.runs.find(run_id)
 
 
+async def test_what_another_process_says_to_a_run_that_ends_is_seen_to_at_once(
+    tmp_path: Path,
+) -> None:
+    """Not when the store is looked through again: nobody wakes this host."""
+    begun, is_held = asyncio.Event(), True
+
+    async def work() -> str:
+        """Works."""
+        nonlocal is_held
+        begun.set()
+        if is_held:
+            is_held = False
+            await asyncio.sleep(3600)
+        return "worked"
+
+    tool = produce_invoker(work, effect="pure")
+    settings = HostSettings(look_seconds=3_600)
+    async with Premises(tmp_path, [tool], settings=settings) as premises:
+        run_id = await premises.start(premises.order([invoke("work")], DONE))
+        await begun.wait()
+        inbox = produce_inbox(premises.store, run_id)
+        inbox.put(StopRequestedEvent(letter="a"))
+        inbox.put(RunResumedEvent(letter="b"))
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+
+
+async def test_what_is_said_while_the_end_is_written_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = FileLog.write
+    letter = MessageReceivedEvent(canister=UserCanister("Once more."), letter="a")
+
+    async def write_slowly(self: FileLog, run_id: str, event: LogEvent) -> int:
+        number = await write(self, run_id, event)
+        if isinstance(event, StateEnteredEvent) and event.state == "terminate":
+            (identity,) = premises.store.survey()
+            if "message.received" not in premises.read_kinds(identity):
+                produce_inbox(premises.store, identity).put(letter)
+            await asyncio.sleep(0.05)
+        return number
+
+    monkeypatch.setattr(runs_local, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(FileLog, "write", write_slowly)
+    async with Premises(tmp_path) as premises:
+        run_id = await premises.start(premises.order(DONE, DONE))
+        await premises.wait(run_id, "ended")
+        canisters = premises.store.read(run_id).canisters
+    said = [text_of(each) for each in canisters]
+    assert said == ["Do it.", "Done.", "Once more.", "Done."]
+
+
 async def test_an_order_that_says_nothing_is_one(tmp_path: Path) -> None:
     """It comes to its end, here as nobody may fetch the embedded model, and does not wait."""
     async with Premises(tmp_path, []) as premises:
@@ -216,6 +272,10 @@ async def test_a_message_lets_it_go_on(tmp_path: Path) -> None:
         await premises.runs.send(run_id, UserCanister("And now?"))
         await premises.wait(run_id, "ended")
     said = [text_of(each) for each in premises.store.read(run_id).canisters]
+    print(
+        premises.read_kinds(run_id),
+        [e.event for e in produce_log(premises.store, run_id).read()][-4:],
+    )
     assert said == ["Do it.", "One.", "And now?", "Two."]
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 from vibe_llms.agents.performing import PASSING, OrderPerformer
@@ -24,11 +24,13 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
+from vibe_llms.runs.announcing import find_place, hearing
 from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.inbox import LETTER_WORDS
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.local import BegunRun
-from vibe_llms.runs.log import LoggedEvent, claim_soon
+from vibe_llms.runs.log import LoggedEvent, LogLine, claim_soon
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.values import frozen
@@ -281,7 +283,8 @@ class RunHost:
         work = asyncio.create_task(self.performer.perform(run_id, log, begun))
         self._works[run_id] = work
         try:
-            await asyncio.wait([work])
+            with self._hearing(run_id):
+                await asyncio.wait([work])
         except asyncio.CancelledError:
             work.cancel()
             await finish(asyncio.wait([work]))
@@ -291,6 +294,23 @@ class RunHost:
             if begun is not None:  # it may have failed before it was opened
                 begun.log.close()
         return 0.0 if work.cancelled() else await self._settle(run_id, log, work.exception())
+
+    def _hearing(self, run_id: str) -> AbstractContextManager[None]:
+        """Looks at a run again to which something is said while it works, when it rests.
+
+        Another process may have said it, which wakes nobody here and has no use for it there; and
+        the run may have heard it too late to do what it asks for.
+        """
+        place = find_place(produce_log(self.store, run_id))
+        if place is None:  # nobody tells
+            self._again.add(run_id)
+            return nullcontext()
+
+        def hear(line: LogLine) -> None:
+            if line.word in LETTER_WORDS:
+                self._again.add(run_id)
+
+        return hearing(place, hear)
 
     async def _settle(
         self, run_id: str, log: Sequence[LoggedEvent], error: BaseException | None

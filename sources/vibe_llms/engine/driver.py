@@ -197,7 +197,8 @@ class Driver:
             if stop := await self._attention.look():
                 return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             tail = read_tail(self._journal.canisters)
-            if self._messages and not (tail.owed or tail.is_paused or self._has_answer()):
+            can_hear = not (tail.owed or tail.is_paused or self._has_answer())
+            if self._messages and can_hear:
                 said, self._messages = self._messages, []  # others may be heard meanwhile
                 await self._journal.append(said)
                 is_silent = False
@@ -211,6 +212,8 @@ class Driver:
             await self._enter(command)
             match command:
                 case End():
+                    if self._messages and can_hear and command.reason is Reason.ANSWERED:
+                        continue  # it was heard while that was written
                     return command
                 case Await():
                     paused, deadline = await self._context.now(), clock.when()

@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, Protocol, TypeAlias, cast, get_args
+
+import attrs
 
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.events.codec import decode_event, encode_event
@@ -47,6 +49,11 @@ Letter: TypeAlias = (
     | RunResumedEvent
     | StopRequestedEvent
 )
+
+LETTER_WORDS: Final[frozenset[str]] = frozenset(
+    attrs.fields(each).type.default for each in get_args(Letter)
+)
+"""By which words lines of a log say that something was said to the run."""
 
 
 class Inbox(Protocol):
