@@ -18,7 +18,13 @@ from vibe_llms.exceptions import LimitError, RequestError, StoreError
 from vibe_llms.instruments.living import Foresight, LiveComparison, LiveStep
 from vibe_llms.instruments.models import Model
 from vibe_llms.messages.canisters import SupervisorCanister
-from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, SynchronousSimulator
+from vibe_llms.testing.simulator import (
+    Invoke,
+    Say,
+    ScriptedAnswer,
+    Search,
+    SynchronousSimulator,
+)
 
 CAP: Final = Decimal(1)
 
@@ -194,3 +200,18 @@ async def test_what_cannot_be_compared_is_refused(simulator: SynchronousSimulato
         with pytest.raises(StoreError, match="Nothing was answered"):
             await place.compare()
         assert len(simulator.requests) == place.asked
+
+
+async def test_what_the_vendor_executes_itself_is_said_before(
+    simulator: SynchronousSimulator,
+) -> None:
+    """Nobody here can keep it from that; of a run without, nothing is said."""
+    async with acted(simulator) as place:
+        assert not (await place.foresee()).executed
+        conversation = Conversation()
+        conversation.add_user_message("What is new?")
+        simulator.enqueue(ScriptedAnswer(parts=(Search("news", ()), Say("Nothing."))))
+        model = Model(application=place.application)
+        await Engine(model, [place.add], store=place.store).answer(conversation)
+        place.identity = conversation.id
+        assert (await place.foresee()).executed == ("web_search",)

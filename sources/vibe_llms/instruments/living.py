@@ -1,7 +1,8 @@
 """A stored run, asked anew: what a model does now is held against what was done.
 
 At each step the model is given what was *recorded* before it, so that one step that differs says
-nothing of the next. Nothing is executed, and nothing is stored.
+nothing of the next. Nothing is executed here, and nothing is stored; what a vendor's own tools do,
+such as a search, the vendor does again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.invocables.validation import ArgumentFault
-from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, SupervisorCanister
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    InvocationCanister,
+    Owner,
+    SupervisorCanister,
+)
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonValue
@@ -82,12 +88,14 @@ class Foresight:
         steps: How often, at most.
         cost: What that costs at most, in dollars.
         remarks: What is not as it was besides what was meant to be.
+        executed: The vendor's own tools that it executed in the run, and may execute again.
     """
 
     models: tuple[str, ...]
     steps: int
     cost: Decimal
     remarks: tuple[str, ...] = ()
+    executed: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -130,6 +138,7 @@ class LiveComparison(Closing):
     _models: dict[str, Model] = attrs.field(init=False, factory=dict)
     _recorded: tuple[_Recorded, ...] = attrs.field(init=False)
     _pattern: dict[str, str] = attrs.field(init=False)
+    _executed: dict[str, None] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self._registry = Registry(gather_ensembles(self._tools))
@@ -152,6 +161,7 @@ class LiveComparison(Closing):
                 case GenerationFinishedEvent() as event if event.key in places and event.canisters:
                     length = places[event.key]
                     said = canisters[length : length + event.canisters]
+                    self._executed |= dict.fromkeys(_find_executed(said))
                     model = event.model if asked is None else asked.model
                     sent = canisters[:length]
                     recorded = _Recorded(
@@ -174,7 +184,11 @@ class LiveComparison(Closing):
             models[request.model] = None
             total += await self._estimate(model, request)
         return Foresight(
-            models=tuple(models), steps=len(self._recorded), cost=total, remarks=remarks
+            models=tuple(models),
+            steps=len(self._recorded),
+            cost=total,
+            remarks=remarks,
+            executed=tuple(self._executed),
         )
 
     async def perform(self, cap: Decimal) -> AsyncGenerator[LiveStep]:
@@ -312,6 +326,13 @@ def _find_deed(said: Sequence[AnyCanister]) -> Deed:
     calls = [_write_call(each) for each in said if isinstance(each, InvocationCanister)]
     texts = [text_of(each) for each in said if each.role == "assistant"]
     return Deed(calls=tuple(calls), text="".join(texts))
+
+
+def _find_executed(said: Sequence[AnyCanister]) -> Iterable[str]:
+    """Yields the names of what the vendor has executed itself."""
+    for each in said:
+        if isinstance(each, InvocationCanister) and each.owner is Owner.VENDOR:
+            yield each.name
 
 
 def _write_call(canister: InvocationCanister) -> str:

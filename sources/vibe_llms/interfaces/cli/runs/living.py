@@ -58,7 +58,10 @@ def _confirm(foresight: Foresight, options: Mapping[str, Any], *, is_agreed: boo
     models, times = ", ".join(foresight.models), _count(foresight.steps, "time")
     note(f"Asks {models} up to {times}, for ${foresight.cost:,.4f} at most; the cap is ")
     note(f"${options['cap']:,.4f}. It ends with the first step that differs.")
-    if foresight.cost and not is_agreed:
+    if foresight.executed:
+        names = ", ".join(foresight.executed)
+        note(f"The vendor executes its own tools again, where the model calls them: {names}.")
+    if (foresight.cost or foresight.executed) and not is_agreed:
         require_consent(f"Ask {models}?", remedy="Give --yes to agree beforehand.")
 
 

@@ -57,7 +57,8 @@ def diff(
     """Name the first step in which two runs differ: what was sent, to whom, or what came of it.
 
     With --live there is one RUN: at each of its steps a model is given what was recorded before it,
-    and what it calls is held against what was called. Nothing is executed, and nothing is stored.
+    and what it calls is held against what was called. Tools are not executed, and nothing
+    is stored; but a vendor that has tools of its own, such as a search, executes these again.
     It is said before how often it is asked, and what that costs at most; --cap is not passed. A
     bound on each answer makes the most a lot less: -c max_tokens=500.
 
