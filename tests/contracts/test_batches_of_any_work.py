@@ -19,16 +19,22 @@ from acting import invoke, say
 from batching import BASES, NEEDS_DBOS, choose_url, start_program
 from scripting import write_script
 from vibe_llms.agents.batches.batches import Batches, open_batches
-from vibe_llms.agents.batches.making import gather_functions
+from vibe_llms.agents.batches.making import EngineItems, WorkMaker, gather_functions
+from vibe_llms.agents.batches.performing import ChunkPerformer
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
-from vibe_llms.exceptions import RequestError, UnknownNameError
+from vibe_llms.exceptions import RequestError, StoreError, UnknownNameError
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
+from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
+from vibe_llms.instruments.channels.batches.orders import decode_order
+from vibe_llms.instruments.channels.batches.row_chunks import Taken, take
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
+from vibe_llms.runs.places import produce_log
 
 PROGRAM = Path(__file__).parents[1] / "paying_batch_runner.py"
 RUNNERS = [
@@ -190,3 +196,55 @@ async def test_what_is_done_once_is_asked_about_where_its_worker_was_killed(
     assert json.loads(out) == [[0, 1, 2], ""]
     paid = (tmp_path / "paid").read_text().splitlines()
     assert sorted(paid) == ["Q0", "Q1", "Q2"]
+
+
+async def test_an_input_that_another_worker_has_is_left_to_it(
+    tmp_path: Path, application: Application
+) -> None:
+    """It is no failure of the input; and what another has brought meanwhile is not done anew."""
+    converted: list[float] = []
+
+    def count(amount: float, rate: float = 2.0) -> float:
+        """Converts an amount."""
+        converted.append(amount)
+        return amount * rate
+
+    async def produce(_: Sequence[str]) -> list[Any]:
+        return [produce_money(produce_invoker(count, name="convert", effect="once"))]
+
+    database = open_database(choose_url("sqlite", tmp_path))
+    maker = WorkMaker(application=application, store=application.store, produce_tools=produce)
+    performer = ChunkPerformer(database, maker)
+    batches = Batches(database, maker=maker)
+    engine = Engine("", await produce(()), application=application)
+    batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
+    stale = take_again(database, batch)
+    runs = await maker.produce(batch, decode_order(stale.order))
+    assert isinstance(runs, EngineItems)
+    name = runs.name(stale.rows[0])
+    await asyncio.to_thread(application.store.create, name, ConversationMetadata())
+    log = produce_log(application.store, name)
+    log.claim()
+    with pytest.raises(StoreError):
+        await performer.perform(stale, lambda: False)
+    assert (await batches.find(batch)).done == 1
+    log.close()
+    application.store.delete(name)
+    await performer.perform(take_again(database, batch), lambda: False)
+    assert (await batches.find(batch)).done == 2
+    assert converted == [21.0, 21.0]
+    with pytest.raises(StoreError, match="Another worker has brought"):
+        await performer.perform(stale, lambda: False)
+    assert converted == [21.0, 21.0]
+    assert not list(application.store.survey())
+    await runs.close()
+    await performer.close()
+    database.close()
+    await application.close()
+
+
+def take_again(database: BatchDatabase, batch: str) -> Taken:
+    with database.transact() as transaction:
+        taken = take(transaction, database.now, batch, 0)
+    assert taken is not None
+    return taken

@@ -6,16 +6,29 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any, Final
 
 from vibe_llms.agents.batches.making import Items
 from vibe_llms.asynchrony import finish
-from vibe_llms.exceptions import ConverseError, ParseError, ProviderError, Stage, StoreError
+from vibe_llms.exceptions import (
+    ConverseError,
+    ParseError,
+    ProviderError,
+    Stage,
+    StoreError,
+    StoreUnavailableError,
+)
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.orders import BatchOrder
 from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
-from vibe_llms.instruments.channels.batches.row_chunks import InputRow, Taken, begin_alone
+from vibe_llms.instruments.channels.batches.row_chunks import (
+    InputRow,
+    Taken,
+    begin_alone,
+    is_answered,
+)
 from vibe_llms.instruments.channels.batches.row_journals import RowJournal
 from vibe_llms.instruments.channels.batches.runs import Due, attempt
 from vibe_llms.instruments.channels.batches.workers import perform_all
@@ -73,6 +86,7 @@ class ChunkRun:
         self._held: list[InputRow] = []
         self._may_hold = False
         self._failure: BaseException | None = None
+        self._withheld: StoreError | None = None
         self.is_capped = False
 
     @property
@@ -97,8 +111,8 @@ class ChunkRun:
                 await asyncio.sleep(min(_PAUSE_SECONDS * 2.0**turn, _LONGEST_SECONDS))
         finally:
             await self._journal.finish()
-        if self._failure is not None:
-            raise self._failure
+        if failure := self._failure or self._withheld:
+            raise failure
 
     async def _ask_all(self, rows: Sequence[InputRow]) -> None:
         concurrency = 1 if self._is_careful else self._work.order.concurrency
@@ -137,10 +151,29 @@ class ChunkRun:
             return
         try:
             due = Due(row.number, row.name, row)
-            await self._keep(row, await attempt(self._work.items.put, due), amount)
+            if not self._work.items.keeps:
+                await self._keep(row, await attempt(self._work.items.put, due), amount)
+            elif (item := await self._put_kept(due)) is not None:
+                await self._keep(row, item, amount)
         finally:
             if amount:
                 self._work.purse.settle()
+
+    async def _put_kept(self, due: Due) -> BatchItem[Any] | None:
+        """Returns what comes of an input; ``None`` where another worker has it, or had it."""
+        put = partial(self._work.items.put, is_answered=self._is_answered)
+        try:
+            return await attempt(put, due, passing=(StoreError,))
+        except StoreError as error:
+            if self._withheld is None:
+                _LOGGER.warning("an input waits: %s", error)
+            self._withheld = error
+            if isinstance(error, StoreUnavailableError):  # that of the others is no nearer
+                self._failure = error
+            return None
+
+    def _is_answered(self, row: InputRow) -> bool:
+        return is_answered(self._database, self._taken, row.number)
 
     async def _keep(self, row: InputRow, item: BatchItem[Any], amount: int) -> None:
         error = item.error

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import attrs
 import msgspec
@@ -45,9 +45,13 @@ from vibe_llms.runs.places import produce_log
 from vibe_llms.values import frozen
 
 _DIGITS: Final = 32
-_PAUSE_SECONDS: Final = 1.0
-_TRIES: Final = 30
-"""How often it is tried to go on with a run that another worker has, or that cannot be read."""
+
+
+IsAnswered: TypeAlias = Callable[[InputRow], bool]
+
+
+def _know_nothing(row: InputRow) -> bool:
+    return False
 
 
 class Items(Protocol):
@@ -59,8 +63,15 @@ class Items(Protocol):
 
     keeps: bool
 
-    async def put(self, row: InputRow) -> BatchItem[Any]:
-        """Returns what comes of an input."""
+    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+        """Returns what comes of an input.
+
+        Args:
+            is_answered: Looks whether there is a result by now. Does database work.
+
+        Raises:
+            StoreError: Where something is kept: nothing has come of it yet, here.
+        """
 
     async def forget(self, row: InputRow) -> None:
         """Lets go of what was kept of an input, whose result is written."""
@@ -84,7 +95,7 @@ class ModelItems:
         self._pattern = pattern
         self._ask = ask
 
-    async def put(self, row: InputRow) -> BatchItem[Any]:
+    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
         """Asks the model."""
         said, preface = read_input(row.input), self._pattern.canisters[:-1]
         if said.__class__ is str:
@@ -110,7 +121,7 @@ class FunctionItems:
     def __init__(self, function: Function) -> None:
         self._function = function
 
-    async def put(self, row: InputRow) -> BatchItem[Any]:
+    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
         """Calls the function."""
         return BatchItem(value=await self._function(msgspec.json.decode(row.input)))
 
@@ -141,24 +152,26 @@ class EngineItems:
         self._batch = batch
         self._waiting: set[int] = set()
 
-    async def put(self, row: InputRow) -> BatchItem[Any]:
-        """Performs the run of an input, or goes on with it."""
-        identity, said = self._name(row), gather_canisters(read_input(row.input))
-        for left in reversed(range(_TRIES)):
-            try:
-                outcome = await self._perform(identity, said)
-            except StoreError:  # a worker that is dead or paused may have it for a while yet
-                if not left:
-                    raise
-                await asyncio.sleep(_PAUSE_SECONDS)
-            else:
-                if outcome.state is State.AWAIT:
-                    self._waiting.add(row.number)
-                return _conclude(outcome, identity)
-        raise AssertionError
+    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+        """Performs the run of an input, or goes on with it.
 
-    async def _perform(self, identity: str, said: Sequence[AnyCanister]) -> RunOutcome:
-        conversation = await asyncio.to_thread(self._find, identity, said)
+        Raises:
+            StoreError: Another worker has it, or had it, or the store is out of reach.
+        """
+        identity, said = self.name(row), gather_canisters(read_input(row.input))
+        conversation = await asyncio.to_thread(self._find, identity)
+        if conversation is None:
+            # Looked for only now: a result is written before its run is deleted.
+            if await asyncio.to_thread(is_answered, row):
+                raise StoreError(detail=f"Another worker has brought the result of run {identity}.")
+            conversation = Conversation(id=identity, canisters=said)
+        outcome = await self._perform(conversation, said)
+        if outcome.state is State.AWAIT:
+            self._waiting.add(row.number)
+        return _conclude(outcome, identity)
+
+    async def _perform(self, conversation: Conversation, said: Sequence[AnyCanister]) -> RunOutcome:
+        identity = conversation.id
         log = await asyncio.to_thread(produce_log(self._store, identity).read)
         run = self._engine.prepare(conversation, spent=measure_spent(log))
         outcome = await run.perform()
@@ -166,11 +179,10 @@ class EngineItems:
         added = tuple(outcome.conversation.canisters[len(said) :])
         return attrs.evolve(outcome, canisters=added)
 
-    def _find(self, identity: str, said: Sequence[AnyCanister]) -> Conversation:
-        try:
+    def _find(self, identity: str) -> Conversation | None:
+        with suppress(UnknownConversationError):
             return Conversation.restore(self._store, identity)
-        except UnknownConversationError:
-            return Conversation(id=identity, canisters=said)
+        return None
 
     async def forget(self, row: InputRow) -> None:
         """Removes the run, unless somebody is asked about it."""
@@ -178,9 +190,9 @@ class EngineItems:
             self._waiting.discard(row.number)
             return
         with suppress(StoreError):  # then it stays, and can be deleted as any other
-            await asyncio.to_thread(self._store.delete, self._name(row))
+            await asyncio.to_thread(self._store.delete, self.name(row))
 
-    def _name(self, row: InputRow) -> str:
+    def name(self, row: InputRow) -> str:
         """Names the run of an input: the same for whoever performs it."""
         told = f"{self._batch}:{row.number}:{row.digest}"
         return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]

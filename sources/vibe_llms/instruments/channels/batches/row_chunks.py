@@ -170,6 +170,18 @@ def leave(database: BatchDatabase, taken: Taken) -> None:
         )
 
 
+def is_answered(database: BatchDatabase, taken: Taken, number: int) -> bool:
+    """Tells whether an input has a result by now, of whomever. Raises StoreError."""
+    with database.transact(reading=True) as transaction:
+        for first, answered in transaction.fetch(
+            "SELECT first, answered FROM vibe_chunks WHERE batch = ? AND number = ?",
+            taken.batch,
+            taken.chunk,
+        ):
+            return bool(read_bits(answered) >> (number - first) & 1)
+    return True  # the batch was deleted
+
+
 def begin_alone(database: BatchDatabase, batch: str, chunk: int, number: int) -> None:
     """Notes that an item is asked by itself, so that it is known if it kills who asks it."""
     with database.transact() as transaction:

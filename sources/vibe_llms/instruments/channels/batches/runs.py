@@ -242,8 +242,16 @@ class BatchRun(Generic[T]):
             await finish(asyncio.to_thread(journal.synchronize))
 
 
-async def attempt(work: Callable[[Any], Awaitable[BatchItem[Any]]], due: Due) -> BatchItem[Any]:
+async def attempt(
+    work: Callable[[Any], Awaitable[BatchItem[Any]]],
+    due: Due,
+    *,
+    passing: tuple[type[Exception], ...] = (),
+) -> BatchItem[Any]:
     """Does the work on one input; an error of its own is what comes of it.
+
+    Args:
+        passing: Errors that say nothing of the input: they are raised.
 
     Raises:
         ConverseError: Every other input would meet it as well.
@@ -253,6 +261,8 @@ async def attempt(work: Callable[[Any], Awaitable[BatchItem[Any]]], due: Due) ->
         item = await work(due.value)
         if item.error is not None and _is_hopeless(item.error):
             raise item.error
+    except passing:
+        raise
     except Exception as error:
         ours = make_ours(error)
         if _is_hopeless(ours):
