@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from vibe_llms.agents.local import LocalRuns
@@ -91,17 +92,22 @@ class LocalConversations:
         """
 
         def read() -> tuple[Sequence[ConversationRow], bool]:
-            rows = iter(self.index.survey(limit=None))
-            if after and not (any(row.id == after for row in rows) and self._is_of(after, subject)):
-                detail = "There is no such conversation (any longer); begin anew."
-                raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
-            found: list[ConversationRow] = []
-            for row in rows:
-                if self._is_of(row.id, subject):
-                    if len(found) == limit:
-                        return found, True
-                    found.append(row)
-            return found, False
+            asked = limit + 1
+            while True:
+                listed = self.index.survey(limit=asked)
+                has_all, rows = len(listed) < asked, iter(listed)
+                if not after or any(row.id == after for row in rows):
+                    if after and not self._is_of(after, subject):
+                        break
+                    own = (row for row in rows if self._is_of(row.id, subject))
+                    found = [*islice(own, limit + 1)]
+                    if len(found) > limit or has_all:
+                        return found[:limit], len(found) > limit
+                elif has_all:
+                    break
+                asked *= 4  # it stands further behind, or others' come before
+            detail = "There is no such conversation (any longer); begin anew."
+            raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
 
         return await asyncio.to_thread(read)
 
