@@ -22,13 +22,12 @@ from vibe_llms.exceptions import (
 from vibe_llms.instruments.models import Model, RequestOptions
 from vibe_llms.interfaces.cli.attachments import Attachment, ensure_readable, read_attachment
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
-from vibe_llms.interfaces.cli.chat.pieces import produce_events
 from vibe_llms.interfaces.cli.chat.statuses import (
     GO_ON,
     ChatStatus,
-    describe_cut,
     read_status,
 )
+from vibe_llms.interfaces.cli.chat.turns import TurnResult, act, answer_alone
 from vibe_llms.interfaces.cli.output import repair
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -40,15 +39,13 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import AnyContent, TextualContent
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.interfaces import TokenCount
-from vibe_llms.values import define, frozen
+from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
-    from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.invocables.approvals import Approver
     from vibe_llms.invocables.ensembles import Ensemble
     from vibe_llms.invocables.registry import Registry
@@ -60,28 +57,6 @@ if TYPE_CHECKING:
 INPUT_ROLES = frozenset({"user", "document", "supervisor"})
 _BLAMING = (RequestError, TranslationLossError, LimitError)
 """These say that what was said is to blame, and nothing around it."""
-
-
-@frozen(kw_only=True)
-class TurnResult:
-    """What came of a message.
-
-    Attributes:
-        text: The words of the answer.
-        origin: Of its last turn; ``None`` where the model said nothing.
-        canisters: All that was added, what was invoked and what came of it included.
-    """
-
-    text: str
-    origin: Origin | None
-    duration_seconds: float
-    canisters: tuple[AnyCanister, ...]
-    losses: tuple[Loss, ...]
-
-    @property
-    def cut(self) -> str:
-        """Why it is not whole, for the user; empty where it is."""
-        return describe_cut(self.origin)
 
 
 @define(kw_only=True)
@@ -102,6 +77,7 @@ class ChatSession(Closing):
         tools: Ensembles of what the model may invoke; connected from ``open`` to ``close``.
         approver: Is asked about invocations that need it.
         limits: Bound what one answer may do; by default those of the configuration.
+        summaries: Where the summaries came from that were made in this session.
     """
 
     application: Application
@@ -119,7 +95,7 @@ class ChatSession(Closing):
     limits: Limits | None = None
     _registry: Registry | None = attrs.field(default=None, init=False)
     _model: Model | None = attrs.field(default=None, init=False)
-    _summaries: list[Origin] = attrs.field(factory=list, init=False)
+    summaries: list[Origin] = attrs.field(factory=list, init=False)
 
     @property
     def model_name(self) -> str:
@@ -214,8 +190,8 @@ class ChatSession(Closing):
         output.begin(self.model_name)
         try:
             if self._registry is not None or self._is_for_engine():
-                return await self._act(output, self._registry)
-            return await self._answer(output)
+                return await act(self, output)
+            return await answer_alone(self, output)
         finally:
             output.finish()
 
@@ -227,39 +203,9 @@ class ChatSession(Closing):
         """
         output.begin(self.model_name)
         try:
-            return await self._act(output, self._registry)
+            return await act(self, output)
         finally:
             output.finish()
-
-    async def _answer(self, output: ChatOutput) -> TurnResult:
-        """Answers without tools: there is nothing for an engine to do."""
-        model = self._produce_model()
-        request = model.request(self.conversation, **self._compose_options())
-        canisters: tuple[AnyCanister, ...] = ()
-        try:
-            if self.stream:
-                async with model.stream(request) as stream:
-                    try:
-                        async for event in stream:
-                            output.feed(event)
-                        response = await stream.response()
-                    finally:
-                        canisters = stream.canisters
-            else:
-                response = await model.answer(request, stream=False)
-                canisters = response.canisters
-                for event in produce_events(canisters, response.losses):
-                    output.feed(event)
-        finally:
-            self.keep(canisters)
-        self._summaries += response.metadata.summaries
-        return TurnResult(
-            text=response.text,
-            origin=response.metadata.origin,
-            duration_seconds=response.metadata.duration_seconds,
-            canisters=response.canisters,
-            losses=response.losses,
-        )
 
     def _is_for_engine(self) -> bool:
         """Tells whether something is open that only an engine goes on with, tools or not.
@@ -270,49 +216,6 @@ class ChatSession(Closing):
         if last is None or last.role in INPUT_ROLES:
             return False
         return self.status in (ChatStatus.UNFINISHED, ChatStatus.BROKEN)
-
-    async def _act(self, output: ChatOutput, registry: Registry | None) -> TurnResult:
-        """Lets the engine ask the model, and execute what it invokes, until that is done."""
-        from vibe_llms.instruments.engines import Engine
-
-        def hear(event: RunEvent) -> None:
-            if self.odometer is not None:
-                self.odometer(event)
-            output.feed(event)
-
-        engine = Engine(
-            Model(self.address, application=self.application, strict=self.strict),
-            () if registry is None else registry,
-            approver=self.approver,
-            limits=self.limits,
-            store=self.store,
-            listener=hear,
-            stream=self.stream,
-            controls=dict(self.controls),
-            schema=self.schema,
-        )
-        run = engine.prepare(self.conversation)
-        try:
-            outcome = await run.perform()
-        finally:
-            self.conversation = run.conversation
-            if run.outcome is not None:
-                self._summaries += run.outcome.summaries
-        if not self.stream:
-            for event in produce_events(outcome.canisters, outcome.losses):
-                output.feed(event)
-        if outcome.error is not None:
-            raise outcome.error
-        origin = find_origin(outcome.canisters)
-        if outcome.reason != "answered" and outcome.detail and not describe_cut(origin):
-            output.say(outcome.detail)
-        return TurnResult(
-            text=outcome.text,
-            origin=origin,
-            duration_seconds=outcome.readings.seconds,
-            canisters=outcome.canisters,
-            losses=outcome.losses,
-        )
 
     async def prepare_continuation(self) -> str:
         """Makes the last turn one that ``answer`` goes on with; returns what was said for that.
@@ -355,7 +258,7 @@ class ChatSession(Closing):
             raise RequestError(
                 detail="There is nothing to summarize yet.", remedy="/new begins anew."
             )
-        instrument = self._produce_model()
+        instrument = self.produce_model()
         model = await instrument.access()
         room, _ = measure_room(model.descriptor.attributes, self.controls)
         request = instrument.request(canisters, continuation=True)
@@ -365,7 +268,7 @@ class ChatSession(Closing):
         self.conversation = self._produce_conversation([document, *canisters[count:]])
         self.conversation.metadata = attrs.evolve(self.conversation.metadata, name=name)
         self._save()
-        self._summaries += summary.origins
+        self.summaries += summary.origins
         return summary
 
     def _produce_conversation(self, said: Sequence[AnyCanister]) -> Conversation:
@@ -449,13 +352,13 @@ class ChatSession(Closing):
         """
         from vibe_llms.telemetry.measuring import add_times, measure_canisters
 
-        summaries = [AssistantCanister(origin=origin) for origin in self._summaries]
+        summaries = [AssistantCanister(origin=origin) for origin in self.summaries]
         account = measure_canisters([*self.conversation.canisters, *summaries])
         return account if self.odometer is None else add_times(account, self.odometer.account)
 
     async def count_tokens(self) -> TokenCount:
         """Counts the tokens that the conversation so far takes as input."""
-        model = self._produce_model()
+        model = self.produce_model()
         return await model.count_tokens(model.request(self.conversation, continuation=True))
 
     async def _ensure_ready(self) -> None:
@@ -469,10 +372,11 @@ class ChatSession(Closing):
         await asyncio.to_thread(refuse_wants, self.application.plugins, provider)
 
     async def _check(self, canisters: Sequence[AnyCanister]) -> None:
-        model = self._produce_model()
-        await model.check(model.request(canisters, **self._compose_options()))
+        model = self.produce_model()
+        await model.check(model.request(canisters, **self.compose_options()))
 
-    def _compose_options(self) -> RequestOptions:
+    def compose_options(self) -> RequestOptions:
+        """Returns what each request says besides the conversation."""
         options: RequestOptions = {"controls": self.controls}
         if self._registry is not None:
             options["invocables"] = self._registry.describe()
@@ -480,7 +384,8 @@ class ChatSession(Closing):
             options["schema"] = self.schema
         return options
 
-    def _produce_model(self) -> Model:
+    def produce_model(self) -> Model:
+        """Returns the model as it is chosen now, the same one as long as it is."""
         if self._model is None or self._model.address != self.address:
             self._model = Model(
                 self.address,
@@ -489,9 +394,3 @@ class ChatSession(Closing):
                 strict=self.strict,
             )
         return self._model
-
-
-def find_origin(canisters: Sequence[AnyCanister]) -> Origin | None:
-    """Returns where the last of the canisters came from that came from a model."""
-    origins = (getattr(canister, "origin", None) for canister in reversed(canisters))
-    return next((origin for origin in origins if origin is not None), None)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vibe_llms.conversations import Conversation, ConversationStore
-    from vibe_llms.interfaces.cli.chat.session import ChatSession, TurnResult
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
+    from vibe_llms.interfaces.cli.chat.turns import TurnResult
     from vibe_llms.plain import JsonObject
 
 _IDENTITY_LETTERS = 16

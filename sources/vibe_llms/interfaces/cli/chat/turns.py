@@ -1,0 +1,121 @@
+"""One answer in a chat: by the model alone, or by an engine, which acts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vibe_llms.instruments.models import Model
+from vibe_llms.interfaces.cli.chat.output import ChatOutput
+from vibe_llms.interfaces.cli.chat.pieces import produce_events
+from vibe_llms.interfaces.cli.chat.statuses import describe_cut
+from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.losses import Loss
+from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.engine.contexts import RunEvent
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
+
+
+@frozen(kw_only=True)
+class TurnResult:
+    """What came of a message.
+
+    Attributes:
+        text: The words of the answer.
+        origin: Of its last turn; ``None`` where the model said nothing.
+        canisters: All that was added, what was invoked and what came of it included.
+    """
+
+    text: str
+    origin: Origin | None
+    duration_seconds: float
+    canisters: tuple[AnyCanister, ...]
+    losses: tuple[Loss, ...]
+
+    @property
+    def cut(self) -> str:
+        """Why it is not whole, for the user; empty where it is."""
+        return describe_cut(self.origin)
+
+
+async def answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
+    """Answers without tools: there is nothing for an engine to do."""
+    model = session.produce_model()
+    request = model.request(session.conversation, **session.compose_options())
+    canisters: tuple[AnyCanister, ...] = ()
+    try:
+        if session.stream:
+            async with model.stream(request) as stream:
+                try:
+                    async for event in stream:
+                        output.feed(event)
+                    response = await stream.response()
+                finally:
+                    canisters = stream.canisters
+        else:
+            response = await model.answer(request, stream=False)
+            canisters = response.canisters
+            for event in produce_events(canisters, response.losses):
+                output.feed(event)
+    finally:
+        session.keep(canisters)
+    session.summaries += response.metadata.summaries
+    return TurnResult(
+        text=response.text,
+        origin=response.metadata.origin,
+        duration_seconds=response.metadata.duration_seconds,
+        canisters=response.canisters,
+        losses=response.losses,
+    )
+
+
+async def act(session: ChatSession, output: ChatOutput) -> TurnResult:
+    """Lets the engine ask the model, and execute what it invokes, until that is done."""
+    from vibe_llms.instruments.engines import Engine
+
+    def hear(event: RunEvent) -> None:
+        if session.odometer is not None:
+            session.odometer(event)
+        output.feed(event)
+
+    engine = Engine(
+        Model(session.address, application=session.application, strict=session.strict),
+        () if session.registry is None else session.registry,
+        approver=session.approver,
+        limits=session.limits,
+        store=session.store,
+        listener=hear,
+        stream=session.stream,
+        controls=dict(session.controls),
+        schema=session.schema,
+    )
+    run = engine.prepare(session.conversation)
+    try:
+        outcome = await run.perform()
+    finally:
+        session.conversation = run.conversation
+        if run.outcome is not None:
+            session.summaries += run.outcome.summaries
+    if not session.stream:
+        for event in produce_events(outcome.canisters, outcome.losses):
+            output.feed(event)
+    if outcome.error is not None:
+        raise outcome.error
+    origin = find_origin(outcome.canisters)
+    if outcome.reason != "answered" and outcome.detail and not describe_cut(origin):
+        output.say(outcome.detail)
+    return TurnResult(
+        text=outcome.text,
+        origin=origin,
+        duration_seconds=outcome.readings.seconds,
+        canisters=outcome.canisters,
+        losses=outcome.losses,
+    )
+
+
+def find_origin(canisters: Sequence[AnyCanister]) -> Origin | None:
+    """Returns where the last of the canisters came from that came from a model."""
+    origins = (getattr(canister, "origin", None) for canister in reversed(canisters))
+    return next((origin for origin in origins if origin is not None), None)
