@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
+from mcp_types import PaginatedRequestParams
 
 from vibe_llms.invocables import FunctionsEnsemble, Registry, produce_prompt, produce_resource
 from vibe_llms.invocables.libraries import Resource
@@ -128,13 +129,14 @@ def test_pages_of_a_list_are_all_of_it() -> None:
         found: list[str] = []
         cursor = None
         while True:
-            page, cursor = turn_page(entries, cursor, str)
+            params = PaginatedRequestParams(cursor=cursor) if cursor else None
+            page, cursor = turn_page(entries, params, str)
             found += page
             if cursor is None:
                 break
         assert found == entries
     with pytest.raises(MCPError, match="no page"):
-        turn_page(["a"], "b", str)
+        turn_page(["a"], PaginatedRequestParams(cursor="b"), str)
 
 
 def test_what_is_between_two_neighbours_goes_no_further() -> None:

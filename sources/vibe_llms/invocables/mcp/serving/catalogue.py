@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 import mcp_types as types
@@ -26,6 +26,9 @@ from vibe_llms.values import define, frozen
 
 _LOGGER: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
+
+Page: TypeAlias = types.PaginatedRequestParams | None
+"""Which page of a list a client wants."""
 
 PAGE: Final = 250
 """How many entries one page of a list has; many clients never ask for a second."""
@@ -199,14 +202,17 @@ async def _try(name: str, survey: Callable[[], Awaitable[Sequence[_T]]]) -> Sequ
 
 
 def turn_page(
-    entries: Sequence[_T], cursor: str | None, identify: Callable[[_T], str]
+    entries: Sequence[_T], params: Page, identify: Callable[[_T], str]
 ) -> tuple[list[_T], str | None]:
-    """Returns a page of a list, and the cursor of the next: how the last entry is identified.
+    """Returns the page of a list that is asked for, and the cursor of the next.
+
+    A cursor is how the last entry before is identified.
 
     Raises:
         MCPError: Nothing in the list is where the cursor points to.
     """
     start = 0
+    cursor = params.cursor if params else None
     if cursor is not None:
         start = next((n for n, each in enumerate(entries, 1) if identify(each) == cursor), -1)
     if start < 0:

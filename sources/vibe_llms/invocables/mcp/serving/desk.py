@@ -7,7 +7,7 @@ import logging
 import secrets
 import warnings
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
 import mcp_types as types
@@ -30,7 +30,7 @@ from vibe_llms.exceptions import LimitError, UnknownNameError
 from vibe_llms.invocables.mcp.serving.approving import Context, Doorkeeper
 from vibe_llms.invocables.mcp.serving.attending import NOT_FOUND, Attendant
 from vibe_llms.invocables.mcp.serving.callers import access_subject, is_modern
-from vibe_llms.invocables.mcp.serving.catalogue import EnsembleCatalogue, Lists, turn_page
+from vibe_llms.invocables.mcp.serving.catalogue import EnsembleCatalogue, Lists, Page, turn_page
 from vibe_llms.invocables.mcp.serving.describing import adapt_tool
 from vibe_llms.invocables.mcp.serving.shares import Shares, find_client
 from vibe_llms.invocables.mcp.serving.waiting import WaitingRoom
@@ -43,8 +43,6 @@ from vibe_llms.version import __version__
 _LOGGER: Final = logging.getLogger(__name__)
 
 NAME: Final = "vibe-llms"
-
-_Page: TypeAlias = types.PaginatedRequestParams | None
 
 
 @frozen(kw_only=True)
@@ -113,23 +111,7 @@ class ToolServer(Server[Any]):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MCPDeprecationWarning)  # the older era has levels
-            super().__init__(
-                NAME,
-                version=__version__,
-                on_list_tools=self._list_tools,
-                on_call_tool=attendant.call,
-                on_list_resources=self._list_resources,
-                on_list_resource_templates=self._list_templates,
-                on_read_resource=attendant.read,
-                on_subscribe_resource=self._subscribe,
-                on_unsubscribe_resource=self._unsubscribe,
-                on_list_prompts=self._list_prompts,
-                on_get_prompt=attendant.get_prompt,
-                on_completion=attendant.complete,
-                on_set_logging_level=self._set_level,
-                on_subscriptions_listen=self._listen,
-                get_tool_input_schema=self._find_schema,
-            )
+            super().__init__(NAME, version=__version__, **self._survey_handlers(attendant))
         security = RequestStateSecurity(
             keys=[secret or secrets.token_bytes(32)],
             ttl=limits.wait_seconds,
@@ -141,6 +123,24 @@ class ToolServer(Server[Any]):
             "notifications/initialized", types.NotificationParams, self._remember
         )
         registry.listen(self._announce)
+
+    def _survey_handlers(self, attendant: Attendant) -> dict[str, Any]:
+        """Returns who answers what the package takes."""
+        return {
+            "on_list_tools": self._list_tools,
+            "on_call_tool": attendant.call,
+            "on_list_resources": self._list_resources,
+            "on_list_resource_templates": self._list_templates,
+            "on_read_resource": attendant.read,
+            "on_subscribe_resource": self._subscribe,
+            "on_unsubscribe_resource": self._unsubscribe,
+            "on_list_prompts": self._list_prompts,
+            "on_get_prompt": attendant.get_prompt,
+            "on_completion": attendant.complete,
+            "on_set_logging_level": self._set_level,
+            "on_subscriptions_listen": self._listen,
+            "get_tool_input_schema": self._find_schema,
+        }
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *given: Any, **more: Any
@@ -161,33 +161,27 @@ class ToolServer(Server[Any]):
         await self._waiting.close()
         await self._subscriptions.close()
 
-    async def _list_tools(self, context: Context, params: _Page) -> types.ListToolsResult:
-        page, cursor = turn_page(
-            (await self._catalogue.refresh()).tools, _read_cursor(params), lambda tool: tool.name
-        )
+    async def _list_tools(self, context: Context, params: Page) -> types.ListToolsResult:
+        lists = await self._catalogue.refresh()
+        page, cursor = turn_page(lists.tools, params, lambda each: each.name)
         tools = [adapt_tool(tool, is_modern=is_modern(context)) for tool in page]
         return types.ListToolsResult(tools=tools, next_cursor=cursor)
 
-    async def _list_resources(self, context: Context, params: _Page) -> types.ListResourcesResult:
-        page, cursor = turn_page(
-            (await self._catalogue.refresh()).resources, _read_cursor(params), lambda each: each.uri
-        )
+    async def _list_resources(self, context: Context, params: Page) -> types.ListResourcesResult:
+        lists = await self._catalogue.refresh()
+        page, cursor = turn_page(lists.resources, params, lambda each: each.uri)
         return types.ListResourcesResult(resources=page, next_cursor=cursor)
 
     async def _list_templates(
-        self, context: Context, params: _Page
+        self, context: Context, params: Page
     ) -> types.ListResourceTemplatesResult:
-        page, cursor = turn_page(
-            (await self._catalogue.refresh()).templates,
-            _read_cursor(params),
-            lambda each: each.uri_template,
-        )
+        lists = await self._catalogue.refresh()
+        page, cursor = turn_page(lists.templates, params, lambda each: each.uri_template)
         return types.ListResourceTemplatesResult(resource_templates=page, next_cursor=cursor)
 
-    async def _list_prompts(self, context: Context, params: _Page) -> types.ListPromptsResult:
-        page, cursor = turn_page(
-            (await self._catalogue.refresh()).prompts, _read_cursor(params), lambda each: each.name
-        )
+    async def _list_prompts(self, context: Context, params: Page) -> types.ListPromptsResult:
+        lists = await self._catalogue.refresh()
+        page, cursor = turn_page(lists.prompts, params, lambda each: each.name)
         return types.ListPromptsResult(prompts=page, next_cursor=cursor)
 
     async def _set_level(
@@ -272,7 +266,3 @@ async def _conceal(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
         raise MCPError(
             INTERNAL_ERROR, "Something went wrong here; the server's log has it"
         ) from None
-
-
-def _read_cursor(params: _Page) -> str | None:
-    return params.cursor if params else None
