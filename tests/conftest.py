@@ -32,7 +32,7 @@ What is marked ``node`` needs more: see ``node_programs.py``.
 """
 
 
-EQUIPPED = [*PROGRAMS, "node", "objects", "parquet", "postgresql"]
+EQUIPPED = [*PROGRAMS, "node", "objects", "parquet", "postgresql", "schemathesis"]
 """Marks of tests that want more than Python and what ``development`` installs."""
 
 USUAL = "not slow and not soak"
@@ -69,8 +69,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark, name in PROGRAMS.items()
         if shutil.which(name) is None
     }
-    if find_spec("pyarrow") is None:
-        reasons["parquet"] = "pyarrow is not installed"
+    for mark, module in {"parquet": "pyarrow", "schemathesis": "schemathesis"}.items():
+        if find_spec(module) is None:
+            reasons[mark] = f"{module} is not installed"
     if lack := find_lack():
         reasons["node"] = lack
     if lack := find_postgresql_lack():

@@ -110,6 +110,7 @@ async def narrow(daemon: Daemon, told: Any) -> None:
                     parameter["required"], parameter["schema"] = True, {"enum": ["false"]}
 
 
+@pytest.mark.schemathesis
 @pytest.mark.slow
 async def test_what_is_answered_is_as_described(tmp_path: Path) -> None:
     """By strangers who make up requests of the description."""

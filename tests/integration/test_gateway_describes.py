@@ -167,6 +167,7 @@ async def _compact(request: web.Request) -> web.Response:
     return web.json_response({"id": "resp_1", "object": "response.compaction", "output": []})
 
 
+@pytest.mark.schemathesis
 @pytest.mark.slow
 async def test_what_is_answered_is_as_described(tmp_path: Path) -> None:
     vendor = web.Application()
