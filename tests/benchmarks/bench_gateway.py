@@ -27,6 +27,7 @@ PARTS = Path(__file__).with_name("gateway_parts.py")
 CHAT = "/v1/chat/completions"
 SECONDS = int(os.environ.get("SECONDS_EACH", "4"))
 AT_ONCE = 32
+_BRIEF = [{"role": "user", "content": "brief"}]
 STREAMS = 2_000
 _CONFIGURATION = """
 [limits]
@@ -99,10 +100,8 @@ def measure_requests(
     return spent / count * 1_000, count / seconds
 
 
-def measure_chunks(
-    process: psutil.Process, port: int, model: str, paced: bool
-) -> tuple[float, float]:
-    """Returns microseconds of processor time a chunk, and the time to the first one at p99."""
+def measure_chunks(process: psutil.Process, port: int, model: str, paced: bool) -> float:
+    """Returns microseconds of processor time a chunk."""
     body = json.dumps(
         {
             "model": model,
@@ -118,7 +117,25 @@ def measure_chunks(
     told = subprocess.run([*command, rounds], check=True, capture_output=True, text=True)
     spent = sum(process.cpu_times()[:2]) - before
     figures = json.loads(told.stdout)
-    return spent / figures["events"] * 1e6, figures["p99"] * 1_000
+    return float(spent / figures["events"] * 1e6)
+
+
+def measure_firsts(ways: dict[str, tuple[int, str]]) -> None:
+    """Prints the time to the first chunk of each way, all of which are asked in turn."""
+    asked = {
+        name: (port, json.dumps({"model": model, "stream": True, "messages": _BRIEF}))
+        for name, (port, model) in ways.items()
+    }
+    command = [sys.executable, str(PARTS), "firsts", CHAT, json.dumps(asked), str(AT_ONCE)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    print(f"\n{'':16} first chunk, ms: median    p99  times the limit's")
+    figures = json.loads(told.stdout)
+    for name, (median, slow) in figures.items():
+        bare = figures["limit"]
+        print(
+            f"{name:16} {median * 1e3:24.2f} {slow * 1e3:6.2f} "
+            f"{median / bare[0]:12.2f} {slow / bare[1]:5.2f}"
+        )
 
 
 def measure_streams(process: psutil.Process, port: int, model: str) -> float:
@@ -170,15 +187,15 @@ def main() -> None:
             command = (sys.executable, raw, "--upstream", f"127.0.0.1:{upstream}", "--port")
             ways["raw"] = (command, "m", ())
         print(
-            f"{'':16} ms/request requests/s us/chunk  paced p99 first ms   MB  KiB/stream"
+            f"{'':16} ms/request requests/s us/chunk  paced   MB  KiB/stream"
             "  MB after as many requests again"
         )
         for name, (command, model, rest) in ways.items():
             port = find_port()
             with running(*command, str(port), *rest, port=port, home=folder) as process:
                 cpu, rate = measure_requests(process, port, model, folder)
-                chunk, first = measure_chunks(process, port, model, paced=False)
-                slow, first = measure_chunks(process, port, model, paced=True)
+                chunk = measure_chunks(process, port, model, paced=False)
+                slow = measure_chunks(process, port, model, paced=True)
                 megabytes = process.memory_info().rss / 1e6
                 again = megabytes
                 if command == gateway:
@@ -187,10 +204,17 @@ def main() -> None:
                 is_peer = name.startswith("litellm")  # it takes minutes to begin so many
                 kibibytes = 0.0 if is_peer else measure_streams(process, port, model)
             print(
-                f"{name:16} {cpu:10.3f} {rate:10.0f} {chunk:8.1f} {slow:6.1f} {first:12.1f} "
+                f"{name:16} {cpu:10.3f} {rate:10.0f} {chunk:8.1f} {slow:6.1f} "
                 f"{megabytes:4.0f} {kibibytes:10.1f} {again:10.0f}",
                 flush=True,
             )
+        asked = {}
+        for name in ("limit", "limit, decoding", "carry", "translate"):
+            command, model, rest = ways[name]
+            port = find_port()
+            stack.enter_context(running(*command, str(port), *rest, port=port, home=folder))
+            asked[name] = (port, model)
+        measure_firsts(asked)
 
 
 if __name__ == "__main__":

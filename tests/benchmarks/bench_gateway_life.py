@@ -59,7 +59,7 @@ def _is_ready(port: int) -> bool:
             probe.connect(("127.0.0.1", port))
         except OSError:
             return False
-        probe.sendall(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
+        probe.sendall(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         return probe.recv(64).startswith(b"HTTP/1.1 200")
 
 
@@ -111,7 +111,9 @@ async def measure_leaving(port: int, model: str, *, streaming: bool) -> list[flo
     """Returns milliseconds from the clients' going until the upstream saw each of them go."""
     told = {"model": model, "stream": streaming, "messages": [{"role": "user", "content": "x"}]}
     body = json.dumps(told).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    head = (
+        f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    )
     Holder.begun, Holder.gone = 0, []
     writers = []
     for _ in range(AT_ONCE):
