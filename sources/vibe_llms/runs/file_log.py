@@ -63,6 +63,9 @@ class FileLog:
         disk: Performs every change; tests replace it.
     """
 
+    _moments: Moments  # of what was written since it was claimed
+    _before: int  # how many events there were when it was claimed
+
     def __init__(
         self, folder: str, *, contents: ContentStore | None = None, disk: Disk | None = None
     ) -> None:
@@ -72,8 +75,6 @@ class FileLog:
         self._contents = contents
         self._disk = Disk() if disk is None else disk
         self._log: Log | None = None
-        self._moments = Moments()
-        self._before = 0  # how many events there were when it was claimed
         self._synchronized = 0
         self._door = threading.Lock()  # a file is not closed while it is synchronized
         self._turnstile = asyncio.Lock()

@@ -125,10 +125,10 @@ def read_lines(lines: Sequence[bytes], after: int = 0) -> Iterator[LoggedEvent |
         except (msgspec.MsgspecError, UnicodeDecodeError, CodecError) as error:
             yield Flaw(line, wanted, str(error))
             continue
-        number = logged.sequence
+        number, highest = logged.sequence, base if index <= place else wanted
         if index == place and not after and logged.kept != line:
             yield Flaw(line, wanted, f"it says that {logged.kept} lines were kept up to it")
-        elif number == wanted or (index <= place and wanted < number <= base):
+        elif wanted <= number <= highest:
             yield logged
         else:
             yield Flaw(line, wanted, f"it says that it is number {number}")

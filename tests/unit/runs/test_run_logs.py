@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,8 @@ from vibe_llms.messages.canisters import AssistantCanister, ResultCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import RunLog, produce_log
 from vibe_llms.runs.file_log import FileLog
+from vibe_llms.runs.lines import Flaw, read_lines, write_line
+from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent
 from vibe_llms.runs.memory_log import MemoryLog
 
 EVENTS: list[EngineEvent] = [
@@ -211,6 +215,85 @@ async def test_011_damage_is_named_with_its_line(
     assert log.read(after=2) == []
 
 
+MOMENT = datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))
+
+
+def line(number: int, kept: int = 0) -> bytes:
+    return write_line(number, MOMENT, "run", EVENTS[1], kept)
+
+
+TEXT = b'{"run_id":"\xff","kept":3}'
+"""Damaged, but it looks like the last that was kept."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "after", "read", "flaws"),
+    [
+        ([line(1), line(2), line(3)], 0, [1, 2, 3], []),
+        ([line(5), line(6)], 4, [5, 6], []),
+        ([line(1), b"x", line(3), TEXT, line(5)], 0, [1, 3, 5], [(2, 2), (4, 4)]),
+        ([line(1), line(3), line(4)], 0, [1], [(2, 2), (3, 3)]),
+        ([line(1), line(1), line(3)], 0, [1, 3], [(2, 2)]),
+        ([line(5, 1), line(6), b'{"kept":1'], 0, [5, 6], [(3, 7)]),
+        ([line(1), line(4), line(9, 3), line(10), TEXT], 0, [1, 4, 9, 10], [(5, 11)]),
+        ([line(1), line(9, 2), b"x", line(11)], 0, [1, 9, 11], [(3, 10)]),
+        ([b"x", line(4), line(9, 3), line(11)], 0, [4, 9], [(1, 1), (4, 10)]),
+        ([line(4), line(4), line(9, 3)], 0, [4, 9], [(2, 5)]),
+        ([line(4), line(10), line(9, 3)], 0, [4], [(2, 5), (3, 11)]),
+        ([line(1), line(4), line(9, 2), line(10)], 0, [1, 4, 10], [(3, 5)]),
+        ([line(8), line(9, 7), line(10)], 7, [8, 9, 10], []),
+    ],
+)
+def test_011b_each_line_that_is_damaged_or_missing_is_told_and_no_other(
+    lines: list[bytes], after: int, read: list[int], flaws: list[tuple[int, int]]
+) -> None:
+    """Also where lines were compacted: their numbers rise, and the last says how many they are."""
+    told = [*read_lines(lines, after)]
+
+    assert [each.sequence for each in told if isinstance(each, LoggedEvent)] == read
+    assert [(each.line, each.sequence) for each in told if isinstance(each, Flaw)] == flaws
+    assert {each.timestamp.tzinfo for each in told if isinstance(each, LoggedEvent)} <= {UTC}
+
+
+async def test_011c_behind_a_number_no_more_is_read_than_that_unless_it_is_damaged(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damage is told with its line, wherever reading begins."""
+    result = ResultCanister("x" * (PIECE_BYTES // 8), invocation_id="i")
+    event = InvocationFinishedEvent(key="k", invocation_id="c", name="f", result=result)
+    log = open_log(store)
+    for _ in range(20):
+        await log.write("run", event)
+    log.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(FileLog, "_read_lines", None)
+        assert [each.sequence for each in log.read(after=3)] == [*range(4, 21)]
+
+    path = find_path(store)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:9], *lines[10:]]))
+    with pytest.raises(CorruptionError) as caught:
+        log.read(after=3)
+    assert (caught.value.line, caught.value.path) == (10, str(path))
+
+
+async def test_011d_a_last_line_that_does_not_read_is_told(store: DirectoryStore) -> None:
+    """Nobody goes on behind it, and what to do is said."""
+    log = open_log(store)
+    await log.write("run", EVENTS[0])
+    log.close()
+    unknown = line(2).replace(b"run.state", b"run.nonsense")
+    for damaged in (b"\xff\xfe", unknown):
+        path = find_path(store)
+        path.write_bytes(path.read_bytes().splitlines(keepends=True)[0] + damaged + b"\n")
+        with pytest.raises(CorruptionError) as caught:
+            log.read_last()
+        assert (caught.value.path, caught.value.line) == (str(path), 0)
+        assert re.search(r"The last line does not read: \S", caught.value.detail)
+        assert "None" not in caught.value.detail
+        assert "by hand" in caught.value.remedy
+
+
 async def test_012_what_could_not_be_written_is_taken_back(tmp_path: Path) -> None:
     """A full disk leaves the log as it was, and the next event takes the number."""
 
@@ -278,6 +361,34 @@ async def test_014_durable_events_at_once_share_their_way_to_the_disk(tmp_path: 
     assert 1 <= disk.count <= 2
 
 
+async def test_014b_what_is_on_the_disk_is_not_waited_for_again(tmp_path: Path) -> None:
+    """Not even the first; and a disk that fails at the end harms nobody."""
+
+    class FailingDisk(Ledger):
+        count, is_lost = 0, False
+
+        def synchronize(self, descriptor: int) -> None:
+            self.count += 1
+            if self.is_lost:
+                raise OSError(5, "Input/output error")
+            super().synchronize(descriptor)
+
+    disk = FailingDisk()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    log = open_log(store)
+    number, before = await log.write("run", EVENTS[0]), disk.count
+
+    await log.secure(number)
+    await log.secure(number)
+
+    assert (number, disk.count - before) == (1, 1)
+    await log.write("run", EVENTS[0])
+    disk.is_lost = True
+    log.close()
+    open_log(store).close()
+
+
 @pytest.mark.parametrize("kept", [None, 0, 1])
 async def test_015_a_log_that_has_lost_its_end_is_not_gone_on_with(
     kept: int | None, store: DirectoryStore
@@ -293,8 +404,9 @@ async def test_015_a_log_that_has_lost_its_end_is_not_gone_on_with(
     else:
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:kept]))
 
-    with pytest.raises(CorruptionError, match="4 were acknowledged"):
+    with pytest.raises(CorruptionError, match="4 were acknowledged") as caught:
         open_log(store)
+    assert caught.value.path == str(path)
     _, findings = FileLog(store.locate("a")).examine()
 
     assert [f"{kept or 0} lines, but 4" in finding.message for finding in findings] == [True]
@@ -331,10 +443,13 @@ async def test_016_an_interrupt_after_a_line_was_written_leaves_no_number_twice(
 def test_020_two_runs_of_one_conversation_are_refused(store: DirectoryStore) -> None:
     """The second learns what to do; when the first has ended, the next may begin."""
     first = open_log(store)
+    lock = find_path(store).with_name("runs.lock")
 
-    with pytest.raises(StoreError, match=r"on its way.*Wait for its end"):
+    with pytest.raises(StoreError, match=r"on its way.*Wait for its end") as caught:
         open_log(store)
 
+    assert caught.value.path == str(lock)
+    assert lock.stat().st_mode & 0o777 == 0o600
     first.close()
     open_log(store).close()
     memory = MemoryLog()
@@ -343,6 +458,27 @@ def test_020_two_runs_of_one_conversation_are_refused(store: DirectoryStore) -> 
         memory.claim()
     memory.close()
     memory.claim()
+
+
+def test_020b_what_could_not_be_claimed_is_nobodys(tmp_path: Path) -> None:
+    """Whoever comes next may have it."""
+
+    class FullDisk(Disk):
+        is_full = False
+
+        def create(self, path: str) -> int:
+            if self.is_full:
+                raise OSError(28, "No space left on device", path)
+            return super().create(path)
+
+    disk = FullDisk()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    disk.is_full = True
+    with pytest.raises(StoreError, match="No space left"):
+        open_log(store)
+    disk.is_full = False
+    open_log(store).close()
 
 
 HOLDER = """
@@ -374,8 +510,12 @@ def test_021_the_lock_of_a_dead_process_is_no_lock(store: DirectoryStore, tmp_pa
 
 def test_022_there_is_no_log_without_a_conversation(store: DirectoryStore) -> None:
     """A log ends with its conversation; one that was never stored has none."""
-    with pytest.raises(UnknownConversationError):
-        produce_log(store, "b").claim()
+    log = produce_log(store, "b")
+    assert isinstance(log, FileLog)
+    with pytest.raises(UnknownConversationError) as caught:
+        log.claim()
+    folder = str(Path(log.path).parent)
+    assert (caught.value.identity, caught.value.path) == ("b", folder)
     with pytest.raises(UnknownConversationError):
         produce_log(MemoryStore(), "b")
 
