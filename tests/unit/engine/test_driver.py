@@ -1010,21 +1010,27 @@ async def test_an_approver_that_fails_says_so_and_executes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scope", "left"),
-    [(Scope.ONCE, ["c0", "c2", "c3"]), (Scope.CALL, ["c0", "c3"]), (Scope.ALWAYS, ["c0"])],
+    ("scope", "asked", "left"),
+    [
+        (Scope.ONCE, ["c0", "c1", "c2", "c3"], ["c0", "c2", "c3"]),
+        (Scope.CALL, ["c0", "c1", "c3"], ["c0", "c3"]),
+        (Scope.ALWAYS, ["c0", "c1"], ["c0"]),
+    ],
 )
 async def test_an_answer_reaches_the_calls_of_its_turn_that_it_is_for_and_hides_no_other(
-    scope: Scope, left: list[str]
+    scope: Scope, asked: list[str], left: list[str]
 ) -> None:
-    """What is left is asked about, before it and behind it."""
+    """What is left is asked about, before it and behind it, and nothing else."""
     calls = [invoke("pay", f"c{n}", amount=amount) for n, amount in enumerate((1, 2, 2, 3))]
     stage = Stage(script(calls, [say("Done.")]), [needing(Ledger().pay)])
-    asked = (await stage.act()).ending.requests
+    requests = (await stage.act()).ending.requests
 
-    again = (await stage.act(answers=[allow(asked[1], scope=scope)])).ending.requests
+    acted = await stage.act(answers=[allow(requests[1], scope=scope)])
 
-    assert [request.invocation_id for request in asked] == ["c0", "c1", "c2", "c3"]
-    assert [request.invocation_id for request in again] == left
+    assert [request.invocation_id for request in requests] == ["c0", "c1", "c2", "c3"]
+    told = [each for each in acted.events if isinstance(each, ApprovalRequestedEvent)]
+    assert [each.invocation_id for each in told] == asked
+    assert [request.invocation_id for request in acted.ending.requests] == left
 
 
 @pytest.mark.parametrize("arguments", ['{"amount":NaN}', '{"amount":1e999}', '{"a":"\\ud800"}'])

@@ -113,6 +113,7 @@ async def test_a_run_that_is_taken_up_has_the_time_that_was_left() -> None:
         acted = await stage.act(limits=Limits(run_seconds=RUN_SECONDS), spent=spent)
 
     assert (acted.ending.limit, done) == ("run_seconds", [])
+    assert f"run_seconds = {RUN_SECONDS} " in acted.ending.detail
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -78,8 +78,8 @@ async def test_an_answer_that_came_just_before_the_end_counts(
         patched.setattr(generating.Generator, "_finish", die)
         with pytest.raises(_DiedError):
             await stage.act(spent=Readings())
-    acted = await stage.act(limits=Limits(run_steps=1), spent=Readings())
-    assert (acted.ending.limit, acted.ending.readings.steps) == ("run_steps", 1)
+    acted = await stage.act(limits=Limits(run_steps=4), spent=Readings(steps=3))
+    assert (acted.ending.limit, acted.ending.readings.steps) == ("run_steps", 4)
     assert "generation.finished" in acted.kinds
     assert (acted.ending.readings.tokens, acted.ending.readings.cents) == (9, 0.5)
 
