@@ -16,7 +16,7 @@ from vibe_llms.instruments.channels.batches.tables import WORKING
 _PAGE: Final = 500
 _CHUNKS: Final = 64
 """How many chunks are looked at, at once: those behind them wait until these are through."""
-_FIRST_SECONDS: Final = 0.05
+_FIRST_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 1.0
 
 

@@ -252,8 +252,9 @@ class BatchChannel(ItemsChannel[T]):
         """
         self.tally = tally = BatchTally(total=measure(inputs) if total is None else total)
         if self._submission is not None:
-            items = self._run_elsewhere(self._submission, inputs, ordered=ordered, stored=stored)
-            async with aclosing(items):
+            elsewhere = self._hand_over(self._submission)
+            self.batch = await elsewhere.submit(inputs)
+            async with aclosing(elsewhere.follow(ordered=ordered, stored=stored)) as items:
                 async for item in items:
                     yield item
             return
@@ -295,16 +296,6 @@ class BatchChannel(ItemsChannel[T]):
         if self._submission is None:
             raise ValueError("A batch without a runner is performed by `run`.")
         return await self._hand_over(self._submission).submit(inputs)
-
-    async def _run_elsewhere(
-        self, submission: Submission, inputs: Inputs, *, ordered: bool, stored: bool
-    ) -> AsyncGenerator[BatchItem[T], None]:
-        run = self._hand_over(submission)
-        self.batch = await run.submit(inputs)
-        items = run.follow(ordered=ordered, stored=stored)
-        async with aclosing(items):
-            async for item in items:
-                yield item
 
     def _hand_over(self, submission: Submission) -> SubmittedRun[T]:
         assert self._carried is not None

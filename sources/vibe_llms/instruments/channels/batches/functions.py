@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import msgspec
 
 from vibe_llms.exceptions import RequestError
-from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.lines import digest
 
 Function: TypeAlias = Callable[[Any], Awaitable[Any]]
@@ -61,7 +60,3 @@ class FunctionWork:
                 remedy="Give what JSON can say, such as a name by which the function finds it.",
             ) from error
         return digest(value), kept
-
-    async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
-        """Returns an item as it is: its value is in its line."""
-        return item

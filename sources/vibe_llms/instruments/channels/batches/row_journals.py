@@ -29,7 +29,7 @@ from vibe_llms.telemetry.prices import Price, price_usage
 
 _LOGGER = logging.getLogger(__name__)
 
-_GATHERING_SECONDS: Final = 0.025
+_GATHERING_SECONDS: Final = 0.05
 """How long results are let come before they are written together, where nobody waits for them."""
 _TOGETHER_BYTES: Final = 1 << 24
 """So much is one row at most, unless a single line is longer: a database holds none of any size."""
@@ -94,7 +94,7 @@ class RowJournal:
         self._gatherer: Gatherer[_Result, None] = Gatherer(
             self._write,
             pause_seconds=_GATHERING_SECONDS if room else 0.0,
-            enough=max(1, room // 2),  # so that nobody meets the end of the room
+            enough=max(1, room * 7 // 8),  # so that nobody meets the end of the room
         )
         self.must_stop = ""
 

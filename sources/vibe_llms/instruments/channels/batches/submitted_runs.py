@@ -110,10 +110,15 @@ class SubmittedRun(Generic[T]):
             ConverseError: Nobody works at the batch any more, and not all of it is done.
         """
         given = self._submission
+        # The value of text, and of what a function has returned, is in the line.
+        work = self._work
+        parsing = work if isinstance(work, ModelWork) and work.parser is not None else None
         outcomes = given.runner.follow(self.batch, ordered=ordered, before=self._before)
         async with aclosing(outcomes):
             async for line, is_stored in outcomes:
-                item = await self._read(line, is_stored=is_stored)
+                item: BatchItem[Any] = decode_item(line, is_stored=is_stored)
+                if parsing is not None and item.error is None:
+                    item = await parsing.restore(item)
                 self._count(item)
                 if stored or not is_stored:
                     yield item
@@ -162,10 +167,6 @@ class SubmittedRun(Generic[T]):
         if name is not None:
             names.add(name)
         return KeptInput(name, *await self._work.write(value))
-
-    async def _read(self, line: bytes, *, is_stored: bool) -> BatchItem[Any]:
-        item = decode_item(line, is_stored=is_stored)
-        return item if item.error is not None else await self._work.restore(item)
 
     def _count(self, item: BatchItem[Any]) -> None:
         if item.is_stored:
