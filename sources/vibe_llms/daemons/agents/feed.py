@@ -6,11 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from typing import Final, get_args
 
 import msgspec
 
 from vibe_llms.agents.performing import HostedEvent
+from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.frames import write_frame, write_piece
 from vibe_llms.events.engine import GenerationFailedEvent, GenerationFinishedEvent
 from vibe_llms.events.flow import LogEvent, VisitEvent
@@ -20,7 +22,7 @@ from vibe_llms.events.stream import (
     ContentFinishedEvent,
     ContentStartedEvent,
 )
-from vibe_llms.exceptions import StoreError
+from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.runs.announcing import find_place
 from vibe_llms.runs.log import LogLine, RunLog
 
@@ -73,6 +75,7 @@ class Feed:
         is_read: Whether it was read since the first began to watch.
         is_busy: Whether a line was told since it was last looked at: its writer is in this process.
         may_rest: Whether the run may have come to rest by the last event.
+        created: When its conversation was, once the log was read.
         is_deleted: Whether there is no such run any more.
         error: Why its log cannot be read; ``None`` where it can.
         watchers: How many there are.
@@ -91,6 +94,7 @@ class Feed:
         self.is_behind = True
         self.is_read = self.is_busy = False
         self.may_rest = True
+        self.created: datetime | None = None
         self.is_deleted = False
         self.error: StoreError | None = None
         self.watchers = 0
@@ -180,6 +184,17 @@ class Feed:
         """Says that the log is about to be read; returns behind which number."""
         self.is_behind = self.is_busy = False
         return self._told_to
+
+    def find(self, store: ConversationStore) -> None:
+        """Looks whether there is such a run, and no other under its name; in a thread.
+
+        Raises:
+            UnknownConversationError: There is not: another process has deleted it.
+        """
+        created = store.read_metadata(self.run_id).created
+        if self.created not in (None, created):
+            raise UnknownConversationError(identity=self.run_id)
+        self.created = created
 
     def read(self, after: int) -> Sequence[LogLine]:
         """Reads the log on behind a number; in a thread, and by one at a time."""

@@ -186,8 +186,9 @@ class Feeds:
             self._woken.clear()
             names, self._dirty = self._dirty, set()
             now = loop.time()
-            is_search = now >= next_search
-            if now >= next_look:
+            is_look = now >= next_look
+            is_search = is_look and now >= next_search  # else those are passed over that are quiet
+            if is_look:
                 names = {*self._feeds}
                 next_look = now + LOOK_SECONDS
                 for feed in self._feeds.values():
@@ -225,10 +226,9 @@ class Feeds:
 
     def _read_feed(self, feed: Feed, after: int, *, is_search: bool) -> Sequence[LogLine]:
         try:
-            if lines := feed.read(after):
-                return lines
-            if is_search:
-                self.store.read_metadata(feed.run_id)
+            if is_search or feed.created is None:
+                feed.find(self.store)
+            return feed.read(after)
         except UnknownConversationError:
             feed.is_deleted = True
         except StoreError as error:

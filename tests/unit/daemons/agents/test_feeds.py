@@ -21,6 +21,7 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.daemons.agents import feeds as module
 from vibe_llms.daemons.agents.feed import KEPT_BYTES, Feed
 from vibe_llms.daemons.agents.feeds import Feeds
+from vibe_llms.daemons.agents.frames import DELETED
 from vibe_llms.daemons.agents.streams import follow
 from vibe_llms.events.engine import (
     GenerationFinishedEvent,
@@ -266,6 +267,55 @@ async def test_what_another_process_writes_is_told_however_busy_this_one_is(
     assert await hear(watching, await write(log, 1, "here")) == [5, 6]
     await watching.aclose()
     log.close()
+
+
+async def test_a_run_that_another_process_replaced_is_gone_for_those_who_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is under its name now has other events of the same numbers."""
+    monkeypatch.setattr(module, "DELETED_SECONDS", 0.01)
+    store = produce_store(tmp_path)
+    last = grow(store, 3)
+    feeds = Feeds(RunIndex(store))
+    watching = follow(feeds, RUN, 0, last, ends=False)
+    assert await hear(watching, last) == [1, 2, 3]
+    waiting = asyncio.create_task(anext(watching))
+    await become(lambda: feeds._feeds[RUN].is_read)
+    store.delete(RUN)
+    produce_store(tmp_path)
+    with patch.object(file_log, "announce"):
+        grow(store, 3)
+    async with asyncio.timeout(20):
+        assert await waiting == DELETED
+    await watching.aclose()
+
+
+async def test_who_is_quiet_is_looked_for_however_much_happens_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search for what was deleted is one for all that are watched."""
+    monkeypatch.setattr(module, "DELETED_SECONDS", 0.025)
+    store = produce_store(tmp_path)
+    quiet = "b" * 32
+    store.create(quiet, ConversationMetadata())
+    feeds = Feeds(RunIndex(store))
+    searched, serve = list[int](), feeds._serve
+
+    async def note(named: list[Feed], now: float, *, is_search: bool) -> None:
+        if is_search:
+            searched.append(len(named))
+        await serve(named, now, is_search=is_search)
+
+    monkeypatch.setattr(feeds, "_serve", note)
+    watching = [follow(feeds, each, 0, 0, ends=False) for each in (RUN, quiet)]
+    assert [await anext(each) for each in watching] == [b"", b""]
+    async with asyncio.timeout(20):
+        while len(searched) < 8:
+            feeds.wake(RUN)
+            await asyncio.sleep(0)
+    assert {*searched} == {2}
+    for each in watching:
+        await each.aclose()
 
 
 MARKS = st.sampled_from(
