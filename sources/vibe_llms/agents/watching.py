@@ -11,7 +11,6 @@ from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.lines import open_envelope, read_envelope
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_log
-from vibe_llms.runs.surveying import RESTS
 
 _PAUSE_SECONDS: Final = 0.1
 
@@ -44,8 +43,8 @@ async def watch_log(
         if lines:
             continue
         if ends:
-            summary = await asyncio.to_thread(index.read_summary, run_id)
-            if summary.sequence <= after and summary.state in RESTS:
+            last, is_over = await asyncio.to_thread(index.read_rest, run_id)
+            if is_over and last <= after:
                 return
         else:  # what was deleted would be watched for ever
             await asyncio.to_thread(index.store.read_metadata, run_id)

@@ -28,9 +28,11 @@ from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import measure_log, produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 from vibe_llms.runs.surveying import (
+    RESTS,
     STATES,
     fold_log,
     is_asked_again,
+    is_over,
     require_run,
     summarize_run,
     survey_states,
@@ -119,6 +121,20 @@ class RunIndex:
     def read_summary(self, identity: str) -> RunSummary:
         """Returns where a run stands; see :func:`.surveying.read_summary`."""
         return require_run(self.store, identity, self._summarize(identity))
+
+    def read_rest(self, identity: str) -> tuple[int, bool]:
+        """Returns the number of the last event, and whether the run has come to rest by it.
+
+        Raises:
+            UnknownConversationError: There is no such run.
+            StoreError: Its log does not read.
+        """
+        log = produce_log(self.store, identity)
+        last = log.read_last()
+        if last is not None and is_over(log, last.event):
+            return last.sequence, True
+        summary = self.read_summary(identity)
+        return summary.sequence, summary.state in RESTS
 
     def _summarize(self, identity: str) -> RunSummary | None:
         return summarize_run(self.store, identity, self._fold)

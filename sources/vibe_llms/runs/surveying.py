@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Final, TypeAlias, get_args
 
 import attrs
+import msgspec
 
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -14,6 +15,7 @@ from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspended
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.runs.lines import read_head
 from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.places import produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
@@ -27,6 +29,10 @@ RESTS: Final[frozenset[RunState]] = frozenset({"ended", "stopped"})
 _RESTED: Final[frozenset[RunState]] = frozenset({"queued", "ended"})
 _SUSPENDED: Final[frozenset[RunState]] = frozenset({"queued", "waiting", "due"})
 _BEGUN: Final[frozenset[RunState]] = frozenset({"working", "stopped"})
+_REQUEST: Final = "run.requested"
+_BEGINNINGS: Final = frozenset({"run.started", "flow.started"})
+_ENDINGS: Final = frozenset({"run.ended", "flow.ended", "run.suspended"})
+_TURNS: Final = tuple(f'"{word}"'.encode() for word in (_REQUEST, *_BEGINNINGS, *_ENDINGS))
 _REQUESTED: Final[frozenset[RunState]] = frozenset({"queued", "working"})
 
 
@@ -80,14 +86,32 @@ def is_asked_again(log: RunLog, possible: frozenset[RunState]) -> bool:
     """
     if possible not in (_RESTED, _SUSPENDED):
         return True
-    tail, is_open = log.tail(), False
-    while lines := tail.read():
-        for line in lines:
-            if line.word == "run.requested":
-                is_open = True
-            elif line.word in ("run.started", "flow.started"):
-                is_open = False
-    return is_open
+    tail, is_begun, is_open, is_wanted = log.tail(), False, False, False
+    while data := tail.read_raw()[0]:
+        if not any(word in data for word in _TURNS):
+            continue  # as most of a long log
+        for line in data.splitlines():
+            try:
+                word = read_head(line).word
+            except (msgspec.MsgspecError, UnicodeDecodeError):  # whoever reads it whole says so
+                return True
+            if word in _BEGINNINGS:
+                is_begun, is_open = True, False
+            elif word == _REQUEST:
+                is_open = is_begun
+            elif word in _ENDINGS:
+                is_wanted, is_begun, is_open = is_open, False, False
+    return is_wanted
+
+
+def is_over(log: RunLog, last: LogEvent) -> bool:
+    """Tells whether a run has ended for certain, without reading all that has happened in it.
+
+    Args:
+        last: The last event of the log.
+    """
+    possible = survey_states(last)
+    return possible == _RESTED and not is_asked_again(log, possible)
 
 
 _Read: TypeAlias = Callable[[ConversationStore, str], tuple[RunSummary | None, tuple[str, ...]]]

@@ -19,14 +19,20 @@ from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.tags import PART_TAG, is_part
-from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
+from vibe_llms.events.engine import (
+    InvocationProgressEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
-from vibe_llms.runs import indexing, produce_log, read_summary, survey_runs
+from vibe_llms.runs import indexing, lines, produce_log, read_summary, survey_runs
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.summaries import RunState, RunSummary
-from vibe_llms.runs.surveying import STATES
+from vibe_llms.runs.surveying import RESTS, STATES, is_over
 
 ORDER = RunRequestedEvent(order={"model": "m"}, subject="ann")
 STARTED = RunStartedEvent(run_id="r", conversation_id="c", length=1)
@@ -270,3 +276,50 @@ def test_a_run_of_nobody_is_his_who_orders_it_later() -> None:
     index.refresh(all_of_them=True)
 
     assert [each.id for each in index.survey(owner="ann")] == [identity]
+
+
+TURNS = st.sampled_from(
+    [
+        RunRequestedEvent(order={"model": "m:n"}),
+        RunRequestedEvent(order={"model": "run.started"}),
+        RunStartedEvent(run_id="r", conversation_id="c", length=1),
+        FlowStartedEvent(run_id="r"),
+        StopRequestedEvent(),
+        RunResumedEvent(),
+        RunSuspendedEvent(run_id="r", digests=()),
+        *(RunEndedEvent(run_id="r", reason=word) for word in ("answered", "failed", "cancelled")),
+        *(FlowEndedEvent(run_id="r", reason=word) for word in ("ended", "cancelled", "waiting")),
+    ]
+)
+
+
+@given(events=st.lists(TURNS, min_size=1, max_size=12))
+def test_whether_a_run_is_over_is_known_from_few_lines(events: list[Any]) -> None:
+    store = MemoryStore()
+    store.create("c", ConversationMetadata())
+    log, index = produce_log(store, "c"), RunIndex(store)
+    for number, event in enumerate(events, 1):
+        log.append("r", event)
+        state = index.read_summary("c").state
+        assert index.read_rest("c") == (number, state in RESTS)
+        if is_over(log, event):
+            assert state == "ended"
+
+
+def test_the_end_of_a_long_log_is_known_without_its_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DirectoryStore(tmp_path)
+    store.create("c", ConversationMetadata())
+    log = produce_log(store, "c")
+    log.claim()
+    log.append("r", RunRequestedEvent(order={"model": "m:n"}))
+    log.append("r", RunStartedEvent(run_id="r", conversation_id="c", length=1))
+    for _ in range(100):
+        log.append("r", InvocationProgressEvent(key="k", invocation_id="i", name="n", text="x"))
+    last = log.append("r", RunEndedEvent(run_id="r", reason="answered"))
+    log.close()
+    decoded, decode = [], lines.decode_event
+    monkeypatch.setattr(lines, "decode_event", lambda data: decoded.append(data) or decode(data))
+    assert RunIndex(store).read_rest("c") == (last, True)
+    assert len(decoded) == 1

@@ -13,7 +13,6 @@ from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.frames import DELETED, write_frames
 from vibe_llms.exceptions import CorruptionError, RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.log import LogTail
-from vibe_llms.runs.surveying import RESTS
 
 
 def read_number(given: str, last: int) -> int:
@@ -102,7 +101,6 @@ async def _is_told(feeds: Feeds, feed: Feed, after: int) -> bool:
 
 def _read_rest(feeds: Feeds, run_id: str) -> tuple[int, bool]:
     try:
-        summary = feeds.index.read_summary(run_id)
+        return feeds.index.read_rest(run_id)
     except UnknownConversationError:
         return 0, False
-    return summary.sequence, summary.state in RESTS
