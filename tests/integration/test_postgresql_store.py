@@ -406,3 +406,18 @@ async def test_014_two_daemons_share_runs(
 
     assert len(calls) == 6
     assert read_texts(store, started[0])[-1] == "Done."
+
+
+def test_006_a_role_that_may_make_no_tables_is_told_what_it_lacks(store: PostgresqlStore) -> None:
+    """As it is with the roles that are given to strangers."""
+    begin(store, "one")
+    with store.database.transact() as connection:
+        connection.execute("CREATE ROLE poor LOGIN")
+    poor = PostgresqlStore(store.url.replace("vibe@", "poor@"))
+    try:
+        with pytest.raises(StoreError, match="GRANT USAGE, CREATE ON SCHEMA"):
+            poor.create("two", ConversationMetadata())
+    finally:
+        poor.database.close()
+        with store.database.transact() as connection:
+            connection.execute("DROP ROLE poor")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 from vibe_llms.configuration.definitions import is_postgresql_url
 from vibe_llms.exceptions import StoreError
 from vibe_llms.installing import needing
-from vibe_llms.instruments.channels.batches.databases import check_folder
+from vibe_llms.instruments.channels.batches.databases import advise_file, check_folder
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
@@ -121,8 +121,16 @@ def reaching(place: str) -> Iterator[None]:
         raise StoreError(
             path=place,
             detail=f"{place}: {(said or type(error).__name__).rstrip('.')}.",
-            remedy="See that the runner's database is there and lets you in.",
+            remedy=_advise(place, said),
         ) from error
+
+
+def _advise(place: str, said: str) -> str:
+    if place.startswith("sqlite"):
+        return advise_file(said)
+    if said.startswith("permission denied"):
+        return "Let this role make a schema: GRANT CREATE ON DATABASE … TO it."
+    return "See that the runner's database is there and lets you in."
 
 
 def _connect(url: str) -> sqlalchemy.Engine:

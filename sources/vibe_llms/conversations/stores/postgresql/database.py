@@ -38,6 +38,10 @@ _PARAMETERS: Final = {
 }
 
 
+_UNALLOWED: Final = ("3F000", "42501")
+"""What PostgreSQL says where a role may not see the schema, or not do something."""
+
+
 @define(eq=False)
 class Database:
     """A database; several threads and processes may use it.
@@ -196,4 +200,7 @@ def describe(error: psycopg.Error, place: str) -> StoreError:
     if isinstance(error, psycopg.OperationalError):
         remedy = "See that the server runs and lets you in: `psql` takes the same URL."
         return StoreUnavailableError(path=place, detail=detail, remedy=remedy)
-    return StoreError(path=place, detail=detail)
+    remedy = ""
+    if error.sqlstate in _UNALLOWED:
+        remedy = "Let this role make and use tables: GRANT USAGE, CREATE ON SCHEMA public TO it."
+    return StoreError(path=place, detail=detail, remedy=remedy)

@@ -129,7 +129,7 @@ class SqliteBatches:
                 raise StoreError(
                     path=self.place,
                     detail=f"{self.place}: {error}.",
-                    remedy="See that the file can be written and is one of a runner.",
+                    remedy=advise_file(str(error)),
                 ) from error
 
     def _open(self) -> sqlite3.Connection:
@@ -231,6 +231,13 @@ class _PostgresqlTransaction:
 
 def _translate(statement: str) -> str:
     return statement.replace("?", "%s")
+
+
+def advise_file(said: str) -> str:
+    """Says what to do where SQLite has said this of a file."""
+    if "is full" in said:
+        return "Make room on its disk; what is in it is whole."
+    return "See that the file can be written and is one of a runner."
 
 
 def _refuse_version(place: str) -> StoreError:

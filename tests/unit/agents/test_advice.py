@@ -1,0 +1,57 @@
+"""What a database of a runner refuses says what to do about that."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+import attrs
+import pytest
+
+from vibe_llms.exceptions import StoreError
+from vibe_llms.instruments.channels.batches.databases import open_database
+from vibe_llms.interfaces.cli.runs.words import describe_state
+from vibe_llms.runs.summaries import RunSummary
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("database or disk is full", "Make room on its disk"),
+        ("file is not a database", "is one of a runner"),
+    ],
+)
+def test_a_full_disk_is_told_from_a_file_of_something_else(
+    tmp_path: Path, said: str, advice: str
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/runner.db")
+    with pytest.raises(StoreError, match=advice), database.transact():
+        raise sqlite3.OperationalError(said)
+    database.close()
+
+
+@pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
+@pytest.mark.parametrize(
+    ("place", "said", "advice"),
+    [
+        ("sqlite:///x", "database or disk is full", "Make room on its disk"),
+        ("sqlite:///x", "file is not a database", "is one of a runner"),
+        ("postgresql://x", "permission denied for database y", "GRANT CREATE ON DATABASE"),
+        ("postgresql://x", "connection refused", "lets you in"),
+    ],
+)
+def test_a_worker_is_told_the_same(place: str, said: str, advice: str) -> None:
+    from vibe_llms.agents.durable.engine import reaching
+
+    with pytest.raises(StoreError, match=advice), reaching(place):
+        raise OSError(said)
+
+
+def test_a_run_that_waits_says_in_which_queue() -> None:
+    """Where it is not the usual one: no worker may have it."""
+    moment = datetime(2026, 11, 26, tzinfo=UTC)
+    run = RunSummary(id="a", created=moment, updated=moment, sequence=1)
+    assert describe_state(run) == "queued"
+    assert describe_state(attrs.evolve(run, order={"queue": "nightly"})) == "queued in nightly"
