@@ -152,6 +152,9 @@ async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
     async with working(tmp_path, application, produce_tools=None) as runner:
         with pytest.raises(UnknownNameError, match=r"no ensemble 'money'.*\[ensembles.money\]"):
             await BatchChannel(engine, runner=runner).collect(["?"])
+        loose = Engine("", convert, application=application)
+        with pytest.raises(UnknownNameError, match="put these functions into one"):
+            await BatchChannel(loose, runner=runner).collect(["?"])
         assert not await runner.survey()
     with pytest.raises(ValueError, match="Two functions for batches are called 'invert'"):
         gather_functions([invert, rename(describe, "invert")])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import sys
+import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -124,6 +126,30 @@ async def test_a_paused_worker_has_lost_its_runs_when_it_wakes(tmp_path: Path) -
         await crew.check(await crew.ask(40), 40)
         assert crew.premises.read_kinds(run_id) == before
         assert paused.returncode is None
+
+
+def wait_for_death(file: Path, process: int) -> None:
+    """Waits until the others take a worker for dead."""
+    asked = "SELECT COUNT(*) FROM vibe_workers WHERE id LIKE ?"
+    with closing(sqlite3.connect(file)) as database:
+        while database.execute(asked, (f"%-{process}-%",)).fetchone() != (0,):
+            time.sleep(0.1)
+
+
+@pytest.mark.slow
+async def test_a_paused_worker_of_a_file_has_its_runs_yet_when_it_wakes(tmp_path: Path) -> None:
+    """The log of a run is a file that it keeps locked: nobody else goes on with it meanwhile."""
+    async with gathered(tmp_path, f"sqlite:///{tmp_path}/runner.db") as crew:
+        paused = await crew.hire()
+        run_id = await crew.ask(40)
+        await crew.reach(run_id, 20)
+        paused.send_signal(signal.SIGSTOP)
+        await crew.hire()
+        await asyncio.to_thread(wait_for_death, tmp_path / "runner.db", paused.pid)
+        paused.send_signal(signal.SIGCONT)
+        await crew.check(run_id, 40)
+        kinds = crew.premises.read_kinds(run_id)
+        assert kinds.count("run.started") == kinds.count("run.ended") == 1
 
 
 @pytest.mark.postgresql

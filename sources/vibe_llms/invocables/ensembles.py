@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import attrs
 
@@ -56,6 +56,10 @@ class Library(Ensemble, Protocol):
 
     async def survey_prompts(self) -> Sequence[LibraryPrompt]:
         """Returns what was written beforehand for users to choose, in an order that stays."""
+
+
+LOOSE: Final = "functions"
+"""The name of the ensemble that functions become which are given as tools by themselves."""
 
 
 def _ensure_invokers(given: Iterable[Invoker | Callable[..., Any]]) -> tuple[Invoker, ...]:
@@ -126,5 +130,5 @@ def gather_ensembles(
             ensembles.append(tool)
         else:
             loose.append(tool)
-    functions = (FunctionsEnsemble("functions", loose),) if loose else ()
+    functions = (FunctionsEnsemble(LOOSE, loose),) if loose else ()
     return (*functions, *ensembles)

@@ -38,6 +38,7 @@ from vibe_llms.instruments.channels.batches.work import (
 from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
 from vibe_llms.instruments.inputs import gather_canisters, say
 from vibe_llms.instruments.models import Model
+from vibe_llms.invocables.ensembles import LOOSE
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request, replace_canisters
@@ -280,12 +281,16 @@ class WorkMaker:
         try:
             return await (self.produce_tools or self.application.produce_ensembles)(names)
         except UnknownNameError as error:
+            known = f"configure [ensembles.{error.name}], or make it"
+            if error.name == LOOSE:
+                known = "put these functions into one, `vibe plugins new --kind ensemble`, or make"
+                known += " them"
             raise UnknownNameError(
                 kind=error.kind,
                 name=error.name,
                 known=error.known,
-                remedy="Workers find tools by the names of their ensembles: configure "
-                f"[ensembles.{error.name}], or make it by open_batches(…, produce_tools=…).",
+                remedy="Workers find tools by the names of their ensembles: "
+                f"{known} by open_batches(…, produce_tools=…).",
             ) from error
 
 
