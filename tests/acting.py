@@ -13,6 +13,7 @@ from scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.engine.driver import Driver, RunEnding
 from vibe_llms.engine.generating import ModelCall
+from vibe_llms.engine.parking import Parking
 from vibe_llms.events.engine import EngineEvent
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.invocables import Registry
@@ -76,6 +77,7 @@ class Stage:
     runs: int = 0
     price: Callable[[Origin], float | None] | None = None
     reactors: ConversationReactors | None = None
+    parking: Parking | None = None
 
     def __attrs_post_init__(self) -> None:
         if not len(self.conversation):
@@ -104,6 +106,7 @@ class Stage:
                     model=self.model,
                     fields=fields,
                     reactors=self.reactors,
+                    parking=self.parking,
                     stream=stream,
                     price=self.price,
                 ),

@@ -270,7 +270,7 @@ def read_unsettled(log: RunLog) -> list[LogEvent]:
     while True:
         after = max(0, last.sequence - window)
         recent = [logged.event for logged in log.read(after=after)]
-        for index in range(len(recent) - 1, -1, -1):
+        for index in reversed(range(len(recent))):
             event = recent[index]
             if isinstance(event, RunEndedEvent) and event.settles:
                 return recent[index + 1 :]

@@ -11,6 +11,7 @@ import pytest
 
 from acting import Clock, Stage, WatchedLog, invoke, say, script
 from vibe_llms.events.engine import (
+    GenerationAnsweredEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
     GenerationStartedEvent,
@@ -20,7 +21,7 @@ from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.invocables import Registry, invocable, produce_invoker
 from vibe_llms.invocables.deduplicators import ByArguments
 from vibe_llms.messages.canisters import AssistantCanister, Origin, StopReason
-from vibe_llms.messages.requests import Request
+from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import text_of
 from vibe_llms.models.attributes import ModelAttributes
 
@@ -179,3 +180,29 @@ async def test_the_log_says_how_long_an_answer_and_a_call_took_and_whether_it_fa
     (ended,) = (each for each in acted.events if isinstance(each, InvocationFinishedEvent))
     assert [each.seconds for each in finished] == [3.0, 3.0]
     assert (ended.seconds, ended.is_fault) == (7.0, True)
+
+
+async def test_an_answer_that_came_later_took_as_long_as_it_took_and_costs_what_it_does() -> None:
+    clock, stage = Clock(), Stage(script([say("Done.")]))
+
+    class Desk:
+        """Has the answer by now."""
+
+        name, tier = "desk", "batch"
+
+        def put(self, conversation_id: str, request: Request) -> None:
+            raise AssertionError
+
+        async def read(self, said: GenerationAnsweredEvent, request: Request) -> Response:
+            return await stage.model.converse(request)
+
+    stage.parking = Desk()
+    key = stage.conversation.canisters[0].id
+    answered = GenerationAnsweredEvent(key=key, fate="answered", seconds=5.0)
+    await stage.log.write("run-0", answered)
+    with mock.patch.object(time, "monotonic", clock.read):
+        acted = await stage.act()
+
+    (finished,) = (each for each in acted.events if isinstance(each, GenerationFinishedEvent))
+    assert (finished.seconds, finished.tier) == (5.0, "batch")
+    assert acted.words == ["Hello", "Done."]

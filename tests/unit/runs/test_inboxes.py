@@ -12,7 +12,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import RunSuspendedEvent
 from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
-from vibe_llms.exceptions import CorruptionError, LimitError, UnknownConversationError
+from vibe_llms.exceptions import CorruptionError, LimitError, Stage, UnknownConversationError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs import inbox as inboxes
 from vibe_llms.runs.delivering import deliver, take_letters
@@ -108,10 +108,26 @@ def test_an_inbox_has_an_end(store: ConversationStore, monkeypatch: pytest.Monke
     inbox = produce_inbox(store, "a")
     inbox.put(StopRequestedEvent(letter="1"))
     inbox.put(StopRequestedEvent(letter="2"))
-    with pytest.raises(LimitError, match="letters"):
+    with pytest.raises(LimitError, match=r"2 letters wait.*Let it go on") as caught:
         inbox.put(StopRequestedEvent(letter="3"))
+    assert (caught.value.limit, caught.value.value) == ("letters", 2)
+    assert caught.value.stage is Stage.EXECUTE
+
+
+def test_who_only_looks_makes_no_inbox(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    inbox, before = produce_inbox(store, "a"), sorted(tmp_path.rglob("*"))
+
+    assert inbox.is_empty
+    assert inbox.read() == ()
+    inbox.empty(list.clear)  # type: ignore[arg-type]
+
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_there_is_no_inbox_without_a_conversation(tmp_path: Path) -> None:
-    with pytest.raises(UnknownConversationError):
-        produce_inbox(DirectoryStore(tmp_path), "none").put(StopRequestedEvent(letter="1"))
+    store = DirectoryStore(tmp_path)
+    with pytest.raises(UnknownConversationError) as caught:
+        produce_inbox(store, "none").put(StopRequestedEvent(letter="1"))
+    assert (caught.value.identity, caught.value.path) == ("none", store.locate("none"))

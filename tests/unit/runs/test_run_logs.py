@@ -39,7 +39,7 @@ from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import RunLog, produce_log
 from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.lines import Flaw, read_lines, write_line
-from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent
+from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, claim_soon
 from vibe_llms.runs.memory_log import MemoryLog
 
 EVENTS: list[EngineEvent] = [
@@ -297,6 +297,69 @@ async def test_011d_a_last_line_that_does_not_read_is_told(store: DirectoryStore
         assert "by hand" in caught.value.remedy
 
 
+def test_011e_in_memory_compacted_lines_are_taken_over_and_gone_on_behind() -> None:
+    log = MemoryLog()
+    log.claim()
+    log.adopt([line(1), line(4), line(9, 3)])
+    last = log.read_last()
+    assert last is not None
+    assert last.sequence == 9
+    assert log.append("run", EVENTS[0]) == 10
+
+    log = MemoryLog()
+    log.claim()
+    log.adopt([line(1), line(4), line(9, 3), line(10)])
+    assert [each.sequence for each in log.read()] == [1, 4, 9, 10]
+    assert [log.append("run", event) for event in EVENTS[:2]] == [11, 12]
+    log.replace([line(1), line(11, 2)], 11)
+    assert [each.sequence for each in log.read()] == [1, 11, 12]
+    assert log.read()[-1].event == EVENTS[1]
+
+
+def test_011f_in_memory_as_much_is_read_at_once_as_fits() -> None:
+    """One line at least, as from a file."""
+    log = MemoryLog()
+    log.adopt([line(number) for number in range(1, 301)])
+    piece = log.tail().read()
+    sizes = [len(each.data) for each in piece]
+    assert 1 < len(sizes) < 300
+
+    for most, count in [(1, 1), (sizes[0], 1), (sizes[0] + 1, 2), (sum(sizes[:2]), 2)]:
+        tail = log.tail()
+        data, last = tail.read_raw(most)
+        assert data == b"".join(each.data + b"\n" for each in piece[:count])
+        assert last == count
+        assert tail.read()[0].sequence == count + 1
+
+
+@pytest.mark.parametrize(("wait_seconds", "attempts"), [(0.05, 4), (1.0, 6)])
+def test_011g_who_has_a_log_for_a_moment_is_waited_for_a_moment(
+    wait_seconds: float, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, tries = 100.0, 0
+
+    class Busy(MemoryLog):
+        def claim(self) -> None:
+            nonlocal tries
+            tries += 1
+            if tries < 6:
+                raise StoreError(detail="Busy.")
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "sleep", sleep)
+    if attempts == 6:
+        assert claim_soon(Busy(), wait_seconds=wait_seconds)
+    else:
+        with pytest.raises(StoreError):
+            claim_soon(Busy(), wait_seconds=wait_seconds)
+    assert tries == attempts
+    assert not claim_soon(Busy(), unless=lambda: True)
+
+
 async def test_012_what_could_not_be_written_is_taken_back(tmp_path: Path) -> None:
     """A full disk leaves the log as it was, and the next event takes the number."""
 
@@ -462,13 +525,15 @@ def test_020_two_runs_of_one_conversation_are_refused(
         open_log(store)
 
     assert caught.value.path == str(lock)
+    assert caught.value.detail.endswith(f" is on its way: it keeps {lock} locked.")
     assert lock.stat().st_mode & 0o777 == 0o600
     first.close()
     open_log(store).close()
     memory = MemoryLog()
     memory.claim()
-    with pytest.raises(StoreError, match="on its way"):
+    with pytest.raises(StoreError, match=r"on its way\.") as caught:
         memory.claim()
+    assert caught.value.path == ""
     memory.close()
     memory.claim()
 

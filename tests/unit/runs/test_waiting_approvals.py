@@ -20,7 +20,7 @@ from vibe_llms.events.engine import (
     RunStartedEvent,
     RunSuspendedEvent,
 )
-from vibe_llms.exceptions import CorruptionError, RequestError, UnknownNameError
+from vibe_llms.exceptions import CorruptionError, RequestError, Stage, UnknownNameError
 from vibe_llms.invocables.approvals import (
     Approval,
     ApprovalRequest,
@@ -133,6 +133,8 @@ def test_001_an_answer_is_written_to_the_log_where_the_run_finds_it(
         arguments,
         approval.reason,
     )
+    assert event.letter
+    assert event.subject == ""
     record = Record.read(survey_events(store))
     assert record.find_approval("k1", SEND.digest, "send", in_doubt=False) == event
 
@@ -144,9 +146,13 @@ def test_002_an_answer_that_reaches_further_settles_more(store: ConversationStor
     asked = [request("k1", SEND), request("k3", other), request("k4", doubted)]
     write(store, "a", [*asked, SUSPENDED])
 
-    answer(store, "a", allow(SEND, scope=Scope.ALWAYS))
+    answer(store, "a", allow(SEND, scope=Scope.ALWAYS), subject="ann")
 
     assert [each.request for each in survey_waiting(store)] == [doubted]
+    last = produce_log(store, "a").read_last()
+    assert last is not None
+    assert isinstance(last.event, ApprovalAnsweredEvent)
+    assert last.event.subject == "ann"
 
 
 def test_003_of_identical_calls_each_is_answered(store: ConversationStore) -> None:
@@ -170,7 +176,8 @@ def test_010_an_answer_to_what_nobody_asks_is_refused(store: ConversationStore) 
         with pytest.raises(UnknownNameError, match=SEND.digest) as raised:
             answer(store, "a", approval, key=key)
         assert raised.value.name == approval.digest + (f" ({key})" if key else "")
-        assert "answered meanwhile" not in str(raised.value)
+        assert raised.value.remedy == ""
+        assert (raised.value.kind, raised.value.stage) == ("waiting call", Stage.EXECUTE)
 
     assert survey_events(store) == before
     answer(store, "a", allow(SEND))
