@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,14 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import RunSuspendedEvent
 from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
-from vibe_llms.exceptions import CorruptionError, LimitError, Stage, UnknownConversationError
+from vibe_llms.exceptions import (
+    CorruptionError,
+    LimitError,
+    Stage,
+    StoreError,
+    UnknownConversationError,
+)
+from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs import inbox as inboxes
 from vibe_llms.runs.delivering import deliver, take_letters
@@ -112,6 +120,45 @@ def test_an_inbox_has_an_end(store: ConversationStore, monkeypatch: pytest.Monke
         inbox.put(StopRequestedEvent(letter="3"))
     assert (caught.value.limit, caught.value.value) == ("letters", 2)
     assert caught.value.stage is Stage.EXECUTE
+
+
+def test_two_who_make_an_inbox_at_once_write_to_the_same(tmp_path: Path) -> None:
+    class HastyNeighbour(Disk):
+        is_near = False
+
+        def create(self, path: str) -> int:
+            descriptor = super().create(path)
+            if self.is_near:
+                os.close(descriptor)
+                raise FileExistsError(path)
+            return descriptor
+
+    disk = HastyNeighbour()
+    store = DirectoryStore(tmp_path, disk=disk)
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    disk.is_near = True
+
+    produce_inbox(store, "a").put(StopRequestedEvent(letter="1"))
+
+    assert len(produce_inbox(store, "a").read()) == 1
+
+
+def test_an_inbox_that_could_not_be_opened_is_left_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DirectoryStore(tmp_path)
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    inbox = produce_inbox(store, "a")
+
+    def fail(*arguments: object, **more: object) -> None:
+        raise StoreError(detail="Input/output error.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(inboxes, "Log", fail)
+        with pytest.raises(StoreError, match="Input/output"):
+            inbox.put(StopRequestedEvent(letter="1"))
+    inbox.put(StopRequestedEvent(letter="1"))
+    assert len(inbox.read()) == 1
 
 
 def test_who_only_looks_makes_no_inbox(tmp_path: Path) -> None:

@@ -101,6 +101,14 @@ async def test_000_events_are_numbered_without_gaps_and_read_from_any_number_on(
     assert len(log.read()) == 4
 
 
+def test_000b_a_log_needs_no_more_than_a_folder(store: DirectoryStore) -> None:
+    log = FileLog(store.locate("a"))
+    log.claim()
+    assert log.append("run", EVENTS[0]) == 1
+    log.close()
+    assert [each.event for each in log.read()] == EVENTS[:1]
+
+
 async def test_001_a_later_run_goes_on_counting(store: DirectoryStore) -> None:
     """The numbers are the conversation's, so that a client need not know where a run began."""
     for run_id in ("one", "two"):
