@@ -31,7 +31,7 @@ POINTS: dict[str, tuple[type, str, bool]] = {
     "after submitting": (ModelBatches, "submit", True),
     "after the vendor's name": (ChunkLog, "name", True),
     "after a look": (ModelBatches, "poll", True),
-    "in the middle of reading": (LineJournal, "append", True),
+    "in the middle of reading": (LineJournal, "write", True),
     "after reading": (BatchRun, "secure", True),
     "after the last line": (ChunkLog, "end", True),
     "before it is forgotten": (ChunkLog, "forget", False),

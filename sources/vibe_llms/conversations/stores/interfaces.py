@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.metadata import ConversationMetadata
@@ -156,8 +156,7 @@ class ContentStore(Protocol):
         """Removes the content. Only while it is held alone."""
 
 
-@frozen
-class LeftBytes:
+class LeftBytes(NamedTuple):  # plain: it is on the way of each start
     """Bytes that lie in a place for content, and of which their database knows nothing.
 
     Attributes:
