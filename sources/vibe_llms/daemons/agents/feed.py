@@ -75,7 +75,7 @@ class Feed:
         is_read: Whether it was read since the first began to watch.
         is_busy: Whether a line was told since it was last looked at: its writer is in this process.
         may_rest: Whether the run may have come to rest by the last event.
-        created: When its conversation was, once the log was read.
+        created: When its conversation was, as far as anybody has looked.
         is_deleted: Whether there is no such run any more.
         error: Why its log cannot be read; ``None`` where it can.
         watchers: How many there are.
@@ -185,14 +185,22 @@ class Feed:
         self.is_behind = self.is_busy = False
         return self._told_to
 
-    def find(self, store: ConversationStore) -> None:
+    def find(self, store: ConversationStore, after: int) -> None:
         """Looks whether there is such a run, and no other under its name; in a thread.
+
+        Args:
+            after: The number of an event that it has had.
 
         Raises:
             UnknownConversationError: There is not: another process has deleted it.
         """
         created = store.read_metadata(self.run_id).created
-        if self.created not in (None, created):
+        if self.created is None and after:
+            last = self._log.read_last()
+            is_same = last is not None and last.sequence >= after
+        else:
+            is_same = self.created in (None, created)
+        if not is_same:
             raise UnknownConversationError(identity=self.run_id)
         self.created = created
 

@@ -178,7 +178,8 @@ class Feeds:
 
     async def _read_on(self) -> None:
         loop = asyncio.get_running_loop()
-        next_look = next_search = loop.time()
+        next_look = loop.time()
+        next_search = next_look + DELETED_SECONDS
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(next_look):
@@ -226,8 +227,8 @@ class Feeds:
 
     def _read_feed(self, feed: Feed, after: int, *, is_search: bool) -> Sequence[LogLine]:
         try:
-            if is_search or feed.created is None:
-                feed.find(self.store)
+            if is_search:
+                feed.find(self.store, after)
             return feed.read(after)
         except UnknownConversationError:
             feed.is_deleted = True

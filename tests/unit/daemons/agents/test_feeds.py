@@ -269,22 +269,23 @@ async def test_what_another_process_writes_is_told_however_busy_this_one_is(
     log.close()
 
 
+@pytest.mark.parametrize("is_early", [False, True])
 async def test_a_run_that_another_process_replaced_is_gone_for_those_who_watch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_early: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is under its name now has other events of the same numbers."""
-    monkeypatch.setattr(module, "DELETED_SECONDS", 0.01)
+    monkeypatch.setattr(module, "DELETED_SECONDS", 0.5 if is_early else 0.01)
     store = produce_store(tmp_path)
     last = grow(store, 3)
     feeds = Feeds(RunIndex(store))
     watching = follow(feeds, RUN, 0, last, ends=False)
     assert await hear(watching, last) == [1, 2, 3]
     waiting = asyncio.create_task(anext(watching))
-    await become(lambda: feeds._feeds[RUN].is_read)
+    await become(lambda: feeds._feeds[RUN].created is not None or is_early)
     store.delete(RUN)
     produce_store(tmp_path)
     with patch.object(file_log, "announce"):
-        grow(store, 3)
+        grow(store, 2 if is_early else 9)
     async with asyncio.timeout(20):
         assert await waiting == DELETED
     await watching.aclose()
