@@ -30,12 +30,16 @@ from vibe_llms.agents.batches import chunk_runs
 from vibe_llms.agents.batches.batches import Batches, look_at_batches, open_batches
 from vibe_llms.agents.batches.making import WorkMaker
 from vibe_llms.agents.batches.working import ChunkWorker
+from vibe_llms.agents.durable import runner as durable_runner
+from vibe_llms.agents.durable.runner import DurableRunner
+from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
+    DependencyError,
     LimitError,
     ProviderError,
     RequestError,
@@ -230,6 +234,24 @@ async def test_a_cap_is_kept_whatever_is_on_its_way(tmp_path: Path, vendor: Vend
         report = await place.channel(cap=Decimal(1), **settings).collect(texts)
         assert len(report.results) == 200
         assert set(vendor.asked.values()) == {1}
+
+
+async def test_a_worker_of_batches_alone_needs_no_dbos(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(url: str) -> Any:
+        raise DependencyError(detail="dbos is not installed")
+
+    monkeypatch.setattr(durable_runner, "open_engine", refuse)
+    url = choose_url("sqlite", tmp_path)
+    async with working(vendor, tmp_path, queues=()) as place:
+        performer = OrderPerformer(store=place.application.store, application=place.application)
+        worker = DurableRunner(url, performer, queues=(BATCHES,))
+        await worker.start()
+        report = await place.channel().collect(["One?"])
+        await worker.close()
+        await worker.close()
+    assert report.values == ("Echo: One?",)
 
 
 async def test_a_cap_that_was_raised_while_it_was_met_is_not_met(

@@ -106,24 +106,28 @@ class DurableRunner:
         return self._host.working
 
     async def start(self) -> None:
-        """Connects; a worker begins to take runs."""
+        """Connects; a worker begins to take runs. Who takes chunks alone needs no DBOS."""
+        if self.queues:
+            await asyncio.to_thread(check_database, self._batches)
+            # Before any model is asked: who asks has its limiter for good.
+            self._application.share_budgets(RowBudgets(self._batches))
+        if self._run_queues or not self.queues:
+            await self._begin_scheduling()
+        for each in self.queues:
+            if each not in self._run_queues:
+                self._begin_chunks(each)
+
+    async def _begin_scheduling(self) -> None:
         engine = self._engine = await asyncio.to_thread(open_engine, self.url)
         self._scheduler = Scheduler(engine, self.index)
         self._heartbeats = Heartbeats(engine, self.worker, self._dead_seconds)
         try:
-            if self.queues:
-                await asyncio.to_thread(check_database, self._batches)
-                # Before any model is asked: who asks has its limiter for good.
-                self._application.share_budgets(RowBudgets(self._batches))
             if self._run_queues:
                 await self._begin_work(engine)
         except BaseException:
             await asyncio.to_thread(engine.close)
             raise
         self._begin(self._look())
-        for each in self.queues:
-            if each not in self._run_queues:
-                self._begin_chunks(each)
 
     def _begin_chunks(self, queue: Queue) -> None:
         worker = ChunkWorker(
@@ -137,8 +141,6 @@ class DurableRunner:
 
     async def close(self) -> None:
         """Lets go of all runs, after a while in which they may come to rest."""
-        if self._engine is None:
-            return
         self._is_leaving = True
         leaving = (each.close(self._grace_seconds) for each in self._chunks)
         chunks = asyncio.gather(*leaving, return_exceptions=True)
@@ -155,8 +157,9 @@ class DurableRunner:
         if self._is_working:
             await finish(asyncio.to_thread(self._end_work))
         await asyncio.to_thread(self._batches.close)
-        await asyncio.to_thread(self._engine.close)
-        self._engine = None
+        if self._engine is not None:
+            await asyncio.to_thread(self._engine.close)
+            self._engine = None
 
     def wake(self, run_id: str) -> None:
         """Has a run seen to soon, by whichever worker."""
