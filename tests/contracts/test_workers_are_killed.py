@@ -27,6 +27,7 @@ TURNS = (
     [invoke("pay", "c")],
     [say("Done.")],
 )
+BATCHES = PROGRAM.with_name("batch_kills_runner.py")
 EVENTS = 15
 """How many a run has at least: three answers, three calls, and what is between them."""
 
@@ -73,3 +74,30 @@ async def test_kill_9_at_each_event_of_a_run(tmp_path: Path, base: str, moment: 
         assert (await replay_run(store, identity)).difference is None
     if isinstance(store, PostgresqlStore):
         store.database.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
+@pytest.mark.parametrize(
+    ("base", "moment"),
+    [
+        ("sqlite", "before"),
+        ("sqlite", "after"),
+        pytest.param("postgresql", "after", marks=pytest.mark.postgresql),
+    ],
+)
+def test_kill_9_at_each_event_of_a_run_of_a_batch(tmp_path: Path, base: str, moment: str) -> None:
+    """The next worker takes the run up: it has its answer, what happens once does, and nothing of
+    it is left."""
+    url = produce_url(tmp_path) if base == "postgresql" else f"sqlite:///{tmp_path}/runner.db"
+    program = [sys.executable, BATCHES, url, tmp_path, moment]
+    done = subprocess.run(
+        program,
+        env=produce_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= EVENTS

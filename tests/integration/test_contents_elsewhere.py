@@ -422,6 +422,8 @@ def test_091_what_a_broken_move_left_is_found_and_removed(tmp_path: Path, elsewh
     place.put(compute_content_id(before), before, mime_type="text/plain", name=None)
     age(elsewhere, before)
     with opened(tmp_path, elsewhere) as store, opened(tmp_path, f"{elsewhere}/") as same:
+        assert not plan_collection(store, grace_seconds=0, strays=True).strays
+        assert not place.read_mark()  # to look claims nothing
         say(store)
         same.contents.add(b"named", mime_type="text/plain")
         place.put(compute_content_id(left), left, mime_type="text/plain", name=None)

@@ -164,10 +164,14 @@ class ObjectPlace:
 
     def claim(self, mark: str) -> str:
         """Writes the mark into an object of its own; of two who do so at once one is heeded."""
+        if known := self.read_mark():
+            return known
+        self._ask("PUT", MARKER, {"if-none-match": "*"}, mark.encode())
+        return self.read_mark()
+
+    def read_mark(self) -> str:
+        """Reads the object that says whose the place is."""
         found = self._ask("GET", MARKER)
-        if found is None:
-            self._ask("PUT", MARKER, {"if-none-match": "*"}, mark.encode())
-            found = self._ask("GET", MARKER)
         return "" if found is None else found.body.decode("utf-8", "replace")
 
     def survey(self) -> Iterator[PlacedBytes]:

@@ -73,6 +73,9 @@ class ContentPlace(Protocol):
     def claim(self, mark: str) -> str:
         """Marks the place, unless it is marked; returns its mark, which tells it from others."""
 
+    def read_mark(self) -> str:
+        """Returns its mark; empty where there is none."""
+
     def survey(self) -> Iterator[PlacedBytes]:
         """Yields what was put there since it was marked; what is older may be anybody's."""
 
@@ -174,7 +177,15 @@ class DirectoryPlace:
         with suppress(FileExistsError):
             write_new_file(disk, f"{path}/{MARKER}", mark.encode())
             disk.synchronize_folder(path)
-        return read_regular(f"{path}/{MARKER}").decode("utf-8", "replace")
+        return self.read_mark()
+
+    @mapping_errors
+    def read_mark(self) -> str:
+        """Reads the file that says whose the folder is."""
+        try:
+            return read_regular(f"{self._access_root()}/{MARKER}").decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
 
     @mapping_errors
     def survey(self) -> Iterator[PlacedBytes]:

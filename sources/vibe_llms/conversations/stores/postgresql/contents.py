@@ -318,8 +318,9 @@ class PostgresqlContents:
                 " GROUP BY place"
             ).fetchall()
         for address, ids in [*rows, *([(self.address, [])] if self.address else [])]:
-            if self._owns(address):
-                mark = self._access_mark(address)
+            # Who only looks marks nothing: a place without a mark may be anybody's.
+            mark = produce_place(address).read_mark()
+            if mark.partition(" ")[0] == self._owner:
                 places.setdefault(mark, address)
                 known.setdefault(mark, set()).update(ids)
         for mark, address in places.items():
