@@ -456,9 +456,20 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
 
 
 async def test_after_three_deaths_inputs_are_asked_one_by_one(
-    tmp_path: Path, vendor: Vendor
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And one that was asked so twice, and never came to anything, is set aside and says so."""
+    """And one that was asked so twice, and never came to anything, is set aside and says so.
+
+    What came of those before an input is kept when that is asked: it may end the worker, and they
+    would be asked again with it, and be set aside as it is.
+    """
+    plain, kept = chunk_runs.attempt, []
+
+    async def attempt(work: Any, due: Any) -> Any:
+        with database.transact(reading=True) as transaction:
+            kept.append(transaction.fetch("SELECT done FROM vibe_chunks")[0][0])
+        return await plain(work, due)
+
     async with working(vendor, tmp_path, queues=()) as place:
         database = place.runner.database
         batch = await place.channel(key="k").submit([f"{n}?" for n in range(6)])
@@ -467,10 +478,13 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
         for _ in range(2):
             await asyncio.to_thread(begin_alone, database, batch, 0, 3)
         await asyncio.to_thread(end_leases, database)
+    monkeypatch.setattr(chunk_runs, "attempt", attempt)
     async with working(vendor, tmp_path) as place:
+        database = place.runner.database
         report = await place.channel(key="k").collect([f"{n}?" for n in range(6)])
         (failure,) = report.failures
         assert failure.index == 3
+        assert kept == [0, 1, 2, 4, 5]
         assert "set aside: it was asked by itself 2 times" in str(failure.error)
         assert vendor.asked == {f"{n}?": 1 for n in range(6) if n != 3}
         assert vendor.most == 1

@@ -73,16 +73,18 @@ class ChunkRun:
         self._taken = taken
         self._work = work
         self._is_leaving = is_leaving
+        self._is_careful = taken.attempts > ATTEMPTS
+        # What an answer has cost is known when it is kept, and who is capped waits for that. Where
+        # an input may end this process, those before it must not be lost with it, and blamed.
+        self._waits = taken.cap is not None or self._is_careful
         self._journal = RowJournal(
             database,
             taken,
             settings=work.order.settings,
-            # What an answer has cost is known when it is kept, and who is capped waits for that.
-            room=work.order.concurrency if taken.cap is None else 0,
+            room=0 if self._waits else work.order.concurrency,
             is_leaving=is_leaving,
         )
         self._kept: asyncio.Future[Sequence[None]] | None = None
-        self._is_careful = taken.attempts > ATTEMPTS
         self._held: list[InputRow] = []
         self._may_hold = False
         self._failure: BaseException | None = None
@@ -201,7 +203,7 @@ class ChunkRun:
         # Nobody is told of it before it is kept; but what waits for the database has a bound, and
         # what it has cost is known only then.
         items = self._work.items
-        is_waited_for = self._taken.cap is not None or items.keeps
+        is_waited_for = self._waits or items.keeps
         if is_waited_for or self._journal.backlog >= self._work.order.concurrency:
             await asyncio.shield(kept)
         if items.keeps:
