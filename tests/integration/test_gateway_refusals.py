@@ -210,6 +210,22 @@ async def test_a_number_that_is_too_large_is_told_to_be_so(session: aiohttp.Clie
         assert "whole number is beyond 64 bits" in find_openai(await told.json())
 
 
+async def test_the_log_says_what_a_client_is_told_that_it_says(
+    session: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also without a line for each request: of a key that is missing nobody else would hear."""
+    async with session.post(
+        "/v1/chat/completions", json={"model": "groq:x", "messages": TALK}
+    ) as told:
+        assert told.status == 500
+        assert "Its log says why" in find_openai(await told.json())
+    assert "There is no key for groq" in caplog.text
+    caplog.clear()
+    async with session.post("/v1/chat/completions", json={"model": MODEL, "messages": []}) as told:
+        assert told.status == 400
+    assert not caplog.text
+
+
 @pytest.mark.parametrize("face", ASKED)
 @pytest.mark.parametrize("model", ["none", "none:at-all"])
 async def test_a_model_that_is_not_there_is_a_model_that_is_not_there(

@@ -27,8 +27,15 @@ from vibe_llms.daemons.server.words import (
     Scope,
     Send,
 )
-from vibe_llms.dialects.answering import ErrorAnswer
-from vibe_llms.exceptions import ConverseError, LimitError, ProviderError, ProviderFault, Stage
+from vibe_llms.dialects.answering import ErrorAnswer, classify
+from vibe_llms.exceptions import (
+    ConverseError,
+    LimitError,
+    ProviderError,
+    ProviderFault,
+    Stage,
+    TransportError,
+)
 from vibe_llms.values import frozen
 from vibe_llms.wire.tracing import TRACE, read_trace
 
@@ -363,6 +370,8 @@ class Service:
     ) -> None:
         """Answers with an error, or cuts an answer that has begun."""
         record.error, record.detail = error.WORD, str(error)
+        if _is_for_operator(error):  # to a client it is said that the log has it
+            _LOGGER.error("request %s: %s", call.request_id, error)
         if call.status:
             # What was begun cannot be taken back; a whole end would be a lie.
             raise BrokenAnswer(str(error)) from error
@@ -378,6 +387,13 @@ def encode(body: object) -> bytes:
     import msgspec
 
     return msgspec.json.encode(body)
+
+
+def _is_for_operator(error: ConverseError) -> bool:
+    """Tells whether a client is told no more of an error than that it is ours."""
+    if isinstance(error, TransportError):
+        return not error.is_retryable
+    return classify(error)[1] == 500 and not isinstance(error, ProviderError)
 
 
 def _name_request() -> str:
@@ -397,7 +413,7 @@ def _count_shared(pattern: str, path: str) -> int:
 
 def write_plain_error(error: ConverseError) -> ErrorAnswer:
     """Writes an error where no protocol has words of its own for it."""
-    from vibe_llms.dialects.answering import classify, compose_error_headers
+    from vibe_llms.dialects.answering import compose_error_headers
 
     fault, status = classify(error)
     kind = "server_error" if status >= 500 or fault is ProviderFault.UNKNOWN else str(fault)

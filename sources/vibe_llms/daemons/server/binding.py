@@ -89,10 +89,12 @@ def open_sockets(settings: ServerSettings, *, is_shared: bool = False) -> list[s
             opened.pop_all()
             return sockets
     except OSError as error:
+        is_host = not port or isinstance(error, socket.gaierror) or error.errno in _NOT_HERE
+        remedy = "an address of this machine." if is_host else "another, or end what listens there."
         raise ConfigurationError.at(
-            "server.port" if port else "server.host",
+            "server.host" if is_host else "server.port",
             f"Nothing can listen on {settings.host}, port {port}: {error.strerror or error}. Name"
-            " another, or end what listens there.",
+            f" {remedy}",
         ) from error
 
 

@@ -195,3 +195,32 @@ async def _ask(service: Any, host: str) -> int:
     }
     await service(scope, receive, send)
     return int(said[0]["status"])
+
+
+@pytest.mark.parametrize(
+    ("words", "lacking"),
+    [
+        ((), ()),
+        (("--model", "anthropic:x"), ("anthropic",)),
+        (("--config", "targets.toml"), ("anthropic", "groq")),
+    ],
+    ids=repr,
+)
+def test_what_is_named_and_cannot_be_asked_is_told_before_anybody_asks(
+    vibe: Vibe,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: tuple[str, ...],
+    lacking: tuple[str, ...],
+) -> None:
+    """It serves nevertheless, as there may be others; but clients are told of no key of ours."""
+    monkeypatch.setattr(gateway, "serve", lambda *rest, **more: None)
+    monkeypatch.chdir(tmp_path)
+    targets = '["anthropic:a", "groq:b", "scripted:c"]'
+    Path("targets.toml").write_text(f"[models.a]\ntargets = {targets}\n")
+    outcome = vibe("serve", "gateway", *words)
+    assert outcome.code == 0
+    told = [line for line in outcome.err.splitlines() if "cannot be asked" in line]
+    assert len(told) == len(lacking)
+    for name, line in zip(lacking, told, strict=True):
+        assert f"{name} cannot be asked: There is no key for {name}." in line

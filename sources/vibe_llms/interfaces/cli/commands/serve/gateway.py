@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.interfaces.cli.access import load_application, load_configuration, tell_untrusted
 from vibe_llms.interfaces.cli.options import MODEL, command, refuse_empty
 from vibe_llms.interfaces.cli.output import note
@@ -60,7 +61,8 @@ def gateway(
     from vibe_llms.daemons.server import override
 
     # Before anything listens, so that mistakes come first, all at once.
-    resolve = functools.partial(find_provider, _load(model, yes=yes))
+    application = _load(model, yes=yes)
+    resolve = functools.partial(find_provider, application)
     read = GatewaySettings() if file is None else read_settings(file, resolve)
     if model is not None:
         if read.models:
@@ -69,6 +71,9 @@ def gateway(
                 "of which each has to name one: leave --model out."
             )
         resolve(model)
+    targets = [target.model for each in read.models.values() for target in each.targets]
+    named = targets or ([] if model is None else [model])
+    _tell_wants(application, {resolve(each) for each in named})
     settings = override(read.server, given)
     contents = contents or read.log_contents
     hosts = find_hosts(settings.host, read.hosts)
@@ -100,6 +105,17 @@ def _produce(
 def _load(model: str | None, *, yes: bool) -> Application:
     # What no table of the gateway retries is not retried.
     return load_application(yes=yes, model=model, limits={"attempts": 1})
+
+
+def _tell_wants(application: Application, providers: Collection[str]) -> None:
+    """Tells of what is named and cannot be asked as things are; others may be asked."""
+    from vibe_llms.plugins.wants import refuse_wants
+
+    for name in sorted(providers):
+        try:
+            refuse_wants(application.plugins, name)
+        except ConverseError as error:
+            note(f"As things are, {name} cannot be asked: {error}")
 
 
 def _reload(service: Any) -> None:
