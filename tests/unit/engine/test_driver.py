@@ -887,9 +887,11 @@ async def test_a_result_is_in_the_conversation_while_another_call_of_its_turn_wo
     @invocable(effect="pure")
     async def wait() -> str:
         """Waits for what is before it."""
-        for _ in range(100):
-            await asyncio.sleep(0)
-        seen.extend(each.role for each in stage.conversation.canisters)
+        for _ in range(3000):
+            seen[:] = [each.role for each in stage.conversation.canisters]
+            if seen[-1] == "result":
+                break
+            await asyncio.sleep(0.001)
         return "waited"
 
     stage = Stage(script([invoke("rain"), invoke("wait")], [say("Done.")]), [rain, wait])

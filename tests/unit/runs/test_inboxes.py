@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
+import attrs
 import pytest
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
-from vibe_llms.events.engine import RunSuspendedEvent
-from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+from vibe_llms.events.runs import (
+    ApprovalRefusedEvent,
+    MessageReceivedEvent,
+    RunRequestedEvent,
+    StopRequestedEvent,
+)
 from vibe_llms.exceptions import (
     CorruptionError,
     LimitError,
@@ -23,7 +36,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs import inbox as inboxes
-from vibe_llms.runs.delivering import deliver, take_letters
+from vibe_llms.runs.delivering import deliver, is_heard, take_letters
 from vibe_llms.runs.places import produce_inbox, produce_log
 
 
@@ -50,6 +63,85 @@ def test_letters_come_in_their_order_and_once(store: ConversationStore) -> None:
     inbox.put(letters[0])  # as if it had been forgotten only halfway
     assert deliver(store, "a")
     assert len(log.read()) == 2
+
+
+def test_of_several_answers_the_first_counts_and_the_others_are_refused(
+    store: ConversationStore,
+) -> None:
+    """Whoever gave one learns it: what the log says names the letter, and who wrote it."""
+    inbox, log = produce_inbox(store, "a"), produce_log(store, "a")
+    asked = ApprovalRequestedEvent(
+        key="k", invocation_id="i", name="pay", arguments="{}", digest="d"
+    )
+    answer = ApprovalAnsweredEvent(
+        key="k", name="pay", digest="d", decision="allow", letter="2", subject="ann"
+    )
+    letters = [
+        attrs.evolve(answer, digest="other", letter="1", subject="bob"),
+        answer,
+        attrs.evolve(answer, decision="deny", letter="3", subject="cleo"),
+        StopRequestedEvent(letter="4"),
+        StopRequestedEvent(),  # neither has a name
+        RunRequestedEvent(subject="dora"),
+    ]
+    for letter in letters:
+        inbox.put(letter)
+    log.claim()
+    log.append("run", asked)
+    taken = take_letters(inbox, log, "run")
+    inbox.put(letters[0])
+    inbox.put(StopRequestedEvent(letter="5"))
+    again = take_letters(inbox, log, "run")
+    log.close()
+
+    assert taken == [
+        ApprovalRefusedEvent(key="k", digest="other", letter="1", subject="bob"),
+        answer,
+        ApprovalRefusedEvent(key="k", digest="d", letter="3", subject="cleo"),
+        *letters[3:],
+    ]
+    assert again == [StopRequestedEvent(letter="5")]
+    assert [each.event for each in log.read()] == [asked, *taken, *again]
+
+
+@pytest.mark.parametrize(
+    ("before", "is_in_time"), [([], True), (["started"], True), (["started", "ended"], False)]
+)
+def test_a_letter_is_heard_where_a_run_was_not_over(
+    store: ConversationStore, before: list[str], is_in_time: bool
+) -> None:
+    """What happens afterwards makes no difference."""
+    log = produce_log(store, "a")
+    log.claim()
+    started = RunStartedEvent(run_id="run", conversation_id="a", length=1)
+    ended = RunEndedEvent(run_id="run", reason="answered")
+    for word in before:
+        log.append("run", started if word == "started" else ended)
+    log.append("run", StopRequestedEvent(letter="1"))
+    for event in (
+        started,
+        ended,
+        RunSuspendedEvent(run_id="run", digests=()),
+        StopRequestedEvent(letter="2"),
+    ):
+        log.append("run", event)
+    log.close()
+
+    assert is_heard(log, "1") is is_in_time
+    assert is_heard(log, "2") is False
+    assert is_heard(log, "unknown") is True
+
+
+def test_nobody_is_waited_for_longer_than_is_said(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox, log = produce_inbox(store, "a"), produce_log(store, "a")
+    log.claim()
+    inbox.put(StopRequestedEvent(letter="1"))
+    monkeypatch.setattr(time, "sleep", None)
+
+    assert deliver(store, "a", wait_seconds=0) is False
+    log.close()
 
 
 def test_what_cannot_be_written_down_stays_a_letter(store: ConversationStore) -> None:
