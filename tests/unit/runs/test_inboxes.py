@@ -16,6 +16,8 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
     RunEndedEvent,
     RunStartedEvent,
     RunSuspendedEvent,
@@ -34,9 +36,9 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.logs.disk import Disk
-from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.runs import inbox as inboxes
-from vibe_llms.runs.delivering import deliver, is_heard, take_letters
+from vibe_llms.runs.delivering import deliver, is_heard, survey_open, take_letters
 from vibe_llms.runs.places import produce_inbox, produce_log
 
 
@@ -102,6 +104,21 @@ def test_of_several_answers_the_first_counts_and_the_others_are_refused(
     ]
     assert again == [StopRequestedEvent(letter="5")]
     assert [each.event for each in log.read()] == [asked, *taken, *again]
+
+
+def test_a_request_is_open_until_its_call_has_begun_or_ended_or_somebody_answered() -> None:
+    """An answer is for one attempt; calls that nobody was asked about make no difference."""
+    call = {"key": "k", "invocation_id": "i", "name": "pay"}
+    asked = ApprovalRequestedEvent(**call, arguments="{}", digest="d")
+    answered = ApprovalAnsweredEvent(key="k", name="pay", digest="d", decision="allow")
+    begun = InvocationStartedEvent(**call, arguments="{}", effect="once", idempotency_key="k")
+    result = ResultCanister("paid", invocation_id="i")
+    ended = InvocationFinishedEvent(**call, result=result)
+
+    assert survey_open([begun, ended, asked]) == {"k": asked}
+    for settled in ([answered], [begun], [ended], [answered, begun]):
+        assert survey_open([asked, *settled]) == {}
+    assert survey_open([asked, answered, begun, asked]) == {"k": asked}
 
 
 @pytest.mark.parametrize(
