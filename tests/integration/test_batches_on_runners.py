@@ -492,8 +492,8 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
 
 async def test_work_that_cannot_go_elsewhere_is_refused(tmp_path: Path, vendor: Vendor) -> None:
     async with working(vendor, tmp_path) as place:
-        with pytest.raises(ValueError, match="retries"):
-            place.channel(runner=None, retries=3)
+        with pytest.raises(ValueError, match="cap"):
+            place.channel(runner=None, cap=Decimal(1))
         with pytest.raises(RequestError, match="no inputs"):
             await place.channel().collect([])
         twice = [BatchInput(str(place), id=str(place % 5)) for place in range(7)]

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -26,6 +27,7 @@ from vibe_llms.exceptions import (
     ProviderFault,
     RequestError,
     StoreError,
+    TransportError,
 )
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.channels.batches.items import BatchInput, BatchItem, BatchTally
@@ -738,3 +740,22 @@ async def test_one_line_too_long_for_a_disk_costs_none_of_the_others(
         await BatchChannel(work, concurrency=10, journal=journal).collect(range(10))
 
     assert sorted(line["index"] for line in read_lines(journal)) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+async def test_what_may_pass_is_tried_again_here_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as it may be, as by workers; what will not pass is not."""
+    monkeypatch.setattr("vibe_llms.instruments.channels.batches.runs._PAUSE_SECONDS", 0.0)
+    asked: Counter[int] = Counter()
+
+    async def ask(number: int) -> int:
+        asked[number] += 1
+        if asked[number] <= number:
+            raise TransportError(detail="It is away.")
+        if number == 0:
+            raise RequestError(path="x", detail="It makes no sense.")
+        return number
+
+    batch = BatchChannel(ask, retries=2, key="one-url", priority=3)
+    report = await batch.collect([0, 1, 2, 3])
+    assert asked == {0: 1, 1: 2, 2: 3, 3: 3}
+    assert [item.index for item in report.failures] == [0, 3]

@@ -96,6 +96,8 @@ def test_lines_become_a_table(vibe: Vibe, home: Path, prompts: str) -> None:
     [
         (["--cap", "2"], "--cap is for a --runner"),
         (["--detach", "--runner", "local:"], "--detach is for a --runner"),
+        (["--key", "k"], "--key is for a --runner"),
+        (["--channel", "vendor", "--retries", "2", "-o", "a"], "with --retry-failed"),
         (["--cap", "much", "--runner", "sqlite:///r.db"], "no amount of dollars"),
         (["--cap", "NaN", "--runner", "sqlite:///r.db"], "no amount of dollars"),
         (["--output", "answers.parquet"], "vibe batches convert"),
@@ -183,3 +185,11 @@ def test_a_table_is_named_as_one(vibe: Vibe, home: Path, prompts: str) -> None:
     assert outcome.code == 2
     assert "table.txt does not end in .parquet" in outcome.err
     assert not (home / "table.txt").exists()
+
+
+def test_the_same_words_go_with_local(vibe: Vibe, home: Path, prompts: str) -> None:
+    """One URL is to change nothing else."""
+    words = ("--key", "k", "--retries", "2", "--priority", "3", "--runner", "local:")
+    outcome = vibe("batch", prompts, *words)
+    assert outcome.code == 0, outcome.err
+    assert "3 done" in outcome.err

@@ -123,7 +123,8 @@ class BatchChannel(ItemsChannel[T]):
             names; the journal is written when all is done, and the next ones hold.
         key: With the same settings a key is one batch: who asks again goes on with it. Without
             one, each run is a batch of its own. Here, a journal does that.
-        retries: How often an input is asked again whose error may pass, when its chunk is through.
+        retries: How often an input is asked again whose error may pass; by workers when its chunk
+            is through.
         cap: What the whole batch may cost, in dollars; it stops before that is passed.
         priority: Of two batches the higher one goes first, from -1000 to 1000.
         options: What is said to the model besides each prompt; see
@@ -189,6 +190,7 @@ class BatchChannel(ItemsChannel[T]):
         self._concurrency = concurrency
         self.journal = None if journal is None else Path(journal).resolve()
         self._retry_failed = retry_failed
+        self._retries = retries
         self._progress = progress
         self.tally = BatchTally()
         self.findings: tuple[Finding, ...] = ()
@@ -200,9 +202,8 @@ class BatchChannel(ItemsChannel[T]):
     def _choose_submission(self, runner: BatchRunner | None, **given: Any) -> Submission | None:
         if runner is None:
             # A key and a priority mean nothing here, and a script that has them stays as it is.
-            promised = ("retries", "cap")
-            if chosen := [name for name in promised if given[name]]:
-                raise ValueError(f"{', '.join(chosen)}: that is for a runner to see to.")
+            if given["cap"] is not None:
+                raise ValueError("cap: that is for a runner to see to.")
             return None
         work = self._work
         self._carried = work if isinstance(work, ModelWork) else FunctionWork(work)
@@ -266,6 +267,7 @@ class BatchChannel(ItemsChannel[T]):
                 progress=self._progress,
                 retries_failed=self._retry_failed,
                 yields_stored=stored,
+                retries=self._retries,
             )
             await run.open(stack)
             refuse_open_chunks(self.journal)

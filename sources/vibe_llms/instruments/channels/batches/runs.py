@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import (
@@ -46,6 +46,10 @@ _SURVIVING_SECONDS = 1.0
 """How old a line may be that the loss of power takes with it; the death of the process takes
 none."""
 
+
+_PAUSE_SECONDS: Final = 1.0
+_LONGEST_SECONDS: Final = 30.0
+"""Before an input is asked again; the pauses double from the first to the longest."""
 
 _TOGETHER_BYTES = 1_048_576
 """So much is written at once, lest memory holds many long answers twice."""
@@ -88,6 +92,7 @@ class BatchRun(Generic[T]):
         progress: Hears of the tally after each item.
         retries_failed: Whether failures of the journal are tried again.
         yields_stored: Whether items of the journal are wanted, too.
+        retries: How often an input is asked again whose error may pass.
 
     Attributes:
         batch: The digest of the settings, once it is open.
@@ -103,6 +108,7 @@ class BatchRun(Generic[T]):
         progress: Callable[[BatchTally], None] | None,
         retries_failed: bool,
         yields_stored: bool,
+        retries: int = 0,
     ) -> None:
         self._asking = work if isinstance(work, ModelWork) else None
         self._function = None if isinstance(work, ModelWork) else work
@@ -111,6 +117,7 @@ class BatchRun(Generic[T]):
         self._progress = progress
         self._retries_failed = retries_failed
         self._yields_stored = yields_stored
+        self._retries = retries
         self._journal: LineJournal | None = None
         self.batch = ""
         self._names: set[str] = set()
@@ -142,7 +149,13 @@ class BatchRun(Generic[T]):
         due = await self.admit(place, given)
         if isinstance(due, DoneItem):
             return await self.restore(due)
-        return Done(due, await attempt(self._work, due))
+        item = await attempt(self._work, due)
+        for turn in range(self._retries):
+            if item.error is None or not item.error.is_retryable:
+                break
+            await asyncio.sleep(min(_PAUSE_SECONDS * 2.0**turn, _LONGEST_SECONDS))
+            item = await attempt(self._work, due)
+        return Done(due, item)
 
     def finish(self, results: Sequence[Done | BatchItem[T] | None]) -> list[BatchItem[T] | None]:
         """Writes the lines of what was done, together, then counts it and tells of it.

@@ -98,7 +98,7 @@ _STANDARD = "-"
     "--retries",
     default=0,
     type=click.IntRange(0, 10),
-    help="With --runner: how often what may pass is asked again.",
+    help="How often an input is asked again that failed of what may pass.",
 )
 @click.option(
     "--cap", type=DOLLARS, metavar="DOLLARS", help="With --runner: what it may cost at most."
@@ -178,8 +178,12 @@ def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
         raise click.UsageError(f"--output {output} has the inputs: name another file.")
     if is_shared and options["channel"] == "vendor":
         raise click.UsageError("--channel vendor has its batches at the vendor, and no --runner.")
+    if options["retries"] and options["channel"] == "vendor":
+        raise click.UsageError("--channel vendor asks again with --retry-failed, not --retries.")
     if not is_shared:
-        for name in ("key", "retries", "cap", "priority", "detach"):
+        # What means nothing with local: stays, as one URL is to change nothing else.
+        shared = ("cap", "detach") if options["runner"] else ("key", "cap", "priority", "detach")
+        for name in shared:
             if options[name]:
                 raise click.UsageError(f"--{name} is for a --runner with workers.")
         if output.lower().endswith(".parquet"):
@@ -249,7 +253,8 @@ async def _perform(
     model = produce_model(options)
     concurrency = options["concurrency"]
     channel: BatchChannel[Any]
-    channel = produce_channel(BatchChannel, model, output, options, concurrency=concurrency)
+    own = {"concurrency": concurrency, "retries": options["retries"]}
+    channel = produce_channel(BatchChannel, model, output, options, **own)
     account = BatchNotes()
     try:
         await _work(channel, source, total, account, options)
