@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from vibe_llms.engine.attention import describe_stop
 from vibe_llms.engine.generating import describe_stored
+from vibe_llms.engine.limits import Readings, find_room
+from vibe_llms.engine.patterns import digest_pattern
 from vibe_llms.engine.states import State
 from vibe_llms.engine.table import TABLE, Situation, find_row, write_table
 from vibe_llms.engine.tails import find_end, read_tail
 from vibe_llms.events.engine import GenerationStartedEvent
 from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import RequestError
+from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -22,8 +27,11 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     StopReason,
     SupervisorCanister,
+    Usage,
     UserCanister,
 )
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.requests import RequestFields
 
 
 def stopped(reason: StopReason) -> Origin:
@@ -195,3 +203,52 @@ def test_of_a_stored_answer_is_told_what_its_origin_knows() -> None:
     assert (found.model, found.stop_reason) == ("p:m", StopReason.ANSWERED)
     assert found.cents is None
     assert describe_stored(event, [USER]) is None
+
+
+def test_no_call_is_executed_beyond_a_limit() -> None:
+    """Reached is used up."""
+    limits = Limits(run_seconds=5, run_invocations=2)
+
+    assert find_room(Readings(invocations=1), limits) == (1, "")
+    assert find_room(Readings(invocations=2), limits) == (0, "run_invocations")
+    assert find_room(Readings(seconds=5.0), limits) == (0, "run_seconds")
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        (None, 0),
+        (Usage(), 0),
+        (Usage(input_tokens=3), 3),
+        (Usage(output_tokens=4), 4),
+        (Usage(input_tokens=3, output_tokens=4), 7),
+    ],
+)
+def test_what_a_vendor_does_not_say_is_not_counted(usage: Usage | None, tokens: int) -> None:
+    readings = Readings(tokens=10)
+
+    assert readings.count(usage, None) == tokens
+    assert (readings.tokens, readings.cents) == (10 + tokens, None)
+
+
+def test_what_requests_share_is_told_apart_by_its_digests() -> None:
+    """Tools and settings each by their own; the order of a schema is part of what it says."""
+
+    def describe(*names: str) -> InvocableDescription:
+        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+        return InvocableDescription(name="look", description="Looks.", schema=schema)
+
+    def digest(described: list[InvocableDescription], **fields: Any) -> tuple[str, str]:
+        pattern = digest_pattern(cast("RequestFields", fields), described)
+        assert {len(each) for each in pattern.values()} == {16}
+        return pattern["tools"], pattern["settings"]
+
+    none, one = digest([]), digest([describe("a", "b")])
+    other, chosen = digest([describe("b", "a")]), digest([], invocation_choice="none")
+
+    assert digest([], model="p:m") == none
+    assert len({none[0], one[0], other[0]}) == 3
+    assert one[1] == other[1] == none[1] != chosen[1]
+    assert chosen[0] == none[0]
+    forms = [describe("a", "b").schema, describe("b", "a").schema]
+    assert len({digest([], schema=form)[1] for form in (None, *forms)}) == 3
