@@ -106,12 +106,16 @@ async def test_what_needs_an_approval_is_asked_of_the_user_or_refused(
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_what_is_allowed_needs_no_question(folder: Path, era: str) -> None:
-    """``--allow`` names it, or all."""
-    for allowed in ("run_command", "all"):
-        target = describe_program(folder, "--tools", "shell", "--allow", allowed)
-        async with meet(target, era) as client:
-            assert read_text(await client.call_tool("run_command", {"command": "echo a"})) == "a\n"
+@pytest.mark.parametrize("allowed", ["run_command", "all"])
+async def test_what_is_allowed_needs_no_question(folder: Path, allowed: str, era: str) -> None:
+    """What ``--allow`` names, or all; the tests of what is left say it on the command line."""
+    async with (
+        serve_tools(
+            produce_application(folder), ensembles=("shell",), allowed=(allowed,)
+        ) as address,
+        meet(address, era) as client,
+    ):
+        assert read_text(await client.call_tool("run_command", {"command": "echo a"})) == "a\n"
 
 
 async def test_an_approval_is_for_the_call_that_was_asked_about(folder: Path) -> None:
