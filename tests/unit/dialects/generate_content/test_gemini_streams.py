@@ -46,8 +46,11 @@ def stream_with_sdk(data: bytes) -> list[GenerateContentResponse]:
         headers = {"content-type": "text/event-stream"}
         return httpx2.Response(200, headers=headers, content=iter(split(data, 0)))
 
-    http = httpx2.Client(transport=httpx2.MockTransport(answer))
-    client = genai.Client(api_key="k", http_options=HttpOptions(httpx_client=http))
+    vendor = httpx2.MockTransport(answer)
+    http = httpx2.Client(transport=vendor)
+    # Given both, it makes none of its own, which would read all authorities first.
+    both = HttpOptions(httpx_client=http, httpx_async_client=httpx2.AsyncClient(transport=vendor))
+    client = genai.Client(api_key="k", http_options=both)
     return list(client.models.generate_content_stream(model="m", contents="?"))
 
 
