@@ -167,6 +167,16 @@ def is_closed(schema: Any) -> bool:
     return all(is_closed(each) for each in inner)
 
 
+def is_free(schema: Mapping[str, Any]) -> bool:
+    """Tells whether any object will do, as in the JSON mode of some vendors."""
+    return (
+        schema.get("type") == "object"
+        and not schema.get("properties")
+        and schema.get("additionalProperties") is not False
+        and not any(name in schema for name in ("$ref", "allOf", "anyOf", "oneOf"))
+    )
+
+
 def find_free_name(name: str, taken: Container[str]) -> str:
     """Returns the name itself, or else with the first number that makes it one of its own."""
     number, free = 1, name

@@ -82,7 +82,9 @@ def test_a_response_of_a_function_is_what_it_was(said: Any) -> None:
     assert mean(send_back({"contents": contents})["contents"]) == mean(contents)
 
 
-@pytest.mark.parametrize("newer", [{"type": "object"}, {"type": "array"}])
+@pytest.mark.parametrize(
+    "newer", [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "array"}]
+)
 def test_a_schema_in_both_forms_comes_back_in_both(newer: dict[str, Any]) -> None:
     """Whether they say the same or not."""
     native = {
@@ -90,7 +92,7 @@ def test_a_schema_in_both_forms_comes_back_in_both(newer: dict[str, Any]) -> Non
         "generationConfig": {
             "responseMimeType": "application/json",
             "responseJsonSchema": newer,
-            "responseSchema": {"type": "OBJECT"},
+            "responseSchema": {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}},
         },
     }
 

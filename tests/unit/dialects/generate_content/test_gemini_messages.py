@@ -542,6 +542,14 @@ def test_a_schema_in_the_older_form_goes_back_unless_it_was_edited() -> None:
     }
 
 
+def test_any_object_is_asked_for_as_json_of_any_form() -> None:
+    """As JSON mode of others means it: held to a schema without fields, models answer ``{}``."""
+    request = Request(canisters=[UserCanister("?")], schema={"type": "object"})
+    written = nativize_request(request, integrate(), Quirks())
+    assert written.value["generationConfig"] == {"responseMimeType": "application/json"}
+    assert [loss.path for loss in written.losses] == ["schema"]
+
+
 def test_efforts_are_levels() -> None:
     """What the vendor has no level for is told."""
     known = integrate()

@@ -9,7 +9,7 @@ from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
-from vibe_llms.dialects.invocations import InvocablesWriter, Offer, describe
+from vibe_llms.dialects.invocations import InvocablesWriter, Offer, describe, is_free
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.plain import JsonObject
@@ -71,6 +71,8 @@ def nativize_schema(schema: JsonObject | None) -> JsonObject:
     """Returns the ``generationConfig`` which holds an answer to a schema."""
     if schema is None:
         return {}
+    if is_free(schema):  # by which the vendor's models answer with an object of nothing
+        return {"generationConfig": {"responseMimeType": JSON_TYPE}}
     return {"generationConfig": {"responseMimeType": JSON_TYPE, "responseJsonSchema": schema}}
 
 

@@ -13,11 +13,14 @@ from vibe_llms.dialects.generate_content.calling.invocations import (
     restore_schema,
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
+from vibe_llms.dialects.invocations import is_free
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, schema = draft.parts, draft.request.schema
+    if schema is not None and is_free(schema):
+        draft.ledger.coerce("schema", "any object will do: the vendor is asked for any JSON")
     body: dict[str, Any] = {**parts.messages, **parts.invocations}
     for part in (parts.controls, nativize_schema(schema), draft.extras):
         body = merge(body, part)

@@ -37,16 +37,6 @@ _BY_NAME: Final = ("$defs", "definitions", "properties")
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
 
 
-def is_free(schema: Mapping[str, Any]) -> bool:
-    """Tells whether any object will do: closed, it would have no property at all."""
-    return (
-        _is_object(schema)
-        and not schema.get("properties")
-        and schema.get("additionalProperties") is not False
-        and not any(name in schema for name in ("$ref", *_LISTS))
-    )
-
-
 def can_be_enforced(schema: Mapping[str, Any]) -> bool:
     """Tells whether a schema can be enforced as it is."""
     return fit_schema(schema) == schema
