@@ -107,6 +107,7 @@ class DurableRunner:
 
     async def start(self) -> None:
         """Connects; a worker begins to take runs. Who takes chunks alone needs no DBOS."""
+        self._is_leaving = False
         if self.queues:
             await asyncio.to_thread(check_database, self._batches)
             # Before any model is asked: who asks has its limiter for good.
@@ -163,6 +164,8 @@ class DurableRunner:
 
     def wake(self, run_id: str) -> None:
         """Has a run seen to soon, by whichever worker."""
+        if self._engine is None:  # whoever begins looks through the store
+            return
         task = asyncio.create_task(self._enqueue(run_id))
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
