@@ -181,11 +181,13 @@ def decode_item(data: bytes, *, is_stored: bool = True) -> BatchItem[Any]:
     Raises:
         StoreError: It is none.
     """
-    from vibe_llms.messages.codec.errors import decode_error
-
+    failure = None
     try:
         line = _decode_line(data)
-        failure = None if line.error == _NOTHING else decode_error(bytes(line.error))
+        if line.error != _NOTHING:
+            from vibe_llms.messages.codec.errors import decode_error
+
+            failure = decode_error(bytes(line.error))
         origin = _read_origin(line)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise StoreError(detail=f"The line is none of a batch: {error}.") from error
