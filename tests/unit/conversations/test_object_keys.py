@@ -114,9 +114,10 @@ async def test_a_container_asks_with_its_token(
         assert not isinstance(told, str)
         assert told.reveal() == "pass"
     monkeypatch.delenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://stranger.example/keys")
-    with pytest.raises(ConfigurationError, match=r"stranger\.example is asked .* https alone"):
-        await lender.ring.access()
+    for stranger in ("stranger.example", "127.stranger.example"):
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://{stranger}/keys")
+        with pytest.raises(ConfigurationError, match=rf"{stranger} is asked .* https alone"):
+            await lender.ring.access()
 
 
 async def test_a_role_is_taken_on_by_the_token_of_a_file(

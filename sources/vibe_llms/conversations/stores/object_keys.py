@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -142,12 +143,7 @@ class KeyRing:
 
     async def _assume(self, role: str, path: str) -> Mapping[str, str]:
         """Takes a role on by a token that lies in a file, as in a cluster."""
-        try:
-            token = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, ValueError) as error:
-            raise ConfigurationError.at(
-                "AWS_WEB_IDENTITY_TOKEN_FILE", f"{path} cannot be read: {error}."
-            ) from error
+        token = _read_token("AWS_WEB_IDENTITY_TOKEN_FILE", path)
         base = (
             os.environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{read_region()}.amazonaws.com"
         )
@@ -211,23 +207,33 @@ def _find_container() -> str:
     url = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
     parts = urlsplit(url)
     host = parts.hostname or ""
-    is_here = host in _HOSTS or host in ("localhost", "::1") or host.startswith("127.")
-    if url and parts.scheme != "https" and not is_here:
+    if url and parts.scheme != "https" and not (host in _HOSTS or _is_here(host)):
         raise ConfigurationError.at(
             "AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{host} is asked for keys with https alone."
         )
     return url
 
 
+def _is_here(host: str) -> bool:
+    """Tells whether a host is this machine; a name is not looked up, whatever it begins with."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _read_token(variable: str, path: str) -> str:
+    """Reads the token that lies where a variable of the environment says."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError.at(variable, f"{path} cannot be read: {error}.") from error
+
+
 def _authorize_container() -> dict[str, str | Secret]:
     token = os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
     if path := os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
-        try:
-            token = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, ValueError) as error:
-            raise ConfigurationError.at(
-                "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", f"{path} cannot be read: {error}."
-            ) from error
+        token = _read_token("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path)
     return {"authorization": Secret(token)} if token else {}
 
 
