@@ -17,6 +17,8 @@ parameters = xllamacpp.CommonParams()
 parameters.model.path = sys.argv[1]
 parameters.api_keys = [sys.argv[2]]
 parameters.port, parameters.n_ctx, parameters.n_parallel, parameters.ui = 0, 512, 1, False
+# Who says nothing of a temperature hears the same each time, and no endless answer by chance.
+parameters.sampling.temp = 0
 # More threads wait for each other by spinning, which takes ages on a machine that is busy.
 parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(parameters)

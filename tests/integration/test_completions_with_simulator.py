@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from llama_servers import serve_weights
 from remoting import produce_context
 from vibe_llms.exceptions import ContextOverflowError
 from vibe_llms.messages.canisters import (
@@ -155,39 +152,11 @@ async def test_that_it_was_too_long_is_one_error(
             await model.converse(Request(canisters=(UserCanister("long"),)))
 
 
-PROGRAM = """
-import signal, sys
-import xllamacpp
-parameters = xllamacpp.CommonParams()
-parameters.model.path, parameters.port = sys.argv[1], int(sys.argv[2])
-parameters.n_ctx, parameters.n_parallel, parameters.ui = 1024, 1, False
-# More threads wait for each other by spinning, which takes ages on a machine that is busy.
-parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
-server = xllamacpp.Server(parameters)
-print("ready", flush=True)
-signal.pause()
-"""
-
-
 @pytest.fixture(scope="module")
 def llama(weights: Path) -> Iterator[str]:
     """The address of a real llama.cpp server in a process of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-c", PROGRAM, str(weights), str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(20)
+    with serve_weights(weights, "canary") as address:
+        yield f"{address}/v1"
 
 
 @pytest.mark.weights
