@@ -490,6 +490,32 @@ async def test_after_three_deaths_inputs_are_asked_one_by_one(
         assert vendor.most == 1
 
 
+async def test_a_worker_that_was_asleep_asks_nothing_twice(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time has run out, and what comes next is what it has: that goes on, and nobody died."""
+    asked, woken = asyncio.Event(), asyncio.Event()
+    plain = chunk_runs.attempt
+
+    async def attempt(work: Any, due: Any) -> Any:
+        asked.set()
+        await woken.wait()
+        return await plain(work, due)
+
+    monkeypatch.setattr(chunk_runs, "attempt", attempt)
+    async with working(vendor, tmp_path) as place:
+        database = place.runner.database
+        collecting = asyncio.create_task(place.channel().collect(["Who?"]))
+        await asked.wait()
+        await asyncio.to_thread(end_leases, database)
+        await asyncio.sleep(0.3)  # it looks more often than that
+        woken.set()
+        await collecting
+        with database.transact(reading=True) as transaction:
+            assert transaction.fetch("SELECT epoch FROM vibe_chunks") == [(1,)]
+        assert vendor.asked == {"Who?": 1}
+
+
 async def test_work_that_cannot_go_elsewhere_is_refused(tmp_path: Path, vendor: Vendor) -> None:
     async with working(vendor, tmp_path) as place:
         with pytest.raises(ValueError, match="cap"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from batching import BASES, ask, choose_url, order, submit
 from vibe_llms.agents.batches import submitting
-from vibe_llms.agents.batches.batches import Batches
+from vibe_llms.agents.batches.batches import Batches, look_at_batches
 from vibe_llms.agents.batches.submitting import BatchHandover
 from vibe_llms.exceptions import StoreError
 from vibe_llms.instruments.channels.batches.databases import (
@@ -171,3 +172,39 @@ def test_tables_of_an_earlier_version_are_named_in_postgresql(tmp_path: Path) ->
     with pytest.raises(StoreError, match="of an earlier version"):
         check_database(database)
     database.close()
+
+
+@pytest.mark.parametrize("base", BASES)
+async def test_who_only_looks_makes_nothing(tmp_path: Path, base: str) -> None:
+    """And finds what is there by then."""
+    url = choose_url(base, tmp_path)
+    if base == "sqlite":
+        sqlite3.connect(tmp_path / "runner.db").execute("CREATE TABLE another (x)").close()
+    with pytest.raises(StoreError, match="nobody has asked for a batch here yet"):
+        async with look_at_batches(url) as batches:
+            await batches.survey()
+    for _ in range(2):
+        assert survey_tables(url) == (["another"] if base == "sqlite" else [])
+        looking = open_database(url, makes=False)
+        with pytest.raises(StoreError, match="nobody has asked"):
+            check_database(looking)
+    making = open_database(url)
+    await hand_over(making, FIRST, 1)
+    async with look_at_batches(url) as batches:
+        assert [each.id for each in await batches.survey()] == [FIRST]
+    for each in (looking, making):
+        check_database(each)
+        each.close()
+
+
+def survey_tables(url: str) -> list[str]:
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            rows = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    else:
+        import psycopg
+
+        with psycopg.connect(url) as server:
+            query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+            rows = server.execute(query).fetchall()
+    return [name for (name,) in rows]

@@ -358,7 +358,7 @@ async def look_at_batches(url: str) -> AsyncIterator[Batches]:
 
     Raises:
         ConfigurationError: The URL names no runner with workers.
-        StoreError: Its file is not there: to look at it makes none.
+        StoreError: Nobody has asked for a batch there yet: to look makes nothing.
     """
     from vibe_llms.agents.runners import SQLITE, check_shared
 
@@ -366,7 +366,7 @@ async def look_at_batches(url: str) -> AsyncIterator[Batches]:
     if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():
         remedy = "Name the file that `vibe batch --runner` has made."
         raise StoreError(path=url, detail=f"{url}: there is no such file.", remedy=remedy)
-    database = open_database(url)
+    database = open_database(url, makes=False)
     try:
         yield Batches(database)
     finally:

@@ -107,9 +107,11 @@ class ChunkWorker:
         self._woken.set()
 
     async def _take(self) -> Taken | None:
+        held = {(each.batch, each.chunk) for each in self._chunks.values()}
+        queue = self._queue
         try:
             return await finish(
-                asyncio.to_thread(take_next, self._database, self._lease_seconds, self._queue.total)
+                asyncio.to_thread(take_next, self._database, self._lease_seconds, queue.total, held)
             )
         except StoreError as error:
             _LOGGER.warning("a chunk cannot be taken now: %s", error)

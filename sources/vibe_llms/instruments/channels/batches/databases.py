@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from vibe_llms.configuration.definitions import is_postgresql_url
 from vibe_llms.exceptions import StoreError
-from vibe_llms.instruments.channels.batches.tables import EARLIER, TABLES
+from vibe_llms.instruments.channels.batches.tables import EARLIER, TABLE, TABLES
 
 if TYPE_CHECKING:
     import psycopg
@@ -63,11 +63,15 @@ class BatchDatabase(Protocol):
         """Closes its connections."""
 
 
-def open_database(url: str) -> BatchDatabase:
-    """Opens the database that a URL names; it is connected to when it is first used."""
+def open_database(url: str, *, makes: bool = True) -> BatchDatabase:
+    """Opens the database that a URL names; it is connected to when it is first used.
+
+    Args:
+        makes: Whether tables are made where there are none, or else it is refused.
+    """
     if is_postgresql_url(url):
-        return PostgresqlBatches(url)
-    return SqliteBatches(Path(url.removeprefix(_SQLITE)))
+        return PostgresqlBatches(url, makes=makes)
+    return SqliteBatches(Path(url.removeprefix(_SQLITE)), makes=makes)
 
 
 def check_database(database: BatchDatabase) -> None:
@@ -95,12 +99,14 @@ class SqliteBatches:
 
     Args:
         path: The file. It is made, in a folder that is there.
+        makes: Whether the tables are, too.
     """
 
     now = "(julianday('now') - 2440587.5) * 86400.0"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, makes: bool = True) -> None:
         self._path = path
+        self._makes = makes
         self._door = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
@@ -137,20 +143,29 @@ class SqliteBatches:
         connection = sqlite3.connect(
             self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        if not self._makes:
+            _check_tables(
+                self.place, _has_table(connection, TABLE), _has_table(connection, EARLIER)
+            )
         # What was committed survives the death of any process; the loss of power takes what was
         # written since the last checkpoint, whose items are asked again.
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
-        connection.execute("BEGIN IMMEDIATE")
-        found = "SELECT 1 FROM sqlite_master WHERE name = ?"
-        if connection.execute(found, (EARLIER,)).fetchall():
-            connection.close()
-            raise _refuse_version(self.place)
-        for statement in TABLES.split(";"):
-            connection.execute(statement)
-        connection.execute("COMMIT")
-        self._connection = connection
-        return connection
+        if self._makes:
+            connection.execute("BEGIN IMMEDIATE")
+            _check_tables(self.place, True, _has_table(connection, EARLIER))
+            for statement in TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute("COMMIT")
 
     def close(self) -> None:
         """Closes the file."""
@@ -158,6 +173,11 @@ class SqliteBatches:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    found = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return bool(connection.execute(found, (name,)).fetchall())
 
 
 class _SqliteTransaction:
@@ -176,14 +196,16 @@ class PostgresqlBatches:
 
     Args:
         url: As PostgreSQL's own tools take it.
+        makes: Whether tables are made where there are none.
     """
 
     now = "extract(epoch FROM clock_timestamp())::double precision"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, makes: bool = True) -> None:
         from vibe_llms.conversations.stores.postgresql.database import Database
 
-        self._database: Database = Database(url)
+        self._makes = makes
+        self._database: Database = Database(url, is_prepared=not makes)
         self._door = threading.Lock()
         self._is_prepared = False
 
@@ -204,13 +226,15 @@ class PostgresqlBatches:
         with self._door:
             if self._is_prepared:
                 return
-            with self._database.transact() as connection:
-                # Held until the transaction ends: what another has made is seen after that.
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-                ((earlier,),) = connection.execute("SELECT to_regclass(%s)", (EARLIER,))
-                if earlier is not None:
-                    raise _refuse_version(self.place)
-                connection.execute(TABLES)
+            with self._database.transact(reading=not self._makes) as connection:
+                if self._makes:
+                    # Held until the transaction ends: what another has made is seen after that.
+                    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                query = "SELECT to_regclass(%s) IS NOT NULL, to_regclass(%s) IS NOT NULL"
+                ((there, earlier),) = connection.execute(query, (TABLE, EARLIER))
+                _check_tables(self.place, self._makes or there, earlier)
+                if self._makes:
+                    connection.execute(TABLES)
             self._is_prepared = True
 
     def close(self) -> None:
@@ -240,8 +264,17 @@ def advise_file(said: str) -> str:
     return "See that the file can be written and is one of a runner."
 
 
-def _refuse_version(place: str) -> StoreError:
-    return StoreError(
+def _check_tables(place: str, are_there: bool, are_earlier: bool) -> None:
+    """Refuses tables that cannot be used. Raises StoreError."""
+    if not are_there and not are_earlier:
+        raise StoreError(
+            path=place,
+            detail=f"{place}: nobody has asked for a batch here yet.",
+            remedy="Name the database that `vibe batch --runner` was given.",
+        )
+    if not are_earlier:
+        return
+    raise StoreError(
         path=place,
         detail=f"{place}: its batches are of an earlier version, whose tables this one cannot use.",
         remedy="Let that version end them and write their results, then drop its tables vibe_items,"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -66,7 +66,10 @@ class Taken(NamedTuple):
 
 
 def take_next(
-    database: BatchDatabase, seconds: float = LEASE_SECONDS, total: int | None = None
+    database: BatchDatabase,
+    seconds: float = LEASE_SECONDS,
+    total: int | None = None,
+    held: Collection[tuple[str, int]] = (),
 ) -> Taken | None:
     """Takes the chunk that comes next, so that nobody else works at it; ``None`` where none does.
 
@@ -75,20 +78,24 @@ def take_next(
     Args:
         seconds: How long nobody else takes it.
         total: How many chunks all workers together may have.
+        held: What this worker has: that is none for it, also where its time has run out, as on a
+            machine that was asleep.
 
     Raises:
         StoreError: The database is out of reach.
     """
     with database.transact(reading=True) as transaction:  # who has nothing to do writes nothing
-        if _find_next(transaction, database.now, total) is None:
+        if _find_next(transaction, database.now, total, held) is None:
             return None
     with database.transact() as transaction:
         transaction.change(_GATE)
-        found = _find_next(transaction, database.now, total)
+        found = _find_next(transaction, database.now, total, held)
         return None if found is None else take(transaction, database.now, *found, seconds)
 
 
-def _find_next(transaction: Transaction, now: str, total: int | None) -> tuple[str, int] | None:
+def _find_next(
+    transaction: Transaction, now: str, total: int | None, held: Collection[tuple[str, int]]
+) -> tuple[str, int] | None:
     if total is not None:
         query = f"SELECT COUNT(*) FROM vibe_chunks WHERE done < size AND leased > {now}"
         if transaction.fetch(query)[0][0] >= total:
@@ -99,10 +106,12 @@ def _find_next(transaction: Transaction, now: str, total: int | None) -> tuple[s
     ):
         for (chunk,) in transaction.fetch(
             f"SELECT number FROM vibe_chunks WHERE batch = ? AND done < size AND leased <= {now}"
-            " ORDER BY number LIMIT 1",
+            " ORDER BY number LIMIT ?",
             batch,
+            len(held) + 1,
         ):
-            return batch, chunk
+            if (batch, chunk) not in held:
+                return batch, chunk
     return None
 
 

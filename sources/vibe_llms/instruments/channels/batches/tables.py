@@ -96,6 +96,9 @@ CREATE TABLE IF NOT EXISTS vibe_budgets (
 )
 """
 
+TABLE: Final = "vibe_batches"
+"""The first of them: where it is, all are."""
+
 EARLIER: Final = "vibe_items"
 """A table of earlier versions, whose others are called as those here and are not like them."""
 
