@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from acting import invoke, say
-from batching import BASES, NEEDS_DBOS, choose_url, start_program
+from batching import BASES, NEEDS_DBOS, choose_url, start_program, start_worker
 from scripting import write_script
 from vibe_llms.agents.batches.batches import Batches, open_batches
 from vibe_llms.agents.batches.making import EngineItems, WorkMaker, gather_functions
@@ -158,6 +158,28 @@ async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
         assert not await runner.survey()
     with pytest.raises(ValueError, match="Two functions for batches are called 'invert'"):
         gather_functions([invert, rename(describe, "invert")])
+
+
+@NEEDS_DBOS
+@pytest.mark.slow
+@pytest.mark.parametrize("base", BASES)
+async def test_a_worker_of_the_command_line_lends_functions(
+    tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inverting.py").write_text("async def invert(number):\n    return 1 / number\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    application = load(tmp_path)
+    url = choose_url(base, tmp_path)
+    worker = start_worker(tmp_path, url, "--functions", "inverting:invert")
+    try:
+        lent: Any = {"functions": [invert], "queues": ()}
+        async with open_batches(url, application=application, **lent) as runner:
+            report = await BatchChannel(invert, runner=runner).collect([2, 0, 4])
+        assert report.values == (0.5, 0.25)
+    finally:
+        worker.kill()
+        worker.communicate()
+        await application.close()
 
 
 def rename(function: Any, name: str) -> Any:

@@ -250,8 +250,8 @@ class WorkMaker:
             name=name,
             known=tuple(self.functions),
             detail=f"This process has no function {name!r} for batches.",
-            remedy=f"Lend it by its name, open_batches(…, functions=[{name}]), here and in each "
-            "program that works at the batch; then resume it.",
+            remedy=f"Lend it by its name, open_batches(…, functions=[{name}]), or to `vibe worker` "
+            f"by --functions MODULE:{name}, wherever the batch is worked at; then resume it.",
         )
 
     async def _produce_engine(self, batch: str, order: BatchOrder) -> Items:

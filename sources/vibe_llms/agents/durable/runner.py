@@ -7,12 +7,12 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from vibe_llms.agents.batches.budgets import RowBudgets
-from vibe_llms.agents.batches.making import WorkMaker
+from vibe_llms.agents.batches.making import WorkMaker, gather_functions
 from vibe_llms.agents.batches.working import GRACE_SECONDS, ChunkWorker
 from vibe_llms.agents.durable.engine import (
     APPLICATION,
@@ -30,6 +30,7 @@ from vibe_llms.agents.queues import BATCH_QUEUE, Queue
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreError
 from vibe_llms.instruments.channels.batches.databases import check_database, open_database
+from vibe_llms.instruments.channels.batches.functions import Function
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.local import BegunRun
@@ -50,6 +51,7 @@ class DurableRunner:
         url: Of the database.
         performer: Performs one run.
         queues: From which it takes runs, and where it is named so, chunks of batches.
+        functions: May be the work of a batch: they are found by their names.
         hosting: How often it looks through the store, and how often what fails is tried.
         index: Knows where runs stand; by default one of its own.
         beat_seconds: How often a worker says that it lives; one that has not for three times as
@@ -63,6 +65,7 @@ class DurableRunner:
         performer: OrderPerformer,
         *,
         queues: Sequence[Queue] = (Queue(),),
+        functions: Iterable[Function] = (),
         hosting: HostSettings | None = None,
         index: RunIndex | None = None,
         beat_seconds: float = BEAT_SECONDS,
@@ -79,6 +82,7 @@ class DurableRunner:
             application=performer.application,
             store=performer.store,
             produce_tools=performer.produce_tools,
+            functions=gather_functions(functions),
         )
         self._chunks: list[ChunkWorker] = []
         self._beat_seconds = beat_seconds

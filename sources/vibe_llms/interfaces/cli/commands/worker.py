@@ -12,8 +12,11 @@ from vibe_llms.interfaces.cli.options import GRACE, command, runner_option, yes_
 from vibe_llms.interfaces.cli.output import note
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vibe_llms.agents.queues import Queue
     from vibe_llms.application import Application
+    from vibe_llms.instruments.channels.batches.functions import Function
 
 
 @command("worker")
@@ -28,6 +31,12 @@ if TYPE_CHECKING:
     "and how many all of them together.",
 )
 @click.option(
+    "--functions",
+    default="",
+    metavar="MODULE:NAME,...",
+    help="Functions that batches may ask for by their names, imported from modules.",
+)
+@click.option(
     "--grace",
     default=10.0,
     show_default=True,
@@ -36,7 +45,7 @@ if TYPE_CHECKING:
     help="How long runs may work on when it is told to leave.",
 )
 @yes_option
-def worker(runner: str, queues: str, grace: float, yes: bool) -> None:
+def worker(runner: str, queues: str, functions: str, grace: float, yes: bool) -> None:
     """Perform runs and batches that wait in the queues of a runner, until Ctrl-C.
 
     Any number of workers share them, on any machine with PostgreSQL. What a worker had begun that
@@ -46,22 +55,28 @@ def worker(runner: str, queues: str, grace: float, yes: bool) -> None:
     
         vibe worker --runner postgresql://… --queues runs=16,batches=2
 
-    The queue `batches` has the chunks of batches, of which each worker performs two at once.
+    The queue `batches` has the chunks of batches, of which each worker performs two at once. Where
+    their work is a function, it is one of those that this worker was started with.
 
     Runs and conversations are in the configured store; with PostgreSQL, unless another is
     configured, in the same database.
     """
     from vibe_llms.agents.queues import read_queues
+    from vibe_llms.instruments.channels.batches.functions import load_functions
     from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
 
-    named = read_queues(queues)
+    named, lent = read_queues(queues), load_functions(functions)
     application = load_application(yes=yes)
     tell_untrusted(application.configuration)
-    asyncio.run(_work(application, runner, named, grace))
+    asyncio.run(_work(application, runner, named, lent, grace))
 
 
 async def _work(
-    application: Application, url: str, queues: tuple[Queue, ...], grace: float
+    application: Application,
+    url: str,
+    queues: Sequence[Queue],
+    functions: Sequence[Function],
+    grace: float,
 ) -> None:
     from vibe_llms.agents.durable.runner import DurableRunner
     from vibe_llms.agents.performing import OrderPerformer
@@ -75,7 +90,7 @@ async def _work(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
-    runner = DurableRunner(url, performer, queues=queues, grace_seconds=grace)
+    runner = DurableRunner(url, performer, queues=queues, functions=functions, grace_seconds=grace)
     await runner.start()
     try:
         note(f"Performs what waits in {', '.join(each.name for each in queues)}. Ctrl-C ends it.")
