@@ -268,6 +268,44 @@ async def test_an_input_that_another_worker_has_is_left_to_it(
     await application.close()
 
 
+@pytest.mark.parametrize("asks", [False, True])
+async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_asked(
+    tmp_path: Path, application: Application, monkeypatch: pytest.MonkeyPatch, *, asks: bool
+) -> None:
+    """It died when the result was written, and before its run was removed."""
+
+    async def produce(_: Sequence[str]) -> list[Any]:
+        return [produce_money(produce_invoker(convert, needs_approval=asks))]
+
+    database = open_database(choose_url("sqlite", tmp_path))
+    maker = WorkMaker(application=application, store=application.store, produce_tools=produce)
+    dying, living = (ChunkPerformer(database, maker) for _ in range(2))
+    engine = Engine("", await produce(()), application=application)
+    batches = Batches(database, maker=maker)
+    batch = await BatchChannel(engine, runner=batches).submit(["Q0", "Q1"])
+    taken = take_again(database, batch)
+    runs = await maker.produce(batch, decode_order(taken.order))
+    assert isinstance(runs, EngineItems)
+    names = [runs.name(each) for each in taken.rows]
+    await asyncio.to_thread(application.store.create, names[0], ConversationMetadata())
+    log = produce_log(application.store, names[0])
+    log.claim()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(application.store), "delete", lambda *_: None)
+        with pytest.raises(StoreError):
+            await dying.perform(taken, lambda: False)
+    assert set(application.store.survey()) == set(names)
+    log.close()
+    application.store.delete(names[0])
+    await living.perform(take_again(database, batch), lambda: False)
+    assert (await batches.find(batch)).done == 2
+    assert set(application.store.survey()) == (set(names) if asks else set())
+    for each in (runs, dying, living):
+        await each.close()
+    database.close()
+    await application.close()
+
+
 def take_again(database: BatchDatabase, batch: str) -> Taken:
     with database.transact() as transaction:
         taken = take(transaction, database.now, batch, 0)

@@ -135,6 +135,35 @@ async def test_who_has_a_chunk_keeps_it_when_the_batch_is_resumed(
     assert take(database).attempts == 1
 
 
+async def test_what_may_be_billed_twice_is_told(database: BatchDatabase) -> None:
+    """As many as its worker may have had under way, or in hand, when it died or was stopped."""
+    texts = [f"input {number}" for number in range(9)]
+    asked = order(concurrency=2)
+    await BatchHandover(database, FIRST, asked, 9).perform(ask(*texts), lambda: None)
+    doubts = []
+
+    async def take_again(seconds: float = 15.0) -> Taken:
+        taken = take(database, seconds)
+        doubts.append((taken.doubted, (await Batches(database).find(FIRST)).doubted))
+        return taken
+
+    leave(database, await take_again())
+    await take_again(-1.0)  # and dies
+    taken = await take_again()
+    for number in range(7):
+        await RowJournal(database, taken).put(BatchItem(index=number, text="x", value="x"), "d")
+    leave(database, taken, broke_off=True)
+    await take_again(-1.0)
+    await take_again()
+    assert doubts == [(0, 0), (0, 0), (4, 4), (0, 6), (2, 8)]
+
+
+async def test_of_an_engine_its_runs_tell_what_was_asked_twice(database: BatchDatabase) -> None:
+    await hand_over(database, FIRST, 1, is_engine=True)
+    take(database, -1.0)
+    assert take(database).doubted == 0
+
+
 async def test_long_inputs_make_short_chunks(
     database: BatchDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

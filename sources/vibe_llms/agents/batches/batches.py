@@ -60,7 +60,8 @@ _SUMMARY: Final = (
     "SELECT b.id, b.state, b.detail, b.about, b.total, b.cap, b.created, b.ended,"
     " COALESCE(SUM(c.size), 0), COALESCE(SUM(c.done), 0), COALESCE(SUM(c.failed), 0),"
     " COALESCE(SUM(c.input_tokens), 0), COALESCE(SUM(c.output_tokens), 0),"
-    " COALESCE(SUM(c.cost), 0), COALESCE(SUM(c.unpriced), 0)"
+    " COALESCE(SUM(c.cost), 0), COALESCE(SUM(c.unpriced), 0),"
+    " (SELECT COALESCE(SUM(d.count), 0) FROM vibe_doubts d WHERE d.batch = b.id)"
     " FROM vibe_batches b LEFT JOIN vibe_chunks c ON c.batch = b.id"
 )
 
@@ -268,7 +269,7 @@ def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:
 
 def _summarize(row: tuple[Any, ...]) -> BatchSummary:
     batch, state, detail, about, total, cap, created, ended, known, done, failed, *used = row
-    read, said, cost, unpriced = map(int, used)
+    read, said, cost, unpriced, doubted = map(int, used)
     return BatchSummary(
         id=batch,
         state=state,
@@ -282,6 +283,7 @@ def _summarize(row: tuple[Any, ...]) -> BatchSummary:
         output_tokens=said,
         cost=read_money(cost),
         unpriced=unpriced,
+        doubted=doubted,
         cap=None if cap is None else read_money(cap),
         created=created,
         ended=ended,

@@ -28,6 +28,7 @@ from vibe_llms.instruments.channels.batches.row_chunks import (
     Taken,
     begin_alone,
     is_answered,
+    read_answered,
 )
 from vibe_llms.instruments.channels.batches.row_journals import RowJournal
 from vibe_llms.instruments.channels.batches.runs import Due, attempt
@@ -102,6 +103,8 @@ class ChunkRun:
         """Asks for all that has no result yet."""
         rows: Sequence[InputRow] = self._taken.rows
         retries = self._work.order.retries
+        if self._work.items.keeps and self._taken.epoch > 1:
+            await self._forget_left()
         try:
             for turn in range(retries + 1):
                 self._held, self._may_hold = [], turn < retries
@@ -115,6 +118,12 @@ class ChunkRun:
             await self._journal.finish()
         if failure := self._failure or self._withheld:
             raise failure
+
+    async def _forget_left(self) -> None:
+        """Lets go of what was kept of inputs that have a result, by who had the chunk before."""
+        answered = await finish(asyncio.to_thread(read_answered, self._database, self._taken))
+        for row in answered:
+            await self._work.items.forget(row, is_mine=False)
 
     async def _ask_all(self, rows: Sequence[InputRow]) -> None:
         concurrency = 1 if self._is_careful else self._work.order.concurrency

@@ -43,6 +43,7 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request, replace_canisters
 from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.surveying import read_summary
 from vibe_llms.values import frozen
 
 _DIGITS: Final = 32
@@ -74,8 +75,12 @@ class Items(Protocol):
             StoreError: Where something is kept: nothing has come of it yet, here.
         """
 
-    async def forget(self, row: InputRow) -> None:
-        """Lets go of what was kept of an input, whose result is written."""
+    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
+        """Lets go of what was kept of an input, whose result is written.
+
+        Args:
+            is_mine: Whether this process has performed it, rather than one that has died since.
+        """
 
     async def close(self) -> None:
         """Frees what answers."""
@@ -106,7 +111,7 @@ class ModelItems:
         item: BatchItem[Any] = await self._ask(request)
         return item
 
-    async def forget(self, row: InputRow) -> None:
+    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
         """Does nothing."""
 
     async def close(self) -> None:
@@ -126,7 +131,7 @@ class FunctionItems:
         """Calls the function."""
         return BatchItem(value=await self._function(msgspec.json.decode(row.input)))
 
-    async def forget(self, row: InputRow) -> None:
+    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
         """Does nothing."""
 
     async def close(self) -> None:
@@ -185,13 +190,19 @@ class EngineItems:
             return Conversation.restore(self._store, identity)
         return None
 
-    async def forget(self, row: InputRow) -> None:
+    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
         """Removes the run, unless somebody is asked about it."""
         if row.number in self._waiting:
             self._waiting.discard(row.number)
             return
-        with suppress(StoreError):  # then it stays, and can be deleted as any other
-            await asyncio.to_thread(self._store.delete, self.name(row))
+        remove = self._store.delete if is_mine else self._remove_left
+        # Where it cannot be removed it stays, and can be deleted as any other.
+        with suppress(StoreError, UnknownConversationError):
+            await asyncio.to_thread(remove, self.name(row))
+
+    def _remove_left(self, identity: str) -> None:
+        if read_summary(self._store, identity).state != "waiting":
+            self._store.delete(identity)
 
     def name(self, row: InputRow) -> str:
         """Names the run of an input: the same for whoever performs it."""

@@ -57,19 +57,19 @@ class ChunkPerformer:
             if run.is_capped:
                 await self._stop(taken, "capped")
         except (StoreError, asyncio.CancelledError):
-            await self._leave(taken)
+            await self._leave(taken, broke_off=True)
             raise
         except ConverseError as error:
             await self._stop(taken, "failed", encode_error(error).decode())
         await self._leave(taken)
 
-    async def _leave(self, taken: Taken) -> None:
+    async def _leave(self, taken: Taken, *, broke_off: bool = False) -> None:
         """Lets others have the chunk.
 
         Who dies over it does not come here, nor does a mistake of ours: it counts as an attempt.
         """
         with suppress(StoreError):
-            await finish(asyncio.to_thread(leave, self.database, taken))
+            await finish(asyncio.to_thread(leave, self.database, taken, broke_off=broke_off))
 
     async def close(self) -> None:
         """Frees the models."""

@@ -93,6 +93,14 @@ class ChunkWorker:
             has_room = len(self._chunks) < self._queue.each
             taken = await self._take() if has_room else None
             if taken is not None:
+                if taken.doubted:
+                    _LOGGER.warning(
+                        "chunk %s of batch %s is taken over; up to %s of its inputs are asked"
+                        " again, and may be billed twice",
+                        taken.chunk,
+                        taken.batch,
+                        taken.doubted,
+                    )
                 chunk = asyncio.create_task(self._perform(taken))
                 self._chunks[chunk] = taken
                 chunk.add_done_callback(self._forget)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,11 @@ def test_a_batch_is_left_to_workers_and_followed(vibe: Vibe, home: Path, prompts
         "Where?",
         "When?",
     ]
+    with closing(sqlite3.connect(home / "runner.db")) as database:
+        database.execute("INSERT INTO vibe_doubts VALUES (?, 0, 1, 3)", (found["batch"],))
+        database.commit()
+    assert "Up to 3 inputs were asked again" in vibe("batches", "watch", name, *runner).err
+    assert json.loads(vibe("batches", "list", *runner, "--json").out)[0]["doubted"] == 3
     assert "done" in vibe("batches", "list", *runner).out
     assert vibe("batches", "delete", name, *runner, "--yes").code == 0
     assert "There is no batch" in vibe("batches", "list", *runner).err

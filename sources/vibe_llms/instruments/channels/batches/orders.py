@@ -163,6 +163,8 @@ class BatchSummary:
         output_tokens: The same of what was said.
         cost: In dollars, as far as prices are known.
         unpriced: How many answers have no price.
+        doubted: How many inputs at most were asked again, as a worker had died or left while it
+            asked them: both may be billed.
         cap: What it may cost.
         created: When it was asked for, in seconds since 1970.
         ended: When it was done or failed.
@@ -180,6 +182,7 @@ class BatchSummary:
     output_tokens: int = 0
     cost: Decimal = Decimal(0)
     unpriced: int = 0
+    doubted: int = 0
     cap: Decimal | None = None
     created: float = 0.0
     ended: float | None = None

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
-from vibe_llms.instruments.channels.batches.orders import KeptInput
+from vibe_llms.instruments.channels.batches.orders import KeptInput, decode_order
 from vibe_llms.instruments.channels.batches.tables import WORKING
 
 LEASE_SECONDS: Final = 15.0
@@ -54,6 +54,7 @@ class Taken(NamedTuple):
         order: What the batch asks for, as it is kept.
         cap: What the batch may cost; ``None`` for any.
         rows: What is to be done of it.
+        doubted: How many of these may have been asked by whoever had it before, and died.
     """
 
     batch: str
@@ -63,6 +64,7 @@ class Taken(NamedTuple):
     order: str
     cap: int | None
     rows: list[InputRow]
+    doubted: int = 0
 
 
 def take_next(
@@ -124,6 +126,9 @@ def take(
         now: What says the moment in statements.
         seconds: How long nobody else takes it.
     """
+    # Who leaves says so; who has died, or was paused for too long, has it still.
+    query = "SELECT 1 FROM vibe_chunks WHERE batch = ? AND number = ? AND leased > 0"
+    was_left = not transaction.fetch(query, batch, chunk)
     found = transaction.fetch(
         f"UPDATE vibe_chunks SET epoch = epoch + 1, attempts = attempts + 1, leased = {now} + ?"
         " WHERE batch = ? AND number = ? AND done < size"
@@ -140,13 +145,32 @@ def take(
     ((order, cap),) = transaction.fetch(
         f"UPDATE vibe_batches SET taken = {now} WHERE id = ? RETURNING about, cap", batch
     )
-    has, counts = read_bits(answered), read_begun(begun)
-    rows = [
-        InputRow(first + place, read_name(each.name), each.digest, each.input, counts.get(place, 0))
-        for place, each in enumerate(read_inputs(transaction, batch, chunk))
-        if not has >> place & 1
-    ]
-    return Taken(batch, chunk, epoch, attempts, order, cap, rows)
+    counts = read_begun(begun)
+    inputs = read_inputs(transaction, batch, chunk)
+    rows = _choose_rows(inputs, first, ~read_bits(answered), counts)
+    doubted = 0 if was_left else _doubt(transaction, batch, chunk, epoch - 1, order, len(rows))
+    return Taken(batch, chunk, epoch, attempts, order, cap, rows, doubted)
+
+
+def _doubt(
+    transaction: Transaction, batch: str, chunk: int, epoch: int, order: str, left: int
+) -> int:
+    """Notes how many inputs may be billed twice, of those that have no result; returns it.
+
+    As many as are asked at once, and as many whose results wait for the database. A run of an
+    engine goes on where it was, and tells by itself what it has asked twice.
+    """
+    asked = decode_order(order)
+    count = 0 if asked.is_engine else min(left, 2 * asked.concurrency)
+    if count:
+        transaction.change(
+            "INSERT INTO vibe_doubts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            batch,
+            chunk,
+            epoch,
+            count,
+        )
+    return count
 
 
 def renew(database: BatchDatabase, taken: Taken, seconds: float = LEASE_SECONDS) -> None:
@@ -162,21 +186,49 @@ def renew(database: BatchDatabase, taken: Taken, seconds: float = LEASE_SECONDS)
         )
 
 
-def leave(database: BatchDatabase, taken: Taken) -> None:
+def leave(database: BatchDatabase, taken: Taken, *, broke_off: bool = False) -> None:
     """Lets others have a chunk of which not all is done; that is no failed attempt.
+
+    Args:
+        broke_off: Whether inputs were being asked.
 
     Raises:
         StoreError: The database is out of reach.
     """
     with database.transact() as transaction:
-        transaction.change(
+        found = transaction.fetch(
             "UPDATE vibe_chunks SET leased = 0,"
             " attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END"
-            " WHERE batch = ? AND number = ? AND epoch = ?",
+            " WHERE batch = ? AND number = ? AND epoch = ? RETURNING size - done",
             taken.batch,
             taken.chunk,
             taken.epoch,
         )
+        if broke_off and found:
+            _doubt(transaction, taken.batch, taken.chunk, taken.epoch, taken.order, found[0][0])
+
+
+def _choose_rows(
+    inputs: Sequence[KeptInput], first: int, bits: int, counts: dict[int, int]
+) -> list[InputRow]:
+    return [
+        InputRow(first + place, read_name(each.name), each.digest, each.input, counts.get(place, 0))
+        for place, each in enumerate(inputs)
+        if bits >> place & 1
+    ]
+
+
+def read_answered(database: BatchDatabase, taken: Taken) -> list[InputRow]:
+    """Returns the inputs of a chunk that have a result. Raises StoreError."""
+    with database.transact(reading=True) as transaction:
+        for first, answered in transaction.fetch(
+            "SELECT first, answered FROM vibe_chunks WHERE batch = ? AND number = ?",
+            taken.batch,
+            taken.chunk,
+        ):
+            inputs = read_inputs(transaction, taken.batch, taken.chunk)
+            return _choose_rows(inputs, first, read_bits(answered), {})
+    return []
 
 
 def is_answered(database: BatchDatabase, taken: Taken, number: int) -> bool:

@@ -41,7 +41,8 @@ _NANO: Final = 1_000_000_000
 # for what has come since, and by its `mark` who has written it knows it again. `committed` of a
 # batch is what was spent and what is on its way, and `taken` the moment at which somebody last took
 # a chunk of it. A budget's `next` is the moment at which all that was reserved of it will have been
-# used up.
+# used up. A doubt counts how many inputs of a chunk may have been asked by a worker that died or
+# left under that epoch: they are asked again, and both may be billed.
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS vibe_batches (
     id text PRIMARY KEY,
@@ -93,6 +94,13 @@ CREATE TABLE IF NOT EXISTS vibe_results (
 CREATE TABLE IF NOT EXISTS vibe_budgets (
     name text PRIMARY KEY,
     next double precision NOT NULL
+);
+CREATE TABLE IF NOT EXISTS vibe_doubts (
+    batch text NOT NULL REFERENCES vibe_batches (id) ON DELETE CASCADE,
+    chunk integer NOT NULL,
+    epoch integer NOT NULL,
+    count integer NOT NULL,
+    PRIMARY KEY (batch, chunk, epoch)
 )
 """
 

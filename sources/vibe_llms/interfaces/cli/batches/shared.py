@@ -172,6 +172,11 @@ async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: 
         write_summary(summary, output)
     else:
         note(describe(found))
+        if found.doubted:
+            note(
+                f"Up to {found.doubted:,} inputs were asked again, as a worker had died or left "
+                "meanwhile: what it had asked may be billed, too."
+            )
         list_failures(account)
         if found.failed:
             note("The same command with --retry-failed asks again what failed.")
@@ -204,6 +209,7 @@ def export_summary(found: BatchSummary) -> dict[str, Any]:
         "failed": found.failed,
         "input_tokens": found.input_tokens,
         "output_tokens": found.output_tokens,
+        "doubted": found.doubted,
         "cost_usd": float(found.cost) if found.cost else None,
         "cap_usd": None if found.cap is None else float(found.cap),
     }
