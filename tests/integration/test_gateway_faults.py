@@ -161,6 +161,67 @@ async def test_an_upstream_that_is_away_is_a_bad_gateway(tmp_path: Path) -> None
             assert not {"sk-upstream", "127.0.0.1"} & set(json.dumps(body).split())
 
 
+@pytest.mark.parametrize(
+    ("model", "body"),
+    [
+        ("google:m", b'[{"error": {"code": 429, "message": "Too much.", "status": "X"}}]'),
+        ("google:m", b'{"detail": "Too much."}'),
+        ("ollama:m", b'{"detail": "Too much."}'),
+        ("anthropic:m", b'[{"type": "error", "error": {"type": "x", "message": "Too much."}}]'),
+    ],
+)
+async def test_what_an_upstream_complains_of_is_told_in_whatever_form_it_came(
+    tmp_path: Path, model: str, body: bytes
+) -> None:
+    """A stream of Gemini's that is a list ends with one, and who stands before has other fields."""
+
+    async def refuse(connection: Connection) -> None:
+        kind = "Content-Type: application/json\r\n"
+        while True:
+            await connection.read_request()
+            await connection.answer(body, status="429 Too Many Requests", headers=kind)
+
+    async with (
+        gateway_before(refuse, tmp_path) as (address, _, _),
+        aiohttp.ClientSession() as session,
+        ask(session, address, model) as told,
+    ):
+        assert told.status == 429
+        assert (await told.json())["error"]["message"] == "Too much."
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+async def test_an_answer_whose_last_event_lacks_its_end_is_whole(
+    tmp_path: Path, end: bytes
+) -> None:
+    chunk = {
+        "candidates": [{"content": {"parts": [{"text": "Baltic."}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 4},
+    }
+
+    async def forget(connection: Connection) -> None:
+        await connection.read_request()
+        await connection.begin()
+        await connection.send_chunk(b"data: " + json.dumps(chunk).encode() + end)
+        await connection.send_chunk(b"")
+
+    async with (
+        gateway_before(forget, tmp_path) as (address, _, records),
+        aiohttp.ClientSession() as session,
+    ):
+        async with ask(session, address, "google:m", stream=True) as told:
+            assert b"Baltic." in (said := await told.read())
+            assert said.endswith(b"data: [DONE]\n\n")
+        path = "/v1beta/models/google:m:streamGenerateContent?alt=sse"
+        parts = {"contents": [{"parts": [{"text": "Name a sea."}]}]}
+        async with session.post(f"{address}{path}", json=parts) as told:
+            assert (await told.read()).endswith(end or b"}")
+        await become(lambda: len(records) == 2)
+    for record in records:
+        assert record.usage is not None
+        assert record.usage.output_tokens == 4
+
+
 async def test_nothing_is_asked_twice(tmp_path: Path) -> None:
     async def overloaded(connection: Connection) -> None:
         while True:

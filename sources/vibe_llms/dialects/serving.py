@@ -159,6 +159,14 @@ def tell_merged(usage: Usage, merged: Mapping[str, str], ledger: Ledger) -> None
             ledger.coerce(f"usage.{bucket}", f"it is counted within {field}")
 
 
+def tell_unknown(usage: Usage, asked: str, answered: str, ledger: Ledger) -> None:
+    """Takes down which totals nobody has told, where the protocol wants a number: none is said."""
+    totals = ((asked, usage.total_input_tokens), (answered, usage.total_output_tokens))
+    for field, total in totals:
+        if total is None:
+            ledger.synthesize(f"usage.{field}", "the vendor has not told it, and 0 stands for it")
+
+
 def nativize_openai_usage(
     usage: Usage, *, asked: str, answered: str, ledger: Ledger
 ) -> dict[str, Any]:
@@ -169,6 +177,7 @@ def nativize_openai_usage(
     """
     merged = {"cache_write_long_tokens": f"{asked}_details.cache_write_tokens"}
     tell_merged(usage, merged, ledger)
+    tell_unknown(usage, asked, answered, ledger)
     written = (usage.cache_write_tokens or 0) + (usage.cache_write_long_tokens or 0)
     total_in, total_out = usage.total_input_tokens or 0, usage.total_output_tokens or 0
     return {

@@ -252,6 +252,8 @@ async def read_problem(exchange: Exchange) -> JsonObject | str:
         problem = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return body.decode("utf-8", "replace")
+    if isinstance(problem, list) and len(problem) == 1:  # as Gemini ends a stream that is a list
+        problem = problem[0]
     return problem if isinstance(problem, Mapping) else {"error": problem}
 
 

@@ -12,6 +12,8 @@ from vibe_llms.wire.frames import Frame, refuse_event
 
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark, which may open a stream."""
+_CLOSED = (b"}\n", b"]\n")
+"""How data in JSON end, and how they may look to where they were torn: who reads them sees that."""
 
 
 class SseFramer:
@@ -19,8 +21,9 @@ class SseFramer:
 
     Whole events are taken at once where they are of the usual form; what arrives in pieces, or
     is unusual, goes line by line. An event that the stream does not end (with an empty line) is
-    never returned, as the rules have it; :attr:`has_pending` tells of it. What they have for
-    connecting again (``id`` and ``retry``) is passed by: an answer is never asked for twice.
+    none, as the rules have it, and :attr:`has_pending` tells of it; but what closes a bracket is
+    returned at the end: some servers forget it there. What the rules have
+    for connecting again (``id`` and ``retry``) is passed by: an answer is never asked for twice.
     """
 
     __slots__ = (
@@ -93,8 +96,14 @@ class SseFramer:
         return frames
 
     def finish(self) -> list[Frame]:
-        """Returns nothing: an event that was not ended is not one."""
-        return []
+        """Returns the last event, if nothing but its end is missing as far as can be seen."""
+        frames: list[Frame] = []
+        if self._line:
+            self._read_line(bytes(self._line))
+            self._line.clear()
+        if self._data.endswith(_CLOSED):
+            self._end_event(frames)
+        return frames
 
     def _open(self, data: bytes) -> bytes:
         """Takes the mark off the beginning of the stream, which may come in pieces."""

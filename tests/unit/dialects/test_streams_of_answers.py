@@ -32,9 +32,10 @@ from vibe_llms.events.stream import (
     ResponseFinishedEvent,
     ResponseStartedEvent,
     StreamEvent,
+    UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, StreamTruncatedError
-from vibe_llms.messages.canisters import StopReason
+from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.messages.requests import Response
 
 each_dialect = pytest.mark.parametrize(
@@ -168,6 +169,7 @@ def test_a_text_that_goes_on_behind_another_content_is_divided_and_told(
     events = complete(
         [
             ResponseStartedEvent(response_id="m"),
+            UsageEvent(usage=Usage(input_tokens=1, output_tokens=1)),
             ContentStartedEvent(index=0, kind="text"),
             ContentStartedEvent(index=1, kind="reasoning"),
             *(ContentDeltaEvent(place, text) for place, text in deltas),

@@ -198,3 +198,19 @@ def test_what_a_client_is_told_in_fewer_buckets_is_told_to_be_so(
 def _takes_in(name: str, told: set[str]) -> bool:
     """Tells whether a bucket is larger by one that a loss names."""
     return name == "cache_write_tokens" and "cache_write_long_tokens" in told
+
+
+@pytest.mark.parametrize("protocol", [CHAT, "messages", "responses"])
+def test_a_count_that_nobody_told_is_told_to_be_made_up(protocol: str) -> None:
+    """Where the protocol wants a number: none is not what the vendor has said."""
+    origin = Origin(provider="parrot", model="m", protocol="words", usage=Usage(output_tokens=79))
+    response = Response(
+        request=Request(canisters=[UserCanister("Well?")]),
+        canisters=[AssistantCanister("Yes.", origin=origin)],
+        metadata=ResponseMetadata(origin=origin, duration_seconds=0.0),
+    )
+    written = importlib.import_module(f"vibe_llms.dialects.{protocol}").nativize_response(response)
+    asked = "prompt_tokens" if protocol == CHAT else "input_tokens"
+
+    assert written.value["usage"][asked] == 0
+    assert [loss.path for loss in written.losses if "usage" in loss.path] == [f"usage.{asked}"]

@@ -163,7 +163,7 @@ def test_a_line_feed_after_a_return_ends_no_second_line() -> None:
     assert feed(SseFramer(Limits()), (bytes([each]) for each in stream)) == [Frame(b"x\ny", "a")]
 
 
-def test_an_event_that_was_not_ended_is_pending_and_never_returned() -> None:
+def test_an_event_that_was_not_ended_is_pending_and_not_returned() -> None:
     """Whoever reads the stream can tell that it was cut."""
     framer = SseFramer(Limits())
     assert not framer.has_pending
@@ -171,6 +171,17 @@ def test_an_event_that_was_not_ended_is_pending_and_never_returned() -> None:
     assert framer.has_pending
     assert framer.finish() == []
     assert framer.feed(b"\n") == [Frame(b"b")]
+    assert not framer.has_pending
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_an_event_that_lacks_nothing_but_its_end_is_there_at_the_end(end: bytes, size: int) -> None:
+    """Some servers do not end the last one, and data that close a bracket are mostly whole."""
+    stream = b'event: a\ndata: {"x": 1}\n\nevent: z\ndata: {"y":\ndata: [2]}' + end
+    pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
+    framer = SseFramer(Limits())
+    assert feed(framer, pieces) == [Frame(b'{"x": 1}', "a"), Frame(b'{"y":\n[2]}', "z")]
     assert not framer.has_pending
 
 

@@ -192,6 +192,8 @@ class Tap:
         """
         if self._pieces:
             self.read(b"".join(self._pieces))
+        for frame in self._framer.finish() if self._framer is not None else ():
+            self.read(frame.data)
         if not isinstance(self._found, Mapping):
             return None
         protocol, found = _find_words(self._protocol, self._found)

@@ -176,12 +176,11 @@ class TurnWriter:
                 ledger.withhold(path, reason)
 
     def _mark_seam(self, content: TextualContent, path: str) -> None:
-        """Notes where a text begins that is not to run into the one before it, or does."""
+        """Notes where a text begins that joins another, and whether it may run into that."""
         if content.text and any(part.get("text") for part in self._content):
             if self._is_parted:
                 self._seams.add(len(self._content))
-            else:
-                self._joined[path.rpartition("[")[0]] = None
+            self._joined[path.rpartition("[")[0]] = None
         self._is_parted = self._is_parted and not content.text
 
     def is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
@@ -280,5 +279,9 @@ class TurnWriter:
         elif text:
             told = self.fields.get(field)
             self.fields[field] = f"{told}{BOUNDARY}{text}" if told else text
-        if field and content.text and content.summary:
+            if told:
+                ledger.coerce(path, "it joins the reasoning before it: the message has one")
+        if field and content.summary and not content.text:
+            ledger.coerce(f"{path}.summary", "the summary goes as the reasoning itself")
+        elif field and content.summary:
             ledger.drop(f"{path}.summary", "the reasoning itself goes without its summary")

@@ -85,7 +85,7 @@ _DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 
 def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
     facts = _find_facts(body)
-    message = str(facts.get("message") or "it gave no reason.")
+    message = str(facts.get("message") or facts.get("detail") or "it gave no reason.")
     code, word = facts.get("code"), str(facts.get("status") or "")
     if isinstance(code, int) and (status is None or status < 400):  # in a stream it comes under 200
         status = code

@@ -9,7 +9,13 @@ from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.calling.messages import write_execution, write_invocation
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import STOP_REASONS
-from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_merged, tell_stop
+from vibe_llms.dialects.serving import (
+    keeps_word,
+    repeat_usage,
+    tell_merged,
+    tell_stop,
+    tell_unknown,
+)
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -118,9 +124,9 @@ _MERGED: Final = {
 
 def nativize_usage(usage: Usage | None, ledger: Ledger) -> dict[str, Any]:
     """Returns the account as this dialect has it; what is not known counts as nothing."""
-    if usage is None:
-        return {"input_tokens": 0, "output_tokens": 0}
+    usage = usage or Usage()
     tell_merged(usage, _MERGED, ledger)
+    tell_unknown(usage, "input_tokens", "output_tokens", ledger)
     short, long = usage.cache_write_tokens, usage.cache_write_long_tokens
     native: dict[str, Any] = {
         "input_tokens": (usage.input_tokens or 0) + (usage.input_audio_tokens or 0),

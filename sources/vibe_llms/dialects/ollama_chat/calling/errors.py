@@ -127,7 +127,7 @@ def _find_message(body: object) -> tuple[str, Any]:
     code = None
     while isinstance(inner, Mapping):
         code = inner.get("code") or code
-        inner = inner.get("error") or inner.get("message") or ""
+        inner = inner.get("error") or inner.get("message") or inner.get("detail") or ""
     message = str(inner or "").strip() or "it gave no reason"
     return message, code
 

@@ -88,6 +88,8 @@ class PartsWriter:
         is_joined = is_spoken or isinstance(canister, DocumentCanister)  # by the model, or marks
         if contents and not contents[0][1].endswith("[-1]"):  # as of a mark that stands by itself
             self._tell_seams([content for content, _ in contents], path)
+        if any(parts.texts) and any(isinstance(c, TextualContent) and c.text for c, _ in contents):
+            self.ledger.coerce(f"{path}.content", "its text joins the one before: there is one")
         parts.is_parted = True
         for content, place in contents:
             parts.is_parted |= parts_texts(content) or not is_joined
@@ -139,6 +141,8 @@ class PartsWriter:
         elif content.summary:
             self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
         if text:
+            if parts.thoughts:
+                self.ledger.coerce(path, "it joins the reasoning before it: the message has one")
             parts.thoughts.append(text)
         if content.signature is not None:
             self.ledger.withhold(
