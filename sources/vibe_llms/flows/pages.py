@@ -17,10 +17,10 @@ from html import escape
 from typing import Final
 
 from vibe_llms.conversations.exchange.pages import (
-    STYLE,
     compose_facts,
     compose_page,
     compose_source,
+    read_style,
 )
 from vibe_llms.plain import JsonValue
 from vibe_llms.resources import access_data
@@ -89,7 +89,7 @@ def compose_flow_page(page: FlowPage) -> str:
         body,
         title=page.title,
         policy=_compose_policy(script),
-        style=STYLE + read_part("page.css"),
+        style=read_style() + read_part("page.css"),
         head=_REFRESH if page.is_live else "",
     )
 
@@ -104,7 +104,7 @@ def compose_frame() -> tuple[str, str]:
     script = read_part("drawing.js") + read_part("frame.js")
     policy = _compose_policy(script)
     body = _FRAME.format(mermaid=_encode_mermaid(), script=script)
-    style = STYLE + read_part("page.css") + _FRAME_STYLE
+    style = read_style() + read_part("page.css") + _FRAME_STYLE
     page = compose_page(body, title="Diagram", policy=policy, style=style)
     return page, f"sandbox allow-scripts; frame-ancestors 'self'; {policy}"
 

@@ -7,6 +7,7 @@ forbids the browser everything but the one style sheet, whose digest it names, a
 
 from __future__ import annotations
 
+import functools
 from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
@@ -26,101 +27,7 @@ from vibe_llms.conversations.exchange.words import (
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
 from vibe_llms.messages.views import usage_of
-
-STYLE = """
-:root {
-  color-scheme: light dark;
-  --ink: #1d2127; --soft: #626b77; --paper: #fff; --line: #dfe3e8; --raised: #f4f6f8;
-  --user: #e8f0fe; --accent: #2457c5; --trouble: #b3261e;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ink: #e4e7eb; --soft: #98a2b0; --paper: #14171b; --line: #2f353d; --raised: #1d2127;
-    --user: #1b2a45; --accent: #8ab0ff; --trouble: #ff8a80;
-  }
-}
-* { box-sizing: border-box; }
-body {
-  margin: 0 auto; max-width: 46rem; padding: 2rem 1.25rem 4rem;
-  background: var(--paper); color: var(--ink);
-  font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
-  overflow-wrap: break-word; -webkit-text-size-adjust: 100%;
-}
-body > header {
-  margin-bottom: 2rem; padding-bottom: 1.25rem; border-bottom: 1px solid var(--line);
-}
-h1 { margin: 0 0 .75rem; font-size: 1.6rem; line-height: 1.25; }
-dl { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; margin: 0; font-size: .85rem; }
-dl div { display: flex; gap: .4rem; min-width: 0; }
-dt { color: var(--soft); }
-dd { margin: 0; overflow-wrap: anywhere; }
-article { margin: 0 0 1.5rem; }
-article > header { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 .75rem; }
-h2 { margin: 0; font-size: .95rem; font-weight: 650; }
-summary .facts { margin-inline-start: .5rem; }
-.facts { color: var(--soft); font-size: .8rem; }
-article.user { padding: .75rem 1rem; border-radius: .75rem; background: var(--user); }
-article.supervisor, article.document {
-  padding: .75rem 1rem; border-radius: .75rem; border: 1px dashed var(--line);
-}
-article.invocation, article.result { margin: -1rem 0 1.5rem; }
-.plain { margin: .4rem 0 0; white-space: pre-wrap; }
-.refusal { padding-left: .75rem; border-left: 3px solid var(--trouble); }
-.rendered > :first-child { margin-top: .4rem; }
-.rendered > :last-child { margin-bottom: 0; }
-.rendered h3 { font-size: 1.25rem; } .rendered h4 { font-size: 1.1rem; }
-.rendered h3, .rendered h4, .rendered h5, .rendered h6 { margin: 1.4em 0 .4em; line-height: 1.3; }
-p, ul, ol, blockquote, table { margin: .75em 0; }
-li > ul, li > ol { margin: 0; }
-blockquote {
-  margin-inline: 0; padding-inline-start: 1rem; border-inline-start: 3px solid var(--line);
-  color: var(--soft);
-}
-a { color: var(--accent); }
-code, pre {
-
-  font: .875em/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
-}
-code { padding: .1em .3em; border-radius: .3rem; background: var(--raised); }
-pre {
-  margin: .75em 0; padding: .75rem 1rem; overflow-x: auto; border: 1px solid var(--line);
-  border-radius: .5rem; background: var(--raised);
-}
-pre code { padding: 0; background: none; font-size: 1em; }
-table { display: block; max-width: 100%; overflow-x: auto; border-collapse: collapse; }
-th, td { padding: .35rem .75rem; border: 1px solid var(--line); text-align: start; }
-th.right, td.right { text-align: end; }
-th.center, td.center { text-align: center; }
-th { background: var(--raised); }
-hr { border: 0; border-top: 1px solid var(--line); margin: 1.5em 0; }
-details.folded {
-  margin: .5rem 0; padding: .4rem .9rem; border: 1px solid var(--line); border-radius: .5rem;
-}
-details.folded > summary { cursor: pointer; color: var(--soft); font-size: .875rem; }
-details.error > summary { color: var(--trouble); }
-details .plain { color: var(--soft); font-size: .925rem; }
-figure { margin: .75rem 0 0; }
-img, video { display: block; max-width: 100%; max-height: 36rem; border-radius: .5rem; }
-audio { width: 100%; }
-figcaption { margin-top: .25rem; color: var(--soft); font-size: .8rem; }
-.gap {
-  margin: 0; padding: 1.5rem; border: 1px dashed var(--line); border-radius: .5rem;
-  color: var(--soft); text-align: center;
-}
-.citations { padding-inline-start: 1.25rem; color: var(--soft); font-size: .85rem; }
-@media print {
-  :root {
-    --ink: #000; --soft: #555; --paper: #fff; --line: #bbb; --raised: #f6f6f6; --user: #f2f2f2;
-    --accent: #000; --trouble: #900;
-  }
-  body { max-width: none; padding: 0; font-size: 10.5pt; }
-  pre { white-space: pre-wrap; }
-  h2, figure, tr { break-inside: avoid; }
-  article > header { break-after: avoid; }
-  details::details-content { content-visibility: visible; display: block; }
-}
-"""
-
+from vibe_llms.resources import access_data
 
 def export_html(conversation: Exportable, content_store: ContentStore) -> str:
     """Writes a conversation as one self-contained HTML page, to be encoded as UTF-8.
@@ -141,7 +48,13 @@ def export_html(conversation: Exportable, content_store: ContentStore) -> str:
         facts=compose_facts(_survey_facts(conversation)),
         messages=messages or "<p>Nothing has been said yet.</p>",
     )
-    return compose_page(body, title=name, policy=_compose_policy(), style=STYLE)
+    return compose_page(body, title=name, policy=_compose_policy(), style=read_style())
+
+
+@functools.cache
+def read_style() -> str:
+    """Returns the style sheet that all pages share which need nothing else."""
+    return access_data("exchange", "page.css").read_text(encoding="utf-8")
 
 
 def compose_page(body: str, *, title: str, policy: str, style: str, head: str = "") -> str:
@@ -191,7 +104,7 @@ _BODY = """<header>
 def _compose_policy() -> str:
     return (
         "default-src 'none'; img-src data:; media-src data:; "
-        f"style-src {compose_source(STYLE)}; base-uri 'none'; form-action 'none'"
+        f"style-src {compose_source(read_style())}; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -186,11 +186,11 @@ def test_words_that_begin_like_a_picture_are_words(body: dict[str, Any]) -> None
         (b'"media_type": "image/png"', b'"media_type": "image/png", "media_type": "text/plain"'),
         (b'"media_type": "image/png"', rb'"media_type": "image/png", "media\u005ftype": "x"'),
         (b'"type": "base64"', rb'"type": "base64", "type": "t\u0065xt"'),
-        (b'"source"', rb'"s\u006furce"'),
-        (b'{"messages"', b'{"tools": [' + b"[]," * 60_000 + b'[]], "messages"'),
+        (b'{"messages"', b'{"tools": [' + b"[]," * 210_000 + b'[]], "messages"'),
         (b'{"messages"', b'] {"messages"'),
+        (b'{"messages"', b'{"tools": ' + b"[" * 100_000 + b"]" * 100_000 + b', "messages"'),
     ],
-    ids=["twice", "twice, escaped", "type escaped", "place escaped", "far behind", "no JSON"],
+    ids=["twice", "twice, escaped", "type escaped", "among many", "no JSON", "deep"],
 )
 def test_what_is_not_certainly_a_picture_is_none(before: bytes, after: bytes) -> None:
     """Of two fields of one name either may count; and what is looked at has an end."""
@@ -209,6 +209,14 @@ def test_pictures_are_found_however_they_are_written() -> None:
     counted = estimate(Asked(body=body, model="m", streaming=False), produce_upstream())
 
     assert 12_000 <= counted.input_tokens < 13_000
+
+
+def test_the_place_of_a_picture_may_be_spelled_in_any_way() -> None:
+    body = ask(place_alike(PNG)).body.replace(b'"source"', rb'"s\u006furce"')
+
+    counted = estimate(Asked(body=body, model="m", streaming=False), produce_upstream())
+
+    assert 6_000 <= counted.input_tokens < 7_000
 
 
 def test_small_pictures_count_as_they_are() -> None:
