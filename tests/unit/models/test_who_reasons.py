@@ -55,8 +55,7 @@ def write(address: str, **controls: Any) -> dict[str, Any]:
     if address.startswith("google"):
         gemini = generate_content.Quirks(shows_thoughts=True)
         return dict(generate_content.nativize_request(request, integrate(address), gemini).value)
-    stateless = responses.Quirks(is_stateless=True)
-    return dict(responses.nativize_request(request, integrate(address), stateless).value)
+    return dict(responses.nativize_request(request, integrate(address), responses.Quirks()).value)
 
 
 @pytest.mark.parametrize("address", DOES_NOT)

@@ -29,6 +29,7 @@ from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Result
 from vibe_llms.messages.views import usage_of
 from vibe_llms.resources import access_data
 
+
 def export_html(conversation: Exportable, content_store: ContentStore) -> str:
     """Writes a conversation as one self-contained HTML page, to be encoded as UTF-8.
 

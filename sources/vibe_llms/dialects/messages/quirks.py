@@ -1,4 +1,4 @@
-"""What vendors of this dialect do differently, as data."""
+"""The word of this dialect, and what its servers do differently."""
 
 from __future__ import annotations
 
@@ -12,15 +12,4 @@ PROTOCOL: Final = "messages"
 
 @frozen(kw_only=True)
 class Quirks:
-    """One vendor's habits; the defaults are Anthropic's own.
-
-    Attributes:
-        limit_tokens: The longest answer where neither the request nor the model's data say,
-            for the dialect insists on a number.
-        takes_unsigned_reasoning: Whether earlier reasoning may go back without a signature.
-        takes_supervisors: Whether instructions may stand amid the conversation.
-    """
-
-    limit_tokens: int = 4096
-    takes_unsigned_reasoning: bool = False
-    takes_supervisors: bool = True
+    """What servers of this dialect do in their own way: so far nothing, as all are Anthropic's."""

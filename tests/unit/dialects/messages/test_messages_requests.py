@@ -67,11 +67,11 @@ def call(identity: str = "a", **fields: Any) -> InvocationCanister:
 
 
 def write(
-    *canisters: AnyCanister, quirks: Quirks | None = None, continuation: bool = False
+    *canisters: AnyCanister, continuation: bool = False
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns the messages, and the losses as kind and path."""
     translation = nativize_canisters(
-        canisters, KNOWN, quirks or Quirks(), provider="ours", continuation=continuation
+        canisters, KNOWN, Quirks(), provider="ours", continuation=continuation
     )
     messages: Any = translation.value["messages"]
     return messages, [f"{loss.kind} {loss.path}" for loss in translation.losses]
@@ -134,11 +134,6 @@ def test_instructions_stand_before_the_messages_or_amid_them() -> None:
         {"role": "user", "content": [text("c")]},
         {"role": "system", "content": [text("d")]},
     ]
-    messages, losses = write(
-        *canisters, SupervisorCanister("d"), quirks=Quirks(takes_supervisors=False)
-    )
-    assert messages[-1] == {"role": "user", "content": [text("d")]}
-    assert losses == ["coerced canisters[3]"]
 
 
 def test_history_is_repaired_before_it_is_sent() -> None:
@@ -189,12 +184,6 @@ def test_reasoning_goes_only_where_it_was_signed() -> None:
         messages, losses = write(AssistantCanister(said, origin=origin), UserCanister("?"))
         assert messages[0]["content"] == [text("so")]
         assert losses == ["withheld canisters[0].content[0]"]
-    messages, losses = write(
-        AssistantCanister((unsigned,)),
-        UserCanister("?"),
-        quirks=Quirks(takes_unsigned_reasoning=True),
-    )
-    assert (messages[0]["content"], losses) == ([{**block, "signature": ""}], [])
 
 
 def test_what_another_vendor_executed_is_withheld() -> None:

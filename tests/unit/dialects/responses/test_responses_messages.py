@@ -427,13 +427,11 @@ def test_instructions_stay_what_they_were() -> None:
 
 
 def test_controls_without_a_parameter_are_reported() -> None:
-    """This protocol has no ``stop``; a vendor that has says so in its quirks."""
+    """This protocol has no ``stop``."""
     values = {"stop": ["a"], "max_tokens": 5, "reasoning_effort": "low"}
     translated = nativize_controls(values, produce_attributes(), Quirks())
     assert translated.value == {"max_output_tokens": 5, "reasoning": {"effort": "low"}}
     assert name(translated.losses) == [(LossKind.DROPPED, "controls.stop")]
-    quirks = Quirks(extra_controls=frozenset({"stop"}))
-    assert nativize_controls(values, produce_attributes(), quirks).value["stop"] == ["a"]
 
 
 def test_only_closed_schemas_are_enforced() -> None:

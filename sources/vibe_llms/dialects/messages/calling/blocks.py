@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-import attrs
-
 from vibe_llms.dialects.extras import merge, read_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, ensure_capability
 from vibe_llms.dialects.messages.calling.contents import nativize_citations
 from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
-from vibe_llms.dialects.messages.quirks import Quirks
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -37,13 +34,13 @@ class BlocksWriter:
 
     Attributes:
         attributes: Of the model that is asked; ``None`` where none is, as of a response.
-        keeps_empty: Whether empty texts stay; in requests they are refused.
+        is_answer: Whether an answer is written: empty texts stay there, and reasoning that nobody
+            signed; in requests they are refused.
     """
 
     ledger: Ledger
     attributes: ModelAttributes | None = None
-    quirks: Quirks = attrs.field(factory=Quirks)
-    keeps_empty: bool = False
+    is_answer: bool = False
 
     def write(
         self, contents: Sequence[AnyContent], path: str, canister: AnyCanister | None
@@ -92,7 +89,7 @@ class BlocksWriter:
         """Writes what somebody other than the model says."""
         match content:
             case TextualContent():
-                if not self.keeps_empty and not content.text.strip():
+                if not self.is_answer and not content.text.strip():
                     self.ledger.drop(path, "a text without a visible character is refused")
                     return None
                 return self._write_text(content, path, canister)
@@ -142,7 +139,7 @@ class BlocksWriter:
         path: str,
         canister: AnyCanister | None,
     ) -> Block | None:
-        if not self.keeps_empty and not content.text:
+        if not self.is_answer and not content.text:
             self.ledger.drop(path, "an empty text is refused")
             return None
         if content.mime_type != "text/plain":
@@ -171,7 +168,7 @@ class BlocksWriter:
             reason = "what is redacted has nothing to be read"
             self.ledger.omit(content, path, "text", "summary", reason=reason)
             return {**extras, "data": content.signature or ""}
-        if content.signature is None and not self.quirks.takes_unsigned_reasoning:
+        if content.signature is None and not self.is_answer:
             self.ledger.withhold(path, "reasoning without its signature is refused")
             return None
         if content.summary:

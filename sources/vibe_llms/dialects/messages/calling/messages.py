@@ -73,15 +73,16 @@ def nativize_canisters(
         CapabilityError: The model is known not to take what a canister holds.
         RequestError: The bytes of a medium are not there.
     """
+    del quirks  # no vendor of this dialect has any of these
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
-    blocks = BlocksWriter(ledger=ledger, attributes=attributes, quirks=quirks)
+    blocks = BlocksWriter(ledger=ledger, attributes=attributes)
     # Looked for first, since whether a call was cut off shows only at a result behind it.
     executed = frozenset(
         canister.invocation_id
         for canister in canisters
         if isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
     )
-    writer = _MessagesWriter(ledger=ledger, quirks=quirks, blocks=blocks, executed=executed)
+    writer = _MessagesWriter(ledger=ledger, blocks=blocks, executed=executed)
     for placed in repair_history(canisters, RULES, ledger):
         writer.write(placed)
     writer.drop_empty()
@@ -95,7 +96,6 @@ def nativize_canisters(
 @define(kw_only=True)
 class _MessagesWriter:
     ledger: Ledger
-    quirks: Quirks
     blocks: BlocksWriter
     executed: frozenset[str] = frozenset()
     system: list[Block] = attrs.field(factory=list)
@@ -181,11 +181,8 @@ class _MessagesWriter:
         content = self.blocks.write_texts(canister.content, path, canister)
         if not self.messages and not extras:
             self.system += content
-        elif self.quirks.takes_supervisors:
-            self._add("system", path, content, extras)
         else:
-            self.ledger.coerce(path, "instructions amid the conversation go as the user's words")
-            self._add("user", path, content, {})
+            self._add("system", path, content, extras)
 
     def _write_user(self, canister: UserCanister, path: str) -> None:
         extras = self.ledger.open(canister.native, path)

@@ -13,6 +13,9 @@ from vibe_llms.dialects.messages.calling.schemas import AS_IT_IS
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 
+_LIMIT_TOKENS: Final = 4096
+"""The longest answer where neither the request nor the model's data say how long it may be."""
+
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     parts, extras = draft.parts, draft.extras
@@ -55,7 +58,7 @@ def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
     limit = draft.attributes.access_value("output_limit_tokens")
     if limit is ABSENT:
         budget = body.get("thinking", {}).get("budget_tokens", 0)  # is part of the answer
-        limit = draft.quirks.limit_tokens + budget
+        limit = _LIMIT_TOKENS + budget
         reason = f"the protocol insists on a limit; {limit} tokens are asked for"
         draft.ledger.synthesize("controls.max_tokens", reason)
     body["max_tokens"] = limit

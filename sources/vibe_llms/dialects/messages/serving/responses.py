@@ -7,7 +7,7 @@ from typing import Any, Final
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.calling.messages import write_execution, write_invocation
-from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import STOP_REASONS
 from vibe_llms.dialects.serving import (
     keeps_word,
@@ -64,8 +64,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
 def produce_blocks_writer(ledger: Ledger) -> BlocksWriter:
     """Returns what writes the blocks of an answer."""
-    quirks = Quirks(takes_unsigned_reasoning=True)
-    return _ResponseBlocksWriter(ledger=ledger, quirks=quirks, keeps_empty=True)
+    return _ResponseBlocksWriter(ledger=ledger, is_answer=True)
 
 
 def write_canister(canister: AnyCanister, path: str, blocks: BlocksWriter) -> list[Block]:

@@ -22,10 +22,11 @@ def nativize_controls(
     Raises:
         ControlError: The model has no such control, or the value is outside its domain.
     """
+    del quirks  # no vendor of this dialect has any of these
     native: dict[str, Any] = {}
     losses = []
     for name, value in check_controls(controls, attributes.controls).items():
-        if name in WITHOUT_PLACE and name not in quirks.extra_controls:
+        if name in WITHOUT_PLACE:
             reason = "this protocol has no such parameter"
             losses.append(Loss(kind=LossKind.DROPPED, path=f"controls.{name}", reason=reason))
             continue

@@ -29,7 +29,7 @@ HELD: Final = ("previous_response_id", "conversation")
 
 def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     request, parts, extras = draft.request, draft.parts, draft.extras
-    defaults = compose_defaults(draft.attributes, draft.quirks, extras)
+    defaults = compose_defaults(draft.attributes, extras)
     native: dict[str, Any] = {"model": draft.attributes.address.name, **defaults, **parts.messages}
     for part in (parts.controls, parts.invocations, nativize_schema(request.schema)):
         native = merge(native, part)
@@ -91,20 +91,20 @@ def _is_held(native: Mapping[str, Any]) -> bool:
 def _survey_state(request: Request, attributes: ModelAttributes, quirks: Quirks) -> dict[str, Any]:
     """Returns what the vendor stores of this request, and holds of earlier ones."""
     extras = Ledger(protocol=PROTOCOL).open(request.native, "request")
-    store = extras.get("store", compose_defaults(attributes, quirks, extras).get("store"))
+    store = extras.get("store", compose_defaults(attributes, extras).get("store"))
     is_held = any(extras.get(name) for name in HELD)
     return {"is_stored": store is not False, "is_held": is_held}
 
 
-def compose_defaults(
-    attributes: ModelAttributes, quirks: Quirks, extras: Mapping[str, Any]
-) -> dict[str, Any]:
+def compose_defaults(attributes: ModelAttributes, extras: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what is asked for unless the request says otherwise: that nothing be stored.
+
+    Reasoning is handed out signed instead, so that any later request can hold it.
 
     Args:
         extras: What the request says in the words of this protocol.
     """
-    if not quirks.is_stateless or any(extras.get(name) for name in (*HELD, "background")):
+    if any(extras.get(name) for name in (*HELD, "background")):
         return {}
     if extras.get("store", False) is not False:
         return {}
