@@ -14,6 +14,7 @@ import attrs
 
 from hosted import FAST, Premises
 from vibe_llms.daemons.agents.making import produce_service
+from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.server import Server, ServerSettings
 
 
@@ -63,12 +64,13 @@ def read_frames(text: str) -> list[Any]:
 
 @asynccontextmanager
 async def serving(
-    tmp_path: Path, *tools: Any, seconds: float = 30.0, **settings: Any
+    tmp_path: Path, *tools: Any, seconds: float = 30.0, watchers: int = 5_000, **settings: Any
 ) -> AsyncIterator[Daemon]:
     """Serves the runs of a folder, with these tools; settings are those of the service.
 
     Args:
         seconds: How long at most.
+        watchers: How many event streams there may be at once.
     """
     premises = Premises(tmp_path)
 
@@ -78,6 +80,7 @@ async def serving(
     service = produce_service(
         premises.runs.application,
         premises.store,
+        AgentsSettings(watchers=watchers),
         produce_tools=produce_tools,
         hosting=FAST,
         **settings,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +14,10 @@ from acting import invoke, say
 from hosted import FAST, Premises
 from postgresql_server import produce_url
 from vibe_llms.agents.interfaces import Runs
-from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.remote import connect
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.daemons.agents.making import produce_service
+from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
@@ -37,7 +37,7 @@ PAY = produce_invoker(pay, effect="once", needs_approval=True)
 
 
 @asynccontextmanager
-async def serving(premises: Premises, url: str, queues: Sequence[Queue]) -> AsyncIterator[Runs]:
+async def serving(premises: Premises, url: str, queues: str) -> AsyncIterator[Runs]:
     """Lends the runs of a daemon, over HTTP."""
 
     async def produce_tools(_: object) -> list[object]:
@@ -46,10 +46,9 @@ async def serving(premises: Premises, url: str, queues: Sequence[Queue]) -> Asyn
     service = produce_service(
         premises.runs.application,
         premises.store,
+        AgentsSettings(runner=url, queues=queues),
         produce_tools=produce_tools,
         hosting=FAST,
-        runner=url,
-        queues=queues,
     )
     settings = ServerSettings(port=0)
     async with Server(service, settings) as server, connect(server.urls[0]) as runs:
@@ -65,8 +64,8 @@ async def test_a_stream_goes_on_at_another_daemon_where_it_was(tmp_path: Path, b
     shared = PostgresqlStore(url) if is_shared else None
     premises = Premises(tmp_path, shared=shared)
     async with asyncio.timeout(30), AsyncExitStack() as stack:
-        worker = await stack.enter_async_context(serving(premises, url, (Queue(),)))
-        desk = await stack.enter_async_context(serving(premises, url, ()))
+        worker = await stack.enter_async_context(serving(premises, url, "runs"))
+        desk = await stack.enter_async_context(serving(premises, url, ""))
         order = premises.order([invoke("pay")], [say("Done.")])
         run_id = (await desk.start(order, [UserCanister("Pay.")])).id
         assert (await desk.wait(run_id, states=["waiting"])).waiting == 1

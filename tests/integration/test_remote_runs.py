@@ -16,6 +16,7 @@ from doormen import Doorman
 from hosted import FAST, Premises
 from vibe_llms.agents.remote import RemoteRuns, connect
 from vibe_llms.daemons.agents.making import produce_service
+from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.gateway.making import produce_service as produce_gateway
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.exceptions import (
@@ -41,13 +42,16 @@ def pay() -> str:
 PAY = produce_invoker(pay, effect="once", needs_approval=True)
 
 
-def produce_server(premises: Premises, port: int = 0, **settings: Any) -> Server:
+def produce_server(
+    premises: Premises, port: int = 0, attached_seconds: int = 30, **settings: Any
+) -> Server:
     async def produce_tools(_: Any) -> Any:
         return premises.tools
 
     service = produce_service(
         premises.runs.application,
         premises.store,
+        AgentsSettings(attached_seconds=attached_seconds),
         produce_tools=produce_tools,
         hosting=FAST,
         **settings,

@@ -54,6 +54,7 @@ class HostSettings:
         attempts: How often, one after the other, what a run needs may be out of reach.
         retry_seconds: How long is waited after the first of these; each time twice as long.
         longest_retry_seconds: And at most.
+        grace_seconds: How long runs of a worker may work on when it is closed.
         tidy_seconds: How often logs of runs that ended long ago are compacted; the first time
             after as long.
     """
@@ -64,6 +65,7 @@ class HostSettings:
     attempts: int = 12
     retry_seconds: float = 1.0
     longest_retry_seconds: float = 60.0
+    grace_seconds: float = 10.0
     tidy_seconds: float = 3_600.0
 
 

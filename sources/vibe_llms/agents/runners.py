@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vibe_llms.agents.performing import OrderPerformer
     from vibe_llms.application import Application
     from vibe_llms.conversations.stores.interfaces import ConversationStore
+    from vibe_llms.instruments.channels.batches.functions import Function
     from vibe_llms.instruments.engines import Tool
     from vibe_llms.runs.indexing import RunIndex
     from vibe_llms.runs.local import BegunRun
@@ -90,6 +91,7 @@ def produce_runner(
     performer: OrderPerformer,
     *,
     queues: Sequence[Queue] = (Queue(),),
+    functions: Sequence[Function] = (),
     hosting: HostSettings | None = None,
     index: RunIndex | None = None,
 ) -> Runner:
@@ -100,6 +102,7 @@ def produce_runner(
         performer: Performs one run.
         queues: From which this process takes runs; none for one that only asks for them.
             ``local:`` has none and performs all.
+        functions: May be the work of a batch whose chunks it takes; they are found by their names.
         hosting: How much at once, and how often what fails is tried.
         index: Knows where runs stand; by default one of its own.
 
@@ -113,7 +116,9 @@ def produce_runner(
         return RunHost(performer, hosting, index)
     from vibe_llms.agents.durable.runner import DurableRunner
 
-    return DurableRunner(url, performer, queues=queues, hosting=hosting, index=index)
+    return DurableRunner(
+        url, performer, queues=queues, functions=functions, hosting=hosting, index=index
+    )
 
 
 def choose_store(url: str, application: Application) -> ConversationStore:
@@ -135,6 +140,7 @@ async def open_runner(
     application: Application | None = None,
     store: ConversationStore | None = None,
     queues: Sequence[Queue] = (Queue(),),
+    functions: Sequence[Function] = (),
     hosting: HostSettings | None = None,
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None,
 ) -> AsyncIterator[LocalRuns]:
@@ -145,6 +151,7 @@ async def open_runner(
         application: Has the models; by default as the user has configured them.
         store: Where the runs are kept; by default as configured, and with PostgreSQL there.
         queues: From which this process takes runs itself; none to leave them to workers.
+        functions: As of :func:`produce_runner`.
         hosting: How much at once, and how often what fails is tried.
         produce_tools: Makes ensembles of the names in orders; by default those configured.
 
@@ -166,7 +173,7 @@ async def open_runner(
         limits=application.configuration.limits,
         produce_tools=produce_tools,
     )
-    runner = produce_runner(url, performer, queues=queues, hosting=hosting)
+    runner = produce_runner(url, performer, queues=queues, functions=functions, hosting=hosting)
     await runner.start()
     try:
         yield LocalRuns(store, application, host=runner, is_owner=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from vibe_llms.agents.batches.budgets import RowBudgets
 from vibe_llms.agents.batches.making import WorkMaker, gather_functions
-from vibe_llms.agents.batches.working import GRACE_SECONDS, ChunkWorker
+from vibe_llms.agents.batches.working import ChunkWorker
 from vibe_llms.agents.durable.engine import (
     APPLICATION,
     VERSION,
@@ -52,11 +52,11 @@ class DurableRunner:
         performer: Performs one run.
         queues: From which it takes runs, and where it is named so, chunks of batches.
         functions: May be the work of a batch: they are found by their names.
-        hosting: How often it looks through the store, and how often what fails is tried.
+        hosting: How often it looks through the store, how often what fails is tried, and how long
+            runs may work on when it is closed.
         index: Knows where runs stand; by default one of its own.
         beat_seconds: How often a worker says that it lives; one that has not for three times as
             long counts as dead.
-        grace_seconds: How long runs may work on when it is closed.
     """
 
     def __init__(
@@ -69,7 +69,6 @@ class DurableRunner:
         hosting: HostSettings | None = None,
         index: RunIndex | None = None,
         beat_seconds: float = BEAT_SECONDS,
-        grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self.url = url
         self.queues = tuple(queues)
@@ -87,7 +86,6 @@ class DurableRunner:
         self._chunks: list[ChunkWorker] = []
         self._beat_seconds = beat_seconds
         self._dead_seconds = beat_seconds * DEAD_SECONDS / BEAT_SECONDS
-        self._grace_seconds = grace_seconds
         self._engine: DurableDatabase | None = None
         self._is_leaving = False
         self._is_working = False
@@ -147,10 +145,10 @@ class DurableRunner:
     async def close(self) -> None:
         """Lets go of all runs, after a while in which they may come to rest."""
         self._is_leaving = True
-        leaving = (each.close(self._grace_seconds) for each in self._chunks)
+        leaving = (each.close(self._host.settings.grace_seconds) for each in self._chunks)
         chunks = asyncio.gather(*leaving, return_exceptions=True)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._grace_seconds):
+            async with asyncio.timeout(self._host.settings.grace_seconds):
                 for run_id in self.working:
                     await self._host.rest(run_id)
         await finish(chunks)

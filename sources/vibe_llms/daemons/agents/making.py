@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
 
 from vibe_llms.agents.conversations import LocalConversations
 from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import OrderRules
 from vibe_llms.agents.performing import OrderPerformer
-from vibe_llms.agents.queues import Queue
-from vibe_llms.agents.runners import LOCAL, produce_runner
+from vibe_llms.agents.queues import read_queues
+from vibe_llms.agents.runners import produce_runner
 from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.conversations import ConversationDesk
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import Guard
 from vibe_llms.daemons.agents.page import produce_page_routes
 from vibe_llms.daemons.agents.routes import Desk
+from vibe_llms.daemons.agents.settings import AgentsSettings
+from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.service import Service
@@ -29,52 +29,38 @@ from vibe_llms.instruments.engines import Tool
 from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.runs.indexing import RunIndex
 
-WATCHERS: Final = 5_000
-"""How many event streams there may be at once."""
-
-ATTACHED_SECONDS: Final = 30.0
-"""How long a run that was begun attached goes on while nobody watches it."""
-
 
 def produce_service(
     application: Application,
     store: ConversationStore,
+    settings: AgentsSettings | None = None,
     *,
     rules: OrderRules | None = None,
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None,
     hosting: HostSettings | None = None,
-    limits: ServiceLimits | None = None,
     authorizer: Authorizer | None = None,
     listeners: Sequence[Listener] = (),
-    watchers: int = WATCHERS,
-    attached_seconds: float = ATTACHED_SECONDS,
-    hosts: Collection[str] | None = None,
     conversation_index: Index | None = None,
-    runner: str = LOCAL,
-    queues: Sequence[Queue] = (Queue(),),
 ) -> Service:
     """Makes the daemon as an ASGI application, with a host for its runs.
 
     Args:
         application: Has the models.
         store: Keeps the runs.
+        settings: As its file has them; who listens heeds those of the server.
         rules: What orders may ask for.
         produce_tools: Makes the ensembles that orders name; by default as configured.
-        hosting: How many runs work at once.
-        limits: What is taken on at once.
+        hosting: How runs are hosted; by default as many at once as the settings say.
         authorizer: Says who may ask; by default everybody may, and all runs are everybody's.
         listeners: Hear of each request when it is over.
-        watchers: How many event streams there may be at once.
-        attached_seconds: How long a run that was begun attached goes on while nobody watches it.
-        hosts: By which names it is reached; ``None`` for any.
         conversation_index: Lists and searches conversations; by default one that reads the store.
-        runner: The URL of who performs the runs: this process, or workers over a database.
-        queues: From which this daemon takes runs itself, where there are some.
 
     Raises:
-        ConfigurationError: The URL names no runner.
+        ConfigurationError: The settings name no runner, or no queues.
         StoreError: The store keeps no logs of runs.
     """
+    settings = settings or AgentsSettings()
+    hosts = find_hosts(settings.server.host, settings.hosts)
     rules = rules or OrderRules(limits=application.configuration.limits)
     index = RunIndex(store)
     feeds = Feeds(index)
@@ -85,13 +71,18 @@ def produce_service(
         produce_tools=produce_tools,
         listener=feeds.hear,
     )
-    host = produce_runner(runner, performer, queues=queues, hosting=hosting, index=index)
+    host = produce_runner(
+        settings.runner,
+        performer,
+        queues=read_queues(settings.queues) if settings.queues else (),
+        hosting=hosting or HostSettings(runs=settings.runs),
+        index=index,
+    )
     runs = LocalRuns(store, application, rules=rules, host=host)
     guard = Guard(authorizer=authorizer, hosts=hosts)
-    desk = Desk(runs, feeds, guard, watchers=watchers)
+    desk = Desk(runs, feeds, guard, watchers=settings.watchers)
     conversations = ConversationDesk(LocalConversations(runs, conversation_index), feeds, guard)
-
-    attachments = Attachments(runs, feeds, attached_seconds)
+    attachments = Attachments(runs, feeds, settings.attached_seconds)
 
     async def start() -> None:
         await host.start()
@@ -109,7 +100,7 @@ def produce_service(
             *conversations.produce_routes(),
             *produce_page_routes(hosts),
         ],
-        limits=limits,
+        limits=settings.limits,
         listeners=listeners,
         start=start,
         stop=stop,

@@ -78,25 +78,20 @@ async def _work(
     functions: Sequence[Function],
     grace: float,
 ) -> None:
-    from vibe_llms.agents.durable.runner import DurableRunner
-    from vibe_llms.agents.performing import OrderPerformer
-    from vibe_llms.agents.runners import check_shared, choose_store
+    from vibe_llms.agents.hosting import HostSettings
+    from vibe_llms.agents.runners import check_shared, open_runner
 
     check_shared(url)
-    limits = application.configuration.limits
-    store = choose_store(url, application)
-    performer = OrderPerformer(store=store, application=application, limits=limits)
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
-    runner = DurableRunner(url, performer, queues=queues, functions=functions, grace_seconds=grace)
-    await runner.start()
-    try:
+    hosting = HostSettings(grace_seconds=grace)
+    async with open_runner(
+        url, application=application, queues=queues, functions=functions, hosting=hosting
+    ):
         note(f"Performs what waits in {', '.join(each.name for each in queues)}. Ctrl-C ends it.")
         await told.wait()
         note("Leaves; others go on with what it has not ended.")
-    finally:
         for number in (signal.SIGINT, signal.SIGTERM):  # a second one does not wait
             loop.remove_signal_handler(number)
-        await runner.close()

@@ -16,7 +16,6 @@ from vibe_llms.interfaces.cli.output import note
 from vibe_llms.interfaces.cli.serving import daemon_options, post_doormen, serve
 
 if TYPE_CHECKING:
-    from vibe_llms.agents.queues import Queue
     from vibe_llms.application import Application
     from vibe_llms.daemons.agents.settings import AgentsSettings
     from vibe_llms.daemons.service import Service
@@ -61,11 +60,12 @@ def agents(file: Path | None, log: bool, yes: bool, **given: Any) -> None:
     application = _load(settings, yes=yes)
     configuration = application.configuration
     check_url(settings.runner)
-    queues = read_queues(settings.queues) if settings.queues else ()
+    if settings.queues:
+        read_queues(settings.queues)
     refuse_foreign(configuration)  # before anything listens
     tell_untrusted(configuration)
     tell = functools.partial(_tell, describe_gateway(application.plugins))
-    produce = functools.partial(_produce, settings, queues, log, yes)
+    produce = functools.partial(_produce, settings, log, yes)
     serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=tell)
 
 
@@ -84,13 +84,11 @@ def _load(settings: AgentsSettings, *, yes: bool) -> Application:
     return load_application(yes=yes, providers={PROVIDER: {"base_url": settings.gateway}})
 
 
-def _produce(settings: AgentsSettings, queues: Sequence[Queue], log: bool, yes: bool) -> Service:
-    from vibe_llms.agents.hosting import HostSettings
+def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
     from vibe_llms.agents.orders import OrderRules
     from vibe_llms.agents.runners import choose_store
     from vibe_llms.daemons.agents.making import produce_service
     from vibe_llms.daemons.agents.refusing import PROVIDER
-    from vibe_llms.daemons.arrivals import find_hosts
 
     application = _load(settings, yes=yes)
     configuration = application.configuration
@@ -98,21 +96,15 @@ def _produce(settings: AgentsSettings, queues: Sequence[Queue], log: bool, yes: 
     return produce_service(
         application,
         store,
+        settings,
         rules=OrderRules(
             providers=frozenset({PROVIDER}),
             ensembles=frozenset(configuration.servers),
             limits=configuration.limits,
         ),
         produce_tools=application.produce_mcp_ensembles,
-        hosting=HostSettings(runs=settings.runs),
-        limits=settings.limits,
         **post_doormen(application, settings.authorizer, log=log),
-        watchers=settings.watchers,
-        attached_seconds=settings.attached_seconds,
-        hosts=find_hosts(settings.server.host, settings.hosts),
         conversation_index=open_index(store),
-        runner=settings.runner,
-        queues=queues,
     )
 
 
