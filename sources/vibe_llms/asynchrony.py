@@ -11,14 +11,16 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures.thread  # noqa: F401  # registers its own end before ours; see below
+import functools
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, wait
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from vibe_llms.exceptions import ConverseError, Stage
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _SHUTDOWN_SECONDS = 5.0
@@ -45,6 +47,16 @@ async def finish(work: Awaitable[_T]) -> _T:
     if not task.cancelled():
         task.exception()  # looked at: that nobody waits any more is what there is to know
     raise cancellation
+
+
+def in_thread(method: Callable[_P, _T]) -> Callable[_P, Coroutine[Any, Any, _T]]:
+    """Makes an asynchronous method of one that does file work: it is performed in a thread."""
+
+    @functools.wraps(method)
+    async def call(*args: _P.args, **settings: _P.kwargs) -> _T:
+        return await asyncio.to_thread(method, *args, **settings)
+
+    return call
 
 
 class Portal:

@@ -26,7 +26,7 @@ from vibe_llms.messages.contents import ImageContent, ReasoningContent, TextualC
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import usage_of
-from vibe_llms.providers.remote import RemoteModel
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.testing.simulator import Cite, Invoke, Say, ScriptedAnswer, Simulator, Think
 from vibe_llms.testing.simulator.behaviour import produce_png
 

@@ -27,7 +27,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import text_of
-from vibe_llms.providers.remote import RemoteModel
+from vibe_llms.providers.remote_models import RemoteModel
 
 pytestmark = [
     pytest.mark.weights,

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final
 
 from vibe_llms.agents.local import LocalRuns
+from vibe_llms.asynchrony import in_thread
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.exchange.choosing import access_form, write_document
 from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
@@ -75,7 +76,8 @@ class LocalConversations:
         self.store: ConversationStore = runs.store
         self.index = index or produce_index(self.store)
 
-    async def survey(
+    @in_thread
+    def survey(
         self, *, limit: int, after: str = "", subject: str = ""
     ) -> tuple[Sequence[ConversationRow], bool]:
         """Returns conversations, the one in which something was last said first.
@@ -90,28 +92,25 @@ class LocalConversations:
         Raises:
             RequestError: There is none of that id.
         """
-
-        def read() -> tuple[Sequence[ConversationRow], bool]:
-            asked = limit + 1
-            while True:
-                listed = self.index.survey(limit=asked)
-                has_all, rows = len(listed) < asked, iter(listed)
-                if not after or any(row.id == after for row in rows):
-                    if after and not self._is_of(after, subject):
-                        break
-                    own = (row for row in rows if self._is_of(row.id, subject))
-                    found = [*islice(own, limit + 1)]
-                    if len(found) > limit or has_all:
-                        return found[:limit], len(found) > limit
-                elif has_all:
+        asked = limit + 1
+        while True:
+            listed = self.index.survey(limit=asked)
+            has_all, rows = len(listed) < asked, iter(listed)
+            if not after or any(row.id == after for row in rows):
+                if after and not self._is_of(after, subject):
                     break
-                asked *= 4  # it stands further behind, or others' come before
-            detail = "There is no such conversation (any longer); begin anew."
-            raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
+                own = (row for row in rows if self._is_of(row.id, subject))
+                found = [*islice(own, limit + 1)]
+                if len(found) > limit or has_all:
+                    return found[:limit], len(found) > limit
+            elif has_all:
+                break
+            asked *= 4  # it stands further behind, or others' come before
+        detail = "There is no such conversation (any longer); begin anew."
+        raise RequestError(path="after", detail=detail, stage=Stage.FRAME)
 
-        return await asyncio.to_thread(read)
-
-    async def search(
+    @in_thread
+    def search(
         self, words: str, *, limit: int, subject: str = ""
     ) -> tuple[Sequence[SearchHit], bool]:
         """Returns where all of some words were said, and whether there is more of it.
@@ -119,28 +118,22 @@ class LocalConversations:
         Raises:
             LimitError: There are more words than can be searched for at once.
         """
+        asked = limit + 1
+        while True:
+            hits = self.index.search(words, limit=asked)
+            own = [hit for hit in hits if self._is_of(hit.id, subject)]
+            if len(own) > limit or len(hits) < asked:
+                return own[:limit], len(own) > limit
+            asked *= 4  # others have said it, too
 
-        def read() -> tuple[Sequence[SearchHit], bool]:
-            asked = limit + 1
-            while True:
-                hits = self.index.search(words, limit=asked)
-                own = [hit for hit in hits if self._is_of(hit.id, subject)]
-                if len(own) > limit or len(hits) < asked:
-                    return own[:limit], len(own) > limit
-                asked *= 4  # others have said it, too
-
-        return await asyncio.to_thread(read)
-
-    async def read(self, identity: str, *, subject: str = "") -> History:
+    @in_thread
+    def read(self, identity: str, *, subject: str = "") -> History:
         """Returns what was said; what is damaged is left out and reported."""
+        self._ensure(identity, subject)
+        return self.store.read(identity, tolerant=True)
 
-        def read() -> History:
-            self._ensure(identity, subject)
-            return self.store.read(identity, tolerant=True)
-
-        return await asyncio.to_thread(read)
-
-    async def read_content(
+    @in_thread
+    def read_content(
         self, identity: str, content_id: str, *, subject: str = ""
     ) -> tuple[MediaContent, bytes]:
         """Returns a content that was said in a conversation, such as a picture, and its data.
@@ -148,29 +141,21 @@ class LocalConversations:
         Raises:
             UnknownNameError: Nothing of that id was said there.
         """
+        self._ensure(identity, subject)
+        said = media_of(self.store.read(identity, tolerant=True).canisters)
+        found = next((each for each in said if each.content_id == content_id), None)
+        if found is None:
+            raise UnknownNameError(kind="content", name=content_id, known=())
+        return found, self.store.contents.read(content_id)
 
-        def read() -> tuple[MediaContent, bytes]:
-            self._ensure(identity, subject)
-            said = media_of(self.store.read(identity, tolerant=True).canisters)
-            found = next((each for each in said if each.content_id == content_id), None)
-            if found is None:
-                raise UnknownNameError(kind="content", name=content_id, known=())
-            return found, self.store.contents.read(content_id)
-
-        return await asyncio.to_thread(read)
-
-    async def rename(
-        self, identity: str, name: str | None, *, subject: str = ""
-    ) -> ConversationMetadata:
+    @in_thread
+    def rename(self, identity: str, name: str | None, *, subject: str = "") -> ConversationMetadata:
         """Gives a conversation a name, or none."""
+        self._ensure(identity, subject)
+        return self.store.update_metadata(identity, name=name)
 
-        def write() -> ConversationMetadata:
-            self._ensure(identity, subject)
-            return self.store.update_metadata(identity, name=name)
-
-        return await asyncio.to_thread(write)
-
-    async def fork(
+    @in_thread
+    def fork(
         self,
         identity: str,
         *,
@@ -187,49 +172,6 @@ class LocalConversations:
         Raises:
             RequestError: There are not so many canisters.
         """
-        return await asyncio.to_thread(self._fork, identity, from_index, key, subject)
-
-    async def export(self, identity: str, form: str, *, subject: str = "") -> ConversationDocument:
-        """Writes a conversation in a form.
-
-        Raises:
-            UnknownNameError: There is no such form.
-        """
-
-        def write() -> ConversationDocument:
-            self._ensure(identity, subject)
-            plugins = self.runs.application.plugins
-            chosen = access_form(plugins.survey_pieces(ExporterSpecification), form)
-            conversation = Conversation.restore(self.store, identity)
-            text = write_document(chosen, conversation, self.store.contents)
-            kind = MEDIA_TYPES.get(chosen.name, "text/plain; charset=utf-8")
-            suffix = next(iter(chosen.suffixes), ".txt")
-            return ConversationDocument(name=identity + suffix, media_type=kind, text=text)
-
-        return await asyncio.to_thread(write)
-
-    async def delete(self, identity: str, *, subject: str = "") -> None:
-        """Removes a conversation; with a flow go its visits.
-
-        Raises:
-            RequestError: A run works in it: it has to be stopped first.
-        """
-
-        def find_run() -> str | None:
-            self._ensure(identity, subject)
-            if produce_log(self.store, identity).read_last() is None:
-                return None
-            return read_summary(self.store, identity).subject  # empty of what was begun in process
-
-        owner = await asyncio.to_thread(find_run)
-        if owner is None:
-            await asyncio.to_thread(self.store.delete, identity)
-        else:
-            await self.runs.delete(identity, subject=owner)
-
-    # --- in a thread -----------------------------------------------------------------------------
-
-    def _fork(self, identity: str, from_index: int | None, key: str, subject: str) -> str:
         metadata = self._ensure(identity, subject)
         if from_index is not None:
             count = len(self.store.read(identity).canisters)
@@ -252,6 +194,43 @@ class LocalConversations:
                 raise error from None  # such as that of a full disk
             forked = child
         return self._adopt(forked, metadata, subject)
+
+    @in_thread
+    def export(self, identity: str, form: str, *, subject: str = "") -> ConversationDocument:
+        """Writes a conversation in a form.
+
+        Raises:
+            UnknownNameError: There is no such form.
+        """
+        self._ensure(identity, subject)
+        plugins = self.runs.application.plugins
+        chosen = access_form(plugins.survey_pieces(ExporterSpecification), form)
+        conversation = Conversation.restore(self.store, identity)
+        text = write_document(chosen, conversation, self.store.contents)
+        kind = MEDIA_TYPES.get(chosen.name, "text/plain; charset=utf-8")
+        suffix = next(iter(chosen.suffixes), ".txt")
+        return ConversationDocument(name=identity + suffix, media_type=kind, text=text)
+
+    async def delete(self, identity: str, *, subject: str = "") -> None:
+        """Removes a conversation; with a flow go its visits.
+
+        Raises:
+            RequestError: A run works in it: it has to be stopped first.
+        """
+
+        def find_run() -> str | None:
+            self._ensure(identity, subject)
+            if produce_log(self.store, identity).read_last() is None:
+                return None
+            return read_summary(self.store, identity).subject  # empty of what was begun in process
+
+        owner = await asyncio.to_thread(find_run)
+        if owner is None:
+            await asyncio.to_thread(self.store.delete, identity)
+        else:
+            await self.runs.delete(identity, subject=owner)
+
+    # --- in a thread -----------------------------------------------------------------------------
 
     def _adopt(self, child: str, parent: ConversationMetadata, subject: str) -> str:
         """Says whose a fork is, which is no part of anything."""

@@ -15,7 +15,7 @@ from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange, refuse
 from vibe_llms.agents.runners import Runner
 from vibe_llms.agents.watching import ensure_reached, watch_log
 from vibe_llms.application import Application
-from vibe_llms.asynchrony import finish
+from vibe_llms.asynchrony import finish, in_thread
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -120,7 +120,8 @@ class LocalRuns:
         host.begin(begun)
         return summary
 
-    async def survey(
+    @in_thread
+    def survey(
         self,
         *,
         states: Sequence[RunState] = STATES,
@@ -129,17 +130,13 @@ class LocalRuns:
         subject: str = "",
     ) -> Sequence[RunSummary]:
         """Returns the runs in some states."""
-
-        def read() -> list[RunSummary]:
-            self.index.refresh(self.host.working if self.host else ())
-            try:
-                owner = None if self._is_free(subject) else subject
-                return self.index.survey(states=states, owner=owner, after=after, limit=limit)
-            except UnknownConversationError as error:
-                detail = "There is no such run (any longer); begin anew."
-                raise RequestError(path="after", detail=detail, stage=Stage.FRAME) from error
-
-        return await asyncio.to_thread(read)
+        self.index.refresh(self.host.working if self.host else ())
+        try:
+            owner = None if self._is_free(subject) else subject
+            return self.index.survey(states=states, owner=owner, after=after, limit=limit)
+        except UnknownConversationError as error:
+            detail = "There is no such run (any longer); begin anew."
+            raise RequestError(path="after", detail=detail, stage=Stage.FRAME) from error
 
     async def find(self, run_id: str, *, subject: str = "") -> RunSummary:
         """Returns where a run stands."""
@@ -151,18 +148,15 @@ class LocalRuns:
         """Waits until a run is in one of some states."""
         return await await_state(self, run_id, states, subject)
 
-    async def count_events(self, run_id: str, *, subject: str = "") -> int:
+    @in_thread
+    def count_events(self, run_id: str, *, subject: str = "") -> int:
         """Returns the number of the last event of a run, however long its log is, at once."""
-
-        def read() -> int:
-            with self._reading(run_id, subject):
-                last = produce_log(self.store, run_id).read_last()
-                owner = read_subject(self.store, run_id) or ""
-            if last is None or not (owner == subject or self._is_free(subject)):
-                raise UnknownConversationError(identity=run_id)
-            return last.sequence
-
-        return await asyncio.to_thread(read)
+        with self._reading(run_id, subject):
+            last = produce_log(self.store, run_id).read_last()
+            owner = read_subject(self.store, run_id) or ""
+        if last is None or not (owner == subject or self._is_free(subject)):
+            raise UnknownConversationError(identity=run_id)
+        return last.sequence
 
     async def watch(
         self, run_id: str, *, after: int = 0, follow: bool = True, subject: str = ""
@@ -174,15 +168,12 @@ class LocalRuns:
             async for logged in told:
                 yield logged
 
-    async def outline(self, run_id: str, *, subject: str = "") -> Outline:
+    @in_thread
+    def outline(self, run_id: str, *, subject: str = "") -> Outline:
         """Returns where the run of a flow stands, for those who draw it."""
-
-        def read() -> Outline:
-            if self._find(run_id, subject).kind != "flow":
-                raise _refuse("run", "It is a conversation, which has no diagram.")
-            return read_outline(self.store, run_id)
-
-        return await asyncio.to_thread(read)
+        if self._find(run_id, subject).kind != "flow":
+            raise _refuse("run", "It is a conversation, which has no diagram.")
+        return read_outline(self.store, run_id)
 
     async def survey_approvals(self, run_id: str, *, subject: str = "") -> Sequence[Waiting]:
         """Returns what waits for an approval."""

@@ -25,7 +25,8 @@ from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.wire.ndjson import NdjsonFramer
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.remote import RemoteClient, RemoteModel
+    from vibe_llms.providers.remote import RemoteClient
+    from vibe_llms.providers.remote_models import RemoteModel
 
 _AGAIN: Final = "It was not billed; have it asked again."
 _FATES: Final = {

@@ -1,7 +1,8 @@
 """Providers that are reached over the network: what all of them share.
 
-A vendor's folder says what is its own by a subclass of :class:`.vendors.Vendor`; the provider,
-client and model here do the rest: settings, key, transport, retries, limits and errors.
+A vendor's folder says what is its own by a subclass of :class:`.vendors.Vendor`; the provider and
+client here do the rest: settings, key, transport and errors. Their models are in
+``remote_models``.
 """
 
 from __future__ import annotations
@@ -10,43 +11,31 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-import attrs
-
-from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import ConverseError, Stage
-from vibe_llms.messages.losses import Loss
-from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.models import ProviderContext
-from vibe_llms.providers.attempts import Attempt, HeldAnswer
 from vibe_llms.providers.bodies import EncodedBody, encode_body
 from vibe_llms.providers.budgets import produce_limiter
-from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
-from vibe_llms.providers.moulds import Moulds, are_verbatim
 from vibe_llms.providers.needs import (
     Need,
     advise_of_server,
     refuse_for_want,
 )
 from vibe_llms.providers.rates import RateLimiter, Ticket
-from vibe_llms.providers.retries import RetryingSource, RetryPolicy
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.settings import RemoteSettings
-from vibe_llms.providers.sources import WireSource, read_problem
-from vibe_llms.providers.streams import EventSource, close_quietly
+from vibe_llms.providers.sources import read_problem
 from vibe_llms.providers.transports import produce_transport
-from vibe_llms.providers.usual import UsualAnswer
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.providers.wholes import read_whole
-from vibe_llms.providers.written import keep_written
 from vibe_llms.secrets import Secret
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
 from vibe_llms.wire.tracing import compose_tracks
 
 if TYPE_CHECKING:
-    from vibe_llms.providers.batching import ModelBatches
     from vibe_llms.providers.surveys import SurveyedModel
 
 
@@ -371,108 +360,3 @@ class RemoteClient:
             is_owner=True,
             base_url=settings.base_url,
         )
-
-
-class RemoteModel(ModelBase[JsonObject]):
-    """A model of a vendor."""
-
-    def __init__(self, descriptor: ModelDescriptor, client: RemoteClient) -> None:
-        vendor = client.vendor
-        super().__init__(descriptor, client.processors.tokenizer, vendor.context.limits)
-        self.protocol = vendor.dialect.PROTOCOL  # type: ignore[misc]  # it is the vendor's
-        self._client = self.client = client
-        self._vendor = vendor
-        self.keeps_responses = bool(getattr(vendor, "keeps_responses", False))
-        self._processors = keep_written(client.processors)
-        # A vendor that composes the body in its own way may look at the words.
-        is_usual = type(vendor).nativize is Vendor.nativize and are_verbatim(client.processors)
-        self._write = Moulds(self._translate).nativize if is_usual else self._translate
-        self._read_usual = vendor.find_usual_reader(streaming=False)
-        self._read_usual_stream = vendor.find_usual_reader(streaming=True)
-        self._policy = RetryPolicy.of(vendor.context.limits)
-
-    def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
-        """Translates a request. Raises RequestError."""
-        return self._write(request, streaming)
-
-    def _translate(self, request: Request, streaming: bool) -> Translation[JsonObject]:
-        if self._descriptor.attributes.control_defaults:
-            request = attrs.evolve(request, controls=self.complete_controls(request))
-        return self._vendor.nativize(
-            request, self._descriptor, self._processors, streaming=streaming
-        )
-
-    def check(self, request: Request) -> None:
-        """Refuses what could not be sent, for want of a key as well, and sends nothing."""
-        super().check(request)
-        self._client.require_key()
-
-    async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> EventSource:
-        """Returns a source which sends the request when it is first read, or has the answer.
-
-        Where a usual answer can be read at once, the request is sent here: what is not streamed
-        mostly comes at once, and of a short stream all may be there when the first of it is.
-        """
-
-        attempt = Attempt(self._client, self._descriptor, native, request, streaming)
-        source = attempt.produce_source()
-        read = self._read_usual_stream if streaming else self._read_usual
-        if read is not None and isinstance(source, WireSource):
-            provider = self._descriptor.provider
-            try:
-                said = await source.receive_usual(read, self._limits.event_bytes)
-            except BaseException:  # cancelled, mostly
-                await finish(close_quietly(source, provider))
-                raise
-            # One that is too long goes the long way, on which the limit is told of.
-            if said is not None and len(said.text) <= self._limits.content_characters:
-                return UsualAnswer(
-                    said, provider=provider, protocol=self.protocol, request_id=source.request_id
-                )
-        clock = self._vendor.context.clock
-        return RetryingSource(attempt.repeat, self._policy, clock=clock, source=source)
-
-    async def read_whole(self, body: bytes, request: Request, losses: Sequence[Loss]) -> Response:
-        """Reads a whole answer that came by another way, such as that of a batch.
-
-        Raises:
-            ConverseError: It makes no sense, or exceeds a limit.
-        """
-        source = HeldAnswer(self._client, self._descriptor, request, body).produce_source()
-        return await read_whole(source, request, self.produce_assembler(), losses)
-
-    def produce_batches(self) -> ModelBatches | None:
-        """Returns what has requests answered later, for less; ``None`` if the vendor has none."""
-        theirs = self._vendor.produce_batches(self._client, self._descriptor)
-        if theirs is None:
-            return None
-        from vibe_llms.providers.batching import ModelBatches
-
-        return ModelBatches(self, theirs)
-
-    def compose_path(self, *, streaming: bool) -> str:
-        """Returns the path behind the base URL at which the vendor answers."""
-        return self._vendor.compose_path(self._descriptor, streaming=streaming)
-
-    async def carry(
-        self,
-        body: bytes,
-        headers: Mapping[str, str],
-        *,
-        streaming: bool,
-        path: str = "",
-        method: str = "POST",
-    ) -> Exchange:
-        """Sends a body in the vendor's protocol as it is, once; any status is an answer.
-
-        Args:
-            headers: Of whoever is carried, none of them a credential.
-            streaming: Whether the body asks for the answer piece by piece.
-            path: Behind the base URL; by default where the vendor answers.
-            method: Of HTTP.
-
-        Raises:
-            ConverseError: It could not be sent.
-        """
-        path = path or self.compose_path(streaming=streaming)
-        return await self._client.carry(method, path, body, headers, Ticket(self.client.limiter))

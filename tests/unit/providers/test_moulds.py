@@ -28,7 +28,8 @@ from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.moulds import Moulds
 from vibe_llms.providers.ollama.client import OllamaVendor
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
-from vibe_llms.providers.remote import RemoteClient, RemoteModel, RemoteProvider
+from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.vendors import Vendor
 
 each_party = pytest.mark.parametrize("party", PARTIES, ids=lambda party: party.name)

@@ -44,7 +44,8 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.credentials import acquire_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
-from vibe_llms.providers.remote import RemoteClient, RemoteModel, RemoteProvider
+from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.settings import read_settings
 from vibe_llms.providers.sources import WireSource
 from vibe_llms.providers.vendors import Vendor

@@ -27,7 +27,8 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers import usual
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
-from vibe_llms.providers.remote import RemoteModel, RemoteProvider
+from vibe_llms.providers.remote import RemoteProvider
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.wire.memory import MemoryAnswer
 
 REQUEST = Request(canisters=[UserCanister("hello")])

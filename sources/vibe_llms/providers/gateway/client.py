@@ -18,7 +18,8 @@ from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.providers.gateway.learning import compose_rules, summarize
 from vibe_llms.providers.gateway.relaying import RelayedAssembler
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
-from vibe_llms.providers.remote import RemoteClient, RemoteModel, RemoteProvider
+from vibe_llms.providers.remote import RemoteClient, RemoteProvider
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.vendors import Vendor
 
 if TYPE_CHECKING:

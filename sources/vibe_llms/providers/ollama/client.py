@@ -28,7 +28,8 @@ from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translat
 from vibe_llms.providers.ollama.learning import learn, read_tags
 from vibe_llms.providers.ollama.pulling import is_missing, pull
 from vibe_llms.providers.ollama.windows import choose_window, count_least
-from vibe_llms.providers.remote import RemoteClient, RemoteModel
+from vibe_llms.providers.remote import RemoteClient
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.providers.settings import RemoteSettings
 
 if TYPE_CHECKING:
