@@ -176,8 +176,9 @@ def test_005_a_password_has_no_place_in_the_setting(url: str, tmp_path: Path) ->
     """Settings are shown, and lie in files: PostgreSQL has places of its own for passwords."""
     environment = {"HOME": str(tmp_path), "VIBE_LLMS_STORE": url}
 
-    with pytest.raises(ConfigurationError, match="PGPASSWORD"):
+    with pytest.raises(ConfigurationError, match="PGPASSWORD") as caught:
         load_configuration(environment=environment, working_directory=tmp_path)
+    assert "secret" not in str(caught.value)
 
 
 # --- runs ------------------------------------------------------------------------------------

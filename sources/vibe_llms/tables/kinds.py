@@ -63,7 +63,7 @@ class Kind:
 
     def contrast(self, value: object) -> str:
         """Ends the sentence with what a wrong value is, where that says more."""
-        shown = show_value(value, self.is_shown)
+        shown = show_value(value, self.is_shown and not _may_have_password(value))
         says_more = shown and not self.words.startswith(shown)  # "a list of texts, not a list"
         return f", not {shown}." if says_more else "."
 
@@ -81,6 +81,12 @@ def show_value(value: object, shows_text: bool = True) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if shows_text and is_number(value) else name_kind(value)
+
+
+def _may_have_password(value: object) -> bool:
+    """Tells whether a value may be a URL with a password, which no error repeats."""
+    told = value.lower() if isinstance(value, str) else ""
+    return "://" in told and any(word in told for word in ("@", "%40", "password="))
 
 
 def name_kind(value: object) -> str:

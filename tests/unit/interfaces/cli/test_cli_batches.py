@@ -98,6 +98,18 @@ def test_lines_become_a_table(vibe: Vibe, home: Path, prompts: str) -> None:
     assert [row["failed"] for row in rows] == [False] * 3
 
 
+@pytest.mark.parquet
+@pytest.mark.parametrize("line", [b"not a line", b'"Who?"', b"\xff\xfe", b"", b'{"index": "a"}'])
+def test_what_is_no_line_of_a_batch_becomes_no_table(vibe: Vibe, home: Path, line: bytes) -> None:
+    whole = b'{"index": 0, "id": null, "text": "a", "usage": null, "origin": null, "seconds": 1.0}'
+    (home / "answers.jsonl").write_bytes(whole + b"\n" + line + b"\n")
+    outcome = vibe("batches", "convert", "answers.jsonl", "answers.parquet")
+    assert outcome.code == 7
+    assert "answers.jsonl:2: The line is none of a batch" in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert [each.name for each in home.glob("*answers*")] == ["answers.jsonl"]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -79,21 +79,38 @@ def refuse_strangers(path: Path, settings: str) -> None:
         )
 
 
-def convert_lines(lines: Iterable[bytes], path: Path) -> None:
+def convert_lines(lines: Iterable[bytes], path: Path, source: str) -> None:
     """Writes lines of a batch as the kind of file that the path's ending names.
 
+    Args:
+        source: Where the lines are from, as it is told where one is none of a batch.
+
     Raises:
-        StoreError: It cannot be written.
+        StoreError: It cannot be written, or a line does not read.
         DependencyError: Parquet needs what is not installed.
     """
     with replacing(path) as temporary, open_writer(temporary, path.suffix) as writer:
         group: list[bytes] = []
-        for line in lines:
+        for number, line in enumerate(lines, 1):
+            _check(line, f"{source}:{number}")
             group.append(line)
             if len(group) == _GROUP:
                 writer.write(group)
                 group = []
         writer.write(group)
+
+
+def _check(line: bytes, place: str) -> None:
+    """Refuses a line that is none of a batch. Raises StoreError."""
+    try:
+        _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(
+            path=place,
+            detail=f"{place}: The line is none of a batch: {error}.",
+            remedy="Name a file as `vibe batch --output` writes it; one that was broken off is "
+            "mended by the same command again.",
+        ) from error
 
 
 @contextmanager

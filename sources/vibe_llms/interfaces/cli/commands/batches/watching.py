@@ -63,4 +63,4 @@ def convert(lines: str, table: str) -> None:
     if not table.lower().endswith(".parquet"):
         raise click.UsageError(f"{table} does not end in .parquet: name a table.")
     with Path(lines).open("rb") as file:
-        convert_lines(file, Path(table))
+        convert_lines(file, Path(table), lines)
