@@ -64,7 +64,7 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aio
     ("method", "path", "status", "find"),
     [
         ("GET", "/v1/nothing", 404, find_openai),
-        ("POST", "/v1/chat/completions/", 404, find_openai),
+        ("POST", "/v1/chat/completions/x", 404, find_openai),
         ("GET", "/v1/chat/completions", 405, find_openai),
         ("PUT", "/v1/responses", 405, find_openai),
         ("POST", "/v1/embeddings", 404, find_openai),

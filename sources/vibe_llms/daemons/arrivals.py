@@ -63,6 +63,15 @@ def ensure_place(call: HttpCall, hosts: Collection[str] | None) -> None:
         raise _refuse("origin", origin)
 
 
+def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
+    """Tells whether the page that asks is of a place that is ours."""
+    try:
+        ensure_place(call, hosts)
+    except AccessError:
+        return False
+    return True
+
+
 def _read_name(text: str) -> str:
     try:
         return urlsplit(text).hostname or ""

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -17,6 +17,7 @@ from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall, read_credential
 from vibe_llms.daemons.contents import Contents
 from vibe_llms.daemons.openapi import ApiOperation
+from vibe_llms.daemons.pages import ASKED_METHOD, compose_page_headers
 from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.server.words import (
     DRAIN_EXTENSION,
@@ -98,6 +99,9 @@ class Service:
         on_reload: Reads again what the daemon was made of.
         tracing: Makes spans of requests; by default nobody does.
         keeps_contents: Whether listeners hear what was asked and answered, too.
+        survey_spellings: Yields for which paths one stands that is none; by default for none.
+        admits_page: Tells whether pages of the origin of a request may read what it is answered;
+            by default none may.
     """
 
     def __init__(
@@ -113,8 +117,11 @@ class Service:
         on_reload: Callable[[], object] | None = None,
         tracing: Tracing | None = None,
         keeps_contents: bool = False,
+        survey_spellings: Callable[[str], Iterable[str]] = lambda path: (),
+        admits_page: Callable[[HttpCall], bool] = lambda call: False,
     ) -> None:
         self.limits = limits or ServiceLimits()
+        self._survey_spellings, self._admits_page = survey_spellings, admits_page
         self.adopt_routes(routes)
         self.listeners = list(listeners)
         self._start, self._stop = start, stop
@@ -200,7 +207,8 @@ class Service:
                 return
 
     async def _converse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        perform = self._sockets.get(scope["path"])
+        paths = [scope["path"], *self._survey_spellings(scope["path"])]
+        perform = next((self._sockets[each] for each in paths if each in self._sockets), None)
         if perform is None or not self.is_ready:
             await receive()
             await send({"type": "websocket.close", "code": 1008 if self.is_ready else 1012})
@@ -245,7 +253,14 @@ class Service:
                     _LOGGER.error("a listener failed: %s", error, exc_info=error)
 
     async def _route(self, call: HttpCall, record: CallRecord) -> None:
+        if "origin" in call.headers and self._admits_page(call):
+            call.added = compose_page_headers(call)
+            if call.method == "OPTIONS" and ASKED_METHOD in call.headers:
+                await call.answer(204, b"", {})
+                return
         route, names = self._find(call)
+        if route is None:
+            route, names = self._find_spelt(call)
         if route is None:
             await self._refuse(call, record)
             return
@@ -314,6 +329,16 @@ class Service:
         for route, pattern in self._patterns:
             if route.method == method and (found := pattern.fullmatch(call.path)):
                 return route, found.groupdict()
+        return None, {}
+
+    def _find_spelt(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
+        """Finds the route of a path of ours that is spelt otherwise, which the call then has."""
+        came = call.path
+        for call.path in self._survey_spellings(came):
+            route, names = self._find(call)
+            if route is not None:
+                return route, names
+        call.path = came
         return None, {}
 
     async def _refuse(self, call: HttpCall, record: CallRecord) -> None:

@@ -17,8 +17,8 @@ from vibe_llms.limits import Limits
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.tracing import read_trace
 
-_CREDENTIALS: Final = frozenset({"access_token", "key"})
-"""In the query of a client: they are for us."""
+_OURS: Final = frozenset({"access_token", "api-version", "key"})
+"""In the query of a client: they are for us, as is the version of Azure's door."""
 
 _KEPT: Final = frozenset(
     {
@@ -105,9 +105,9 @@ def _may_hide_usage(asked: Asked, model: CarryingModel, path: str) -> bool:
 
 
 def add_query(path: str, told: str) -> str:
-    """Returns a path with the query of a client behind its own, but for keys and what is there."""
+    """Returns a path with the query of a client behind its own, but for what is ours and there."""
     query = path.partition("?")[2]
-    there = {name for name, _ in parse_qsl(query, keep_blank_values=True)} | _CREDENTIALS
+    there = {name for name, _ in parse_qsl(query, keep_blank_values=True)} | _OURS
     more = [pair for pair in parse_qsl(told, keep_blank_values=True) if pair[0] not in there]
     if not more:
         return path

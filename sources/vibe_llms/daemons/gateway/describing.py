@@ -124,6 +124,7 @@ _CONVERSE_ERROR: Final = _object(
 
 _TAGS: Final[Mapping[str, tuple[str, JsonObject]]] = {
     "/v1/chat/completions": ("OpenAI", _OPENAI_ERROR),
+    "/openai/deployments": ("OpenAI", _OPENAI_ERROR),
     "/v1/responses": ("OpenAI", _OPENAI_ERROR),
     "/v1/conversations": ("OpenAI", _OPENAI_ERROR),
     "/v1/messages": ("Anthropic", _ANTHROPIC_ERROR),
@@ -182,6 +183,7 @@ def _describe_generation(version: str) -> dict[tuple[str, str], ApiOperation]:
 
 _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/chat/completions"): _answer(_CHAT, _EVENTS),
+    ("POST", "/openai/deployments/{model:path}/chat/completions"): _answer(_CHAT, _EVENTS),
     ("POST", "/v1/responses"): _answer(_RESPONSE, _EVENTS),
     ("POST", "/v1/responses/input_tokens"): ApiOperation(summary="Counts tokens.", body=_COUNTED),
     ("POST", "/v1/responses/compact"): ApiOperation(

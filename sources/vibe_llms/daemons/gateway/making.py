@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.arrivals import admits_page
+from vibe_llms.daemons.gateway.addressing import survey_spellings
 from vibe_llms.daemons.gateway.describing import describe_routes
 from vibe_llms.daemons.gateway.faces import (
     chat_completions,
@@ -61,7 +64,8 @@ def produce_service(
         tracing: Makes spans; by default where the configuration says so.
         keeps_contents: Whether listeners hear what was asked and answered, too; or the file says
             so by ``log_contents``.
-        hosts: By which names clients come, where there is no authorizer; ``None`` for any.
+        hosts: By which names clients come, where there is no authorizer; ``None`` for any. Pages
+            of these places may read what they are answered, with an authorizer as without.
         file: Has the tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]``
             hold where no others are given.
 
@@ -98,6 +102,8 @@ def produce_service(
         on_reload=None if tables is None else tables.reload,
         tracing=tracing,
         keeps_contents=keeps_contents,
+        survey_spellings=survey_spellings,
+        admits_page=partial(admits_page, hosts=hosts),
     )
     add_health(service)
     if tables is not None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from vibe_llms.daemons.gateway.asked import Face
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked, rename_model
 from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route
 from vibe_llms.dialects import chat_completions
 
@@ -17,12 +19,20 @@ FACE = Face(
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
-    """Returns the paths of this protocol."""
+    """Returns the paths of this protocol, and where Azure's clients look for it."""
+    produce = partial(Route, method="POST", write_error=FACE.write_error)
+    deployment = "/openai/deployments/{model:path}/chat/completions"
     return (
-        Route(
-            method="POST",
-            pattern="/v1/chat/completions",
-            handler=partial(gateway.answer, face=FACE),
-            write_error=FACE.write_error,
-        ),
+        produce(pattern="/v1/chat/completions", handler=partial(gateway.answer, face=FACE)),
+        produce(pattern=deployment, handler=partial(_answer_azure, gateway)),
     )
+
+
+async def _answer_azure(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
+    await gateway.answer(call, record, FACE, partial(_read_deployment, call))
+
+
+def _read_deployment(call: HttpCall, face: Face, body: bytes) -> Asked:
+    asked = read_asked(face, body)
+    model = call.names["model"]  # which counts there, whatever the body says
+    return asked if asked.model == model else read_asked(face, rename_model(body, model))
