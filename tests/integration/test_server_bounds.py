@@ -153,10 +153,21 @@ async def test_a_body_that_nobody_takes_is_not_read() -> None:
 
 
 async def test_connections_above_the_bound_are_told() -> None:
-    """503; and as soon as one goes, another is served."""
-    async with serving(echo, connections=2) as served:
+    """503 where all are being answered; and as soon as one goes, another is served."""
+    release = asyncio.Event()
+
+    async def hold(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/held":
+            await release.wait()
+        await echo(scope, receive, send)
+
+    async with serving(hold, connections=2) as served:
         first, second = [await served.connect() for _ in range(2)]
-        assert [(await each.ask(compose())).status for each in (first, second)] == [200, 200]
+        for each in (first, second):
+            await each.write(compose("GET", "/held"))
+        await served.wait_until(
+            lambda: all(each.waiting_since is None for each in served.server.connections)
+        )
 
         third = await served.connect()
         answer = await third.ask(compose())
@@ -167,6 +178,26 @@ async def test_connections_above_the_bound_are_told() -> None:
         await served.wait_until(lambda: len(served.server.connections) < 2)
 
         assert (await (await served.connect()).ask(compose())).status == 200
+        release.set()
+        assert (await second.read()).status == 200
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HT"])
+async def test_who_asks_nothing_makes_room_for_who_comes(begun: bytes) -> None:
+    """Whoever keeps connections and says nothing, or never comes to an end, keeps nobody out."""
+    async with serving(echo, connections=2) as served:
+        first, second = [await served.connect() for _ in range(2)]
+        assert (await first.ask(compose())).status == 200
+        assert (await second.ask(compose())).status == 200
+        await first.write(begun)
+        await served.wait_until(
+            lambda: not begun or not all(each.is_between for each in served.server.connections)
+        )
+
+        third = await served.connect()
+        assert (await third.ask(compose())).status == 200
+        assert await first.read_all() == b""
+        assert (await second.ask(compose())).status == 200
 
 
 async def test_a_client_that_expects_is_invited() -> None:

@@ -77,6 +77,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         "_peer",
         "_queue",
         "_reader",
+        "_since",
         "_socket",
         "_takers",
         "_upgrade",
@@ -110,6 +111,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
         self._input_due = inf
         self._answer_due = inf
         self._output_due = inf
+        self._since = service.loop.time()
         self.is_writing_paused = False
 
     # --- what the event loop tells -------------------------------------------------------------
@@ -328,6 +330,17 @@ class IncomingConnection(asyncio.BufferedProtocol):
                 self._input_due = now + self._body_seconds
 
     @property
+    def is_between(self) -> bool:
+        """Whether nothing of a further request has come."""
+        return self._reader.is_between
+
+    @property
+    def waiting_since(self) -> float | None:
+        """Since when the client has asked nothing; None where it is being answered, or leaves."""
+        is_busy = self._current is not None or self._websocket is not None or self._is_deaf
+        return None if is_busy else self._since
+
+    @property
     def buffered(self) -> int:
         """How much of requests waits to be taken."""
         exchanges = [self._current, *(exchange for exchange, _ in self._queue)]
@@ -361,7 +374,7 @@ class IncomingConnection(asyncio.BufferedProtocol):
             self.shut()
         else:
             settings, now = self.service.settings, self.service.loop.time()
-            is_between = self._reader.is_between
+            is_between, self._since = self._reader.is_between, now
             self._input_due = now + (settings.idle_seconds if is_between else settings.head_seconds)
             self.adjust_reading()
 

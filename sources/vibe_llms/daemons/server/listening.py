@@ -100,7 +100,8 @@ class Listener:
             service.coming.discard(connected)
             connected.close()
             return
-        task = service.loop.create_task(self._connect(connected, is_surplus=surplus > 0))
+        is_surplus = surplus > 0 and not service.make_room()
+        task = service.loop.create_task(self._connect(connected, is_surplus=is_surplus))
         self._admitting.add(task)
         task.add_done_callback(self._admitting.discard)
 

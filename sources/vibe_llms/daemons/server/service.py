@@ -49,6 +49,8 @@ class ServedApplication:
         self.tasks: set[asyncio.Task[None]] = set()
         self._sweep_seconds = min(_SWEEP_SECONDS, _find_shortest(settings) / 8)
         self._timer: asyncio.TimerHandle | None = None
+        # Those that waited for their clients when last somebody looked, the longest last.
+        self._waiting: list[IncomingConnection] | None = None
         self._idle: asyncio.Event | None = None
 
     def begin(self) -> None:
@@ -59,6 +61,7 @@ class ServedApplication:
     def _sweep(self) -> None:
         self.begin()
         now = self.loop.time()
+        self._waiting = None
         for connection in tuple(self.connections):
             connection.look(now)
 
@@ -66,6 +69,23 @@ class ServedApplication:
         """Looks at the time no more."""
         if self._timer is not None:
             self._timer.cancel()
+
+    def make_room(self) -> bool:
+        """Lets go of the connection whose client has asked nothing for the longest time.
+
+        Returns:
+            Whether there was one; it is looked for once a sweep.
+        """
+        if self._waiting is None:
+            since = {each: each.waiting_since for each in self.connections}
+            waiting = [each for each, moment in since.items() if moment is not None]
+            self._waiting = sorted(waiting, key=lambda each: since[each] or 0.0, reverse=True)
+        while self._waiting:
+            connection = self._waiting.pop()
+            if connection.waiting_since is not None:
+                connection.end(at_once=not connection.is_between)
+                return True
+        return False
 
     def forget(self, connection: IncomingConnection) -> None:
         """Is told that a connection is gone."""

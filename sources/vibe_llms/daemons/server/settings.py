@@ -37,7 +37,8 @@ class ServerSettings:
         key: Of the certificate, where it is in another file; unencrypted.
         client_authorities: Whose certificates clients must have (mutual TLS).
         workers: How many processes serve the port.
-        connections: How many are served at once; those above are answered 503.
+        connections: How many are served at once. For one more, that goes whose client has asked
+            nothing for the longest time; where all are being answered, it is answered 503.
         backlog: How many the system lets wait to be taken.
         header_bytes: The first line of a request and its headers together.
         head_seconds: How long these may take to come in, and the handshake of TLS.
