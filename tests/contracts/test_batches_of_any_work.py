@@ -137,9 +137,9 @@ async def test_what_cannot_go_elsewhere_is_refused_in_one_line(
             produce(partial(invert, 1))
         with pytest.raises(TypeError, match=r"the engine's approver, store: make an engine"):
             produce(Engine("", approver=allow, store=MemoryStore(), application=application))
-        for work in (invert, Engine("", application=application)):
+        for kind in (produce, BatchChannel):
             with pytest.raises(TypeError, match="give no cap"):
-                produce(work, cap=Decimal(1))
+                kind(invert, cap=Decimal(1))
         with pytest.raises(RequestError, match="cannot be carried to workers as JSON"):
             await produce(invert).collect([object()])
         with pytest.raises(UnknownNameError, match=r"no function 'describe' .*Lend it"):
@@ -199,6 +199,7 @@ async def test_the_limits_of_an_engine_hold_for_each_of_its_items(
         engine = Engine("", [produce_money()], limits=limits, application=application)
         report = await BatchChannel(engine, runner=runner).collect(["?", "!"])
     assert all("run_steps" in str(each.error) for each in report.failures)
+    assert [each.usage.input_tokens for each in report.failures if each.usage] == [7, 7]
     assert len(report.failures) == 2
     assert not list(application.store.survey())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from batching import (
 )
 from vibe_llms.agents.batches import chunk_runs
 from vibe_llms.agents.batches.batches import Batches, look_at_batches, open_batches
-from vibe_llms.agents.batches.making import WorkMaker
+from vibe_llms.agents.batches.making import EngineItems, WorkMaker
 from vibe_llms.agents.batches.working import ChunkWorker
 from vibe_llms.agents.durable import runner as durable_runner
 from vibe_llms.agents.durable.runner import DurableRunner
@@ -36,6 +38,7 @@ from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
+from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -45,14 +48,18 @@ from vibe_llms.exceptions import (
     RequestError,
     StoreError,
 )
+from vibe_llms.instruments.channels.batches import runs
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
 from vibe_llms.instruments.channels.batches.items import BatchInput
+from vibe_llms.instruments.channels.batches.orders import decode_order
 from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
 from vibe_llms.instruments.channels.batches.row_chunks import begin_alone
 from vibe_llms.instruments.channels.batches.tables import read_money
+from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.prompts import Prompt
+from vibe_llms.runs.places import produce_log
 
 pytestmark = NEEDS_DBOS
 
@@ -274,12 +281,113 @@ async def test_a_cap_that_was_raised_while_it_was_met_is_not_met(
         assert (await place.runner.find(batch)).state == "capped"
 
 
+LOCAL: dict[str, Any] = {"runner": None}
+
+
+async def test_a_cap_is_kept_by_this_process_alone_too(tmp_path: Path, vendor: Vendor) -> None:
+    """What the journal has counts; inputs without end are not gone through."""
+    numbers = itertools.count()
+
+    async def endless() -> AsyncIterator[str]:
+        for number in itertools.count():
+            yield f"{number}?"
+
+    async with working(vendor, tmp_path, queues=()) as place:
+        settings: dict[str, Any] = {**LOCAL, "controls": {"max_tokens": 10}}
+        kept: dict[str, Any] = {**settings, "journal": tmp_path / "answers.jsonl"}
+        sources: list[Any] = [
+            (f"{number}?" for number in numbers),
+            endless(),
+            [f"{number}?" for number in range(200)],
+        ]
+        asked = 0
+        for inputs in sources:
+            channel = place.channel(cap=Decimal("0.0005"), **kept)
+            with pytest.raises(LimitError, match="might cost more than its cap") as caught:
+                await channel.collect(inputs)
+            assert caught.value.limit == "cap"
+            asked = asked or sum(vendor.asked.values())
+            # Each answer costs 10 tokens at $0.15, and 5 at $0.60, a million.
+            assert Decimal("0.0004") < Decimal("0.0000045") * asked <= Decimal("0.0005")
+            assert sum(vendor.asked.values()) == asked
+        assert next(numbers) < 200 + 2 * 64 * 4
+        report = await place.channel(cap=Decimal(1), **kept).collect(sources[-1])
+        assert len(report.results) == 200
+        assert set(vendor.asked.values()) == {1}
+        request = Model(ADDRESS, application=place.application).request("?")
+        with pytest.raises(RequestError, match="no whole request"):
+            await place.channel(cap=Decimal(1), **settings).collect([request])
+        said = [{"variables": "without a prompt"}]
+        (failure,) = (await place.channel(cap=Decimal(1), **settings).collect(said)).failures
+        assert "no prompt takes them" in str(failure.error)
+
+
+@pytest.mark.parametrize("where", [LOCAL, {}], ids=["local", "sqlite"])
+async def test_of_each_run_of_an_engine_its_limit_is_put_down(
+    tmp_path: Path, vendor: Vendor, where: dict[str, Any]
+) -> None:
+    """So as many run at once as the cap bears; what each has cost replaces that."""
+    vendor.delay_seconds = 0.002
+    async with working(vendor, tmp_path) as place:
+        limits = attrs.evolve(place.application.configuration.limits, run_cents=1)
+        model = Model(ADDRESS, application=place.application)
+        produce: Any = partial(
+            BatchChannel,
+            Engine(model, limits=limits),
+            **{"runner": place.runner, **where},
+        )
+        texts = [f"{n}?" for n in range(50)]
+        with pytest.raises(ConfigurationError, match=r"bears not one run, .* run_cents \(1 now\)"):
+            await produce(cap=Decimal("0.005")).collect(texts)
+        assert not vendor.asked
+        assert len((await produce(cap=Decimal("0.0202")).collect(texts[:9])).results) == 9
+        assert vendor.most == 2
+        vendor.asked.clear()
+        with pytest.raises(LimitError, match="might cost more than its cap"):
+            await produce(cap=Decimal("0.0102")).collect(texts)
+        # What is left beside one more run is the cost of 44, at $0.0000045 each.
+        assert sum(vendor.asked.values()) == 45
+
+
+async def test_for_a_run_that_another_worker_has_nothing_stays_put_down(
+    tmp_path: Path, vendor: Vendor
+) -> None:
+    """However often it is come by: that one has put it down."""
+    async with working(vendor, tmp_path, queues=()) as place:
+        database, store = place.runner.database, place.application.store
+        engine = Engine(Model(ADDRESS, application=place.application))
+        produce: Any = partial(BatchChannel, engine, runner=place.runner)
+        batch = await produce(cap=Decimal(100)).submit(["One?"])
+        performer = produce_worker(database, place.application).performer
+        taken = await asyncio.to_thread(take_up, database, batch, 0)
+        assert taken is not None
+        runs = await performer._maker.produce(batch, decode_order(taken.order))
+        assert isinstance(runs, EngineItems)
+        name = runs.name(taken.rows[0])
+        await asyncio.to_thread(store.create, name, ConversationMetadata())
+        log = produce_log(store, name)
+        log.claim()
+        with pytest.raises(StoreError):
+            await performer.perform(taken, lambda: False)
+        log.close()
+        with database.transact(reading=True) as transaction:
+            assert transaction.fetch("SELECT committed FROM vibe_batches") == [(0,)]
+        await runs.close()
+        await performer.close()
+
+
+@pytest.mark.parametrize("where", [LOCAL, {}], ids=["local", "sqlite"])
 @pytest.mark.parametrize("retries", [0, 1])
 async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
-    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch, retries: int
+    tmp_path: Path,
+    vendor: Vendor,
+    monkeypatch: pytest.MonkeyPatch,
+    retries: int,
+    where: dict[str, Any],
 ) -> None:
     """The first answer was billed, though the second try at it is refused, and is free."""
-    monkeypatch.setattr(chunk_runs, "_PAUSE_SECONDS", 0.0)
+    for module in (chunk_runs, runs):
+        monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
     plain, billed = Vendor.compose, 0
 
     def refuse_second(self: Vendor, text: str) -> bytes:
@@ -293,19 +401,27 @@ async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
     cap = Decimal("0.0006")
     async with working(vendor, tmp_path) as place:
         channel = place.channel(
-            parser={"type": "object"}, cap=cap, retries=retries, controls={"max_tokens": 10}
+            parser={"type": "object"},
+            cap=cap,
+            retries=retries,
+            controls={"max_tokens": 10},
+            **where,
         )
-        with pytest.raises(LimitError, match="might cost more than its cap"):
+        with pytest.raises(LimitError, match="might cost more than its cap") as caught:
             await channel.collect([f"{n}?" for n in range(200)])
-        (found,) = await place.runner.survey()
     cost = Decimal("0.0000045") * billed
     assert 0 < cost <= cap
-    assert retries or found.cost == cost > Decimal("0.0002")
+    assert retries or (f"${cost:,.4f}" in str(caught.value) and cost > Decimal("0.0002"))
 
 
+@pytest.mark.parametrize("where", [LOCAL, {}], ids=["local", "sqlite"])
 @pytest.mark.parametrize("end", ["broken off", "refused", "answered"])
 async def test_a_cap_counts_each_try_that_broke_off(
-    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch, end: str
+    tmp_path: Path,
+    vendor: Vendor,
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+    where: dict[str, Any],
 ) -> None:
     """Each may have been billed, whatever came of the last one."""
     most, cost, cap = 10_000, 4_500, 100_000
@@ -325,7 +441,9 @@ async def test_a_cap_counts_each_try_that_broke_off(
 
     monkeypatch.setattr(Vendor, "compose", break_off)
     async with working(vendor, tmp_path, attempts=3) as place:
-        channel = place.channel(cap=read_money(cap), concurrency=1, controls={"max_tokens": 10})
+        channel = place.channel(
+            cap=read_money(cap), concurrency=1, controls={"max_tokens": 10}, **where
+        )
         with pytest.raises(LimitError, match="might cost more than its cap"):
             await channel.collect([f"{n}?" for n in range(40)])
     assert cap - 3 * most < spent <= cap
@@ -518,8 +636,6 @@ async def test_a_worker_that_was_asleep_asks_nothing_twice(
 
 async def test_work_that_cannot_go_elsewhere_is_refused(tmp_path: Path, vendor: Vendor) -> None:
     async with working(vendor, tmp_path) as place:
-        with pytest.raises(ValueError, match="cap"):
-            place.channel(runner=None, cap=Decimal(1))
         with pytest.raises(RequestError, match="no inputs"):
             await place.channel().collect([])
         twice = [BatchInput(str(place), id=str(place % 5)) for place in range(7)]

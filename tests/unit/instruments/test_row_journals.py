@@ -359,7 +359,7 @@ def test_a_price_is_looked_up_again_after_an_hour(monkeypatch: pytest.MonkeyPatc
     origin = Origin(provider="openai_conversations", model="m", usage=Usage(input_tokens=1))
     for hour in (0, 0, 1, 1):
         now[0] = 3600.0 * hour + 7e9
-        row_journals._account(BatchItem(index=0, origin=origin))
+        row_journals.account_item(BatchItem(index=0, origin=origin))
     assert asked == 2
 
 

@@ -13,8 +13,6 @@ from vibe_llms.agents.batches.making import Items
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import (
     ConverseError,
-    ParseError,
-    ProviderError,
     Stage,
     StoreError,
     StoreUnavailableError,
@@ -22,7 +20,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.orders import BatchOrder
-from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
+from vibe_llms.instruments.channels.batches.purses import AnyEstimator, Purse, count_known
 from vibe_llms.instruments.channels.batches.row_chunks import (
     InputRow,
     Taken,
@@ -55,8 +53,7 @@ class Work:
     items: Items
     purse: Purse
     room: asyncio.Semaphore
-    tries: int  # of each request, every one of which may be billed
-    estimator: Estimator | None = None
+    estimator: AnyEstimator | None = None
     users: int = 0
 
 
@@ -166,6 +163,9 @@ class ChunkRun:
                 await self._keep(row, await attempt(self._work.items.put, due), amount)
             elif (item := await self._put_kept(due)) is not None:
                 await self._keep(row, item, amount)
+            elif amount:  # its run will be told of, whole, by whoever ends it
+                with suppress(StoreError):
+                    await self._work.purse.release(amount)
         finally:
             if amount:
                 self._work.purse.settle()
@@ -189,14 +189,13 @@ class ChunkRun:
     async def _keep(self, row: InputRow, item: BatchItem[Any], amount: int) -> None:
         error = item.error
         if error is not None or amount:
-            # What the vendor itself has refused is not billed, and what did not fit the schema is
-            # accounted for; of what broke off nobody knows, nor of what was sent again why it was.
-            is_known = error is None or isinstance(error, ProviderError | ParseError)
-            known = amount - amount // self._work.tries * (item.sent - is_known)
+            estimator = self._work.estimator
+            known = count_known(item, amount, estimator) if amount and estimator else 0
             if self._may_hold and error is not None and error.is_retryable:
                 self._held.append(row)
-                # Answers before it were billed, and what they have cost is written nowhere else.
-                if known > 0 and item.origin is None:
+                # Answers before it were billed, and what they have cost is written nowhere else,
+                # but in a run.
+                if known > 0 and (item.origin is None or self._work.items.keeps):
                     with suppress(StoreError):  # then it stays put down
                         await self._work.purse.release(known)
                 return
@@ -228,7 +227,7 @@ class ChunkRun:
         estimator = self._work.estimator
         if estimator is None:
             return 0
-        amount = estimator.estimate(row.input) * self._work.tries
+        amount = estimator.estimate(row.input) * estimator.tries
         while amount:
             try:
                 if await self._work.purse.acquire(amount):

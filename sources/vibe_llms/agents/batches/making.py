@@ -32,8 +32,7 @@ from vibe_llms.instruments.channels.batches.row_chunks import InputRow
 from vibe_llms.instruments.channels.batches.work import (
     ModelWork,
     Wording,
-    ensure_answered,
-    produce_outcome,
+    conclude_run,
 )
 from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
 from vibe_llms.instruments.inputs import gather_canisters, say
@@ -322,15 +321,14 @@ def gather_functions(functions: Iterable[Function]) -> dict[str, Function]:
 
 def _conclude(outcome: RunOutcome, identity: str) -> BatchItem[Any]:
     if outcome.state is State.AWAIT:
-        # What it has used so far was billed.
         error = ConverseError(
             detail=f"Its run {identity} waits for an approval. {outcome.detail}".rstrip(),
             remedy=f"Approve it, `vibe runs approve {identity}`, and retry what failed.",
             stage=Stage.EXECUTE,
         )
-        return BatchItem(error=error, origin=outcome.origin)
-    ensure_answered(outcome)
-    return produce_outcome(outcome)
+        # What it has used so far was billed.
+        return attrs.evolve(conclude_run(outcome), error=error)
+    return conclude_run(outcome)
 
 
 def _gather_options(pattern: Request) -> EngineOptions:

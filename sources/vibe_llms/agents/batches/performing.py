@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any, Final
 
 from vibe_llms.agents.batches.chunk_runs import ChunkRun, Work
@@ -13,9 +14,14 @@ from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import ConverseError, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
 from vibe_llms.instruments.channels.batches.orders import BatchOrder, decode_order
-from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
+from vibe_llms.instruments.channels.batches.purses import (
+    AnyEstimator,
+    Estimator,
+    Purse,
+    RunEstimator,
+)
 from vibe_llms.instruments.channels.batches.row_chunks import Taken, leave
-from vibe_llms.instruments.channels.batches.tables import WORKING, BatchState
+from vibe_llms.instruments.channels.batches.tables import WORKING, BatchState, read_money
 from vibe_llms.messages.codec.errors import encode_error
 
 _BATCHES: Final = 16
@@ -90,12 +96,18 @@ class ChunkPerformer:
                 work = self._works[batch] = await self._prepare(batch, decode_order(taken.order))
                 await self._make_room()
             if taken.cap is not None and work.estimator is None:
-                model = await self._application.access_model(work.order.model)
-                parser = work.order.produce_parser()
-                work.estimator = Estimator(
-                    model.descriptor, work.order.pattern, 1 if parser is None else parser.attempts
-                )
+                work.estimator = await self._estimate(work.order, read_money(taken.cap))
             return work
+
+    async def _estimate(self, order: BatchOrder, cap: Decimal) -> AnyEstimator:
+        limits = self._application.configuration.limits
+        model = await self._application.access_model(order.model)
+        if order.is_engine:
+            cents = order.limits.get("run_cents", limits.run_cents)
+            return RunEstimator(model.descriptor, cents, cap)
+        parser = order.produce_parser()
+        attempts = 1 if parser is None else parser.attempts
+        return Estimator(model.descriptor, order.pattern, attempts, tries=limits.attempts)
 
     async def _prepare(self, batch: str, order: BatchOrder) -> Work:
         return Work(
@@ -103,7 +115,6 @@ class ChunkPerformer:
             items=await self._maker.produce(batch, order),
             purse=Purse(self.database, batch),
             room=asyncio.Semaphore(order.concurrency),
-            tries=self._application.configuration.limits.attempts,
         )
 
     async def _make_room(self) -> None:

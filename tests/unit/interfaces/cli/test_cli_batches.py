@@ -113,7 +113,7 @@ def test_what_is_no_line_of_a_batch_becomes_no_table(vibe: Vibe, home: Path, lin
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--cap", "2"], "--cap is for a --runner"),
+        (["--cap", "2", "--channel", "vendor"], "takes no --cap"),
         (["--detach", "--runner", "local:"], "--detach is for a --runner"),
         (["--key", "k"], "--key is for a --runner"),
         (["--channel", "vendor", "--retries", "2", "-o", "a"], "with --retry-failed"),

@@ -125,7 +125,8 @@ class BatchChannel(ItemsChannel[T]):
             one, each run is a batch of its own. Here, a journal does that.
         retries: How often an input is asked again whose error may pass; by workers when its chunk
             is through.
-        cap: What the whole batch may cost, in dollars; it stops before that is passed.
+        cap: What the whole batch may cost, in dollars; it stops before that is passed. Of each run
+            of an engine as much is put down as its limit ``run_cents`` says.
         priority: Of two batches the higher one goes first, from -1000 to 1000.
         options: What is said to the model besides each prompt; see
             :class:`vibe_llms.instruments.options.RequestOptions`.
@@ -142,7 +143,7 @@ class BatchChannel(ItemsChannel[T]):
         batch: The id of the batch that a runner has; empty until it is known.
 
     Raises:
-        ValueError: The concurrency is below 1; or something holds with a runner alone.
+        ValueError: The concurrency is below 1.
         TypeError: The work does not take this prompt, parser or option; or workers cannot have it.
     """
 
@@ -191,6 +192,7 @@ class BatchChannel(ItemsChannel[T]):
         self.journal = None if journal is None else Path(journal).resolve()
         self._retry_failed = retry_failed
         self._retries = retries
+        self._cap = cap
         self._progress = progress
         self.tally = BatchTally()
         self.findings: tuple[Finding, ...] = ()
@@ -200,22 +202,18 @@ class BatchChannel(ItemsChannel[T]):
         )
 
     def _choose_submission(self, runner: BatchRunner | None, **given: Any) -> Submission | None:
+        work = self._work
+        if given["cap"] is not None and not isinstance(work, ModelWork):
+            raise TypeError(
+                "A cap holds for what models are asked; nobody knows what a function costs: give "
+                "no cap."
+            )
         if runner is None:
             # A key and a priority mean nothing here, and a script that has them stays as it is.
-            if given["cap"] is not None:
-                raise ValueError("cap: that is for a runner to see to.")
             return None
-        work = self._work
         self._carried = work if isinstance(work, ModelWork) else FunctionWork(work)
-        if not isinstance(work, ModelWork) or work.is_engine:
-            if given["cap"] is not None:
-                kind = "run" if isinstance(work, ModelWork) else "call"
-                raise TypeError(
-                    f"A cap holds for requests to a model; nobody knows what a {kind} costs before "
-                    "it is made: bound each run by its limits (run_cents), and give no cap."
-                )
-            if isinstance(work, ModelWork):
-                work.ensure_portable()
+        if isinstance(work, ModelWork):
+            work.ensure_portable()
         return Submission(
             runner=runner,
             concurrency=self._concurrency,
@@ -249,6 +247,7 @@ class BatchChannel(ItemsChannel[T]):
             RequestError: The journal is of other settings or of other inputs; two inputs have
                 the same name.
             StoreError: The journal cannot be used; what is in it is whole.
+            LimitError: The cap was reached; all that was asked was yielded.
             ConverseError: The model cannot be used for any input.
         """
         self.tally = tally = BatchTally(total=measure(inputs) if total is None else total)
@@ -268,12 +267,13 @@ class BatchChannel(ItemsChannel[T]):
                 retries_failed=self._retry_failed,
                 yields_stored=stored,
                 retries=self._retries,
+                cap=self._cap,
             )
             await run.open(stack)
             refuse_open_chunks(self.journal)
             self.findings = run.findings
             performed = perform_all(
-                inputs,
+                run.limit(inputs),
                 run.perform,
                 run.finish,
                 concurrency=self._concurrency,
@@ -287,6 +287,7 @@ class BatchChannel(ItemsChannel[T]):
             # Before the journal is settled, which is none of the work that is timed.
             tally.end()
             await run.settle()
+            run.ensure_whole()
 
     async def submit(self, inputs: Inputs) -> str:
         """Hands a batch over to its runner, and returns its id; nobody need wait for it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -97,6 +97,11 @@ class LineJournal:
     def read(self, entry: DoneItem) -> bytes:
         """Returns the line of an item."""
         return self._log.read_line(entry.offset)
+
+    def walk(self) -> Iterator[bytes]:
+        """Yields all lines, also those of items that were tried again."""
+        for offset in self._places[1::2]:
+            yield self._log.read_line(offset)
 
     def synchronize(self) -> None:
         """Lets what was written so far survive the loss of power, too."""

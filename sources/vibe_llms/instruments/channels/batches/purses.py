@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any, TypeAlias
 
-from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.exceptions import ConfigurationError, Finding, ParseError, ProviderError
 from vibe_llms.gathering import Gatherer
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
+from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.orders import read_input
 from vibe_llms.instruments.channels.batches.tables import count_money
 from vibe_llms.messages.canisters import AnyCanister
@@ -128,12 +130,18 @@ class Estimator:
         pattern: The request that all are like.
         attempts: How many answers may be asked for, each with those before it quoted; each sent
             once.
+        tries: How often each may be sent, every one of which may be billed.
 
     Raises:
         ConfigurationError: Nobody knows what the model costs, or how long an answer may be.
     """
 
-    def __init__(self, descriptor: ModelDescriptor, pattern: Request, attempts: int = 1) -> None:
+    is_run = False
+
+    def __init__(
+        self, descriptor: ModelDescriptor, pattern: Request, attempts: int = 1, *, tries: int = 1
+    ) -> None:
+        self.tries = tries
         self._provider, self._model = descriptor.priced
         self._attempts = attempts
         self._image_rule = descriptor.attributes.access_value("image_tokens")
@@ -185,6 +193,57 @@ class Estimator:
                 raise _refuse(f"how much the {content.mime_type} behind a URL is", "Send its bytes")
             total += bound_image(content, self._image_rule)
         return total
+
+
+class RunEstimator:
+    """Says what runs of an engine cost at most: what their limit says.
+
+    Args:
+        descriptor: Of the model.
+        cents: The limit of each run.
+        cap: What the whole batch may cost, in dollars.
+
+    Raises:
+        ConfigurationError: Nobody knows what the model costs; or the cap bears not one run.
+    """
+
+    is_run = True
+    tries = 1
+
+    def __init__(self, descriptor: ModelDescriptor, cents: int, cap: Decimal) -> None:
+        provider, model = descriptor.priced
+        is_free = provider in OWN_MACHINES
+        if not is_free and find_dearest(provider, model, 0) is None:
+            raise _refuse("what the model costs", "Name another model")
+        dollars = Decimal(0) if is_free else Decimal(cents) / 100
+        if dollars > cap:
+            message = (
+                f"A cap of ${cap:,.2f} bears not one run, which may cost ${dollars:,.2f}: give a "
+                f"higher cap, or the engine a lower limit run_cents ({cents} now)."
+            )
+            raise ConfigurationError(findings=(Finding(place="cap", message=message),))
+        self._amount = count_money(dollars)
+
+    def estimate(self, said: str) -> int:
+        """Returns what a run may cost, whatever the input."""
+        return self._amount
+
+
+AnyEstimator: TypeAlias = Estimator | RunEstimator
+
+
+def count_known(item: BatchItem[Any], amount: int, estimator: AnyEstimator) -> int:
+    """Returns how much of what was put down for an item its cost replaces.
+
+    What the vendor itself has refused is not billed, and what did not fit the schema is accounted
+    for; of what broke off nobody knows, nor of what was sent again why it was. A run says what it
+    has used, however it ended.
+    """
+    error = item.error
+    is_known = error is None or isinstance(error, ProviderError | ParseError)
+    if estimator.is_run and item.origin is not None:
+        is_known = True
+    return amount - amount // estimator.tries * (item.sent - is_known)
 
 
 def _measure(canisters: Sequence[object]) -> int:

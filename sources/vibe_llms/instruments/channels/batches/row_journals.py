@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -111,7 +111,7 @@ class RowJournal:
         item, line = encode(item, self._settings, input_digest)
         reserved = self._reserved.pop(item.index, 0) if self._reserved else 0
         return self._gatherer.put(
-            _Result(item.index, line[:-1], item.error is not None, *_account(item), reserved)
+            _Result(item.index, line[:-1], item.error is not None, *account_item(item), reserved)
         )
 
     @property
@@ -265,21 +265,28 @@ def _settle(result: _Result) -> int:
     return max(change, 0) if result.unpriced else change
 
 
-def _account(item: BatchItem[Any]) -> tuple[int, int, int, int]:
-    """Returns what an item has used and cost: tokens both ways, money, and 1 for no whole price."""
+class ItemAccount(NamedTuple):
+    """What an item has used and cost: tokens both ways, money, and 1 for no whole price."""
+
+    input_tokens: int
+    output_tokens: int
+    cost: int
+    unpriced: int
+
+
+def account_item(item: BatchItem[Any]) -> ItemAccount:
+    """Returns what an item has used and cost."""
     origin = item.origin
     if origin is None:
-        return 0, 0, 0, 0
+        return ItemAccount(0, 0, 0, 0)
     if origin.usage is None:
-        return 0, 0, 0, 1
+        return ItemAccount(0, 0, 0, 1)
     hour = int(time.time() // _HOUR_SECONDS)  # prices change by the day, and workers live for long
     return _account_counts(hour, origin.provider, origin.model, *read_buckets(origin.usage))
 
 
 @lru_cache(4096)
-def _account_counts(
-    hour: int, provider: str, model: str, *counts: int | None
-) -> tuple[int, int, int, int]:
+def _account_counts(hour: int, provider: str, model: str, *counts: int | None) -> ItemAccount:
     counted: dict[str, Any] = dict(zip(BUCKETS, counts, strict=True))
     usage = Usage(**counted)
     tokens = (
@@ -288,5 +295,6 @@ def _account_counts(
     )
     price = price_usage(usage, provider=provider, model=model)
     if not isinstance(price, Price):
-        return *tokens, 0, 1
-    return *tokens, min(count_money(price.amount), _MOST_COST), int(not price.is_complete)
+        return ItemAccount(*tokens, 0, 1)
+    cost = min(count_money(price.amount), _MOST_COST)
+    return ItemAccount(*tokens, cost, int(not price.is_complete))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import (
@@ -32,9 +33,14 @@ from vibe_llms.instruments.channels.batches.items import (
 from vibe_llms.instruments.channels.batches.journals import DoneItem
 from vibe_llms.instruments.channels.batches.line_journals import LineJournal
 from vibe_llms.instruments.channels.batches.lines import decode_item, digest, encode_item
-from vibe_llms.instruments.channels.batches.work import ModelWork
+from vibe_llms.instruments.channels.batches.orders import write_input
+from vibe_llms.instruments.channels.batches.work import Ask, ModelWork
 from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.requests import Request
 from vibe_llms.values import define
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.channels.batches.caps import Cap
 
 T = TypeVar("T")
 
@@ -93,6 +99,7 @@ class BatchRun(Generic[T]):
         retries_failed: Whether failures of the journal are tried again.
         yields_stored: Whether items of the journal are wanted, too.
         retries: How often an input is asked again whose error may pass.
+        cap: What the whole batch may cost, in dollars; only for what answers.
 
     Attributes:
         batch: The digest of the settings, once it is open.
@@ -109,6 +116,7 @@ class BatchRun(Generic[T]):
         retries_failed: bool,
         yields_stored: bool,
         retries: int = 0,
+        cap: Decimal | None = None,
     ) -> None:
         self._asking = work if isinstance(work, ModelWork) else None
         self._function = None if isinstance(work, ModelWork) else work
@@ -118,6 +126,8 @@ class BatchRun(Generic[T]):
         self._retries_failed = retries_failed
         self._yields_stored = yields_stored
         self._retries = retries
+        self._cap_usd = cap
+        self._cap: Cap | None = None
         self._journal: LineJournal | None = None
         self.batch = ""
         self._names: set[str] = set()
@@ -128,12 +138,19 @@ class BatchRun(Generic[T]):
         """Opens the journal, then what answers; leaving the stack closes the journal."""
         if self._asking is not None:
             self._work = await self._asking.prepare()
+            if self._cap_usd is not None:
+                from vibe_llms.instruments.channels.batches.caps import Cap
+
+                estimator = await self._asking.produce_estimator(self._cap_usd)
+                self._cap = Cap(self._cap_usd, estimator)
         # After the preparation, in which the settings that are described become known.
         if self._path is not None:
             self.batch = digest(self._describe())
             self._journal = await _open_aside(self._path, self.batch)
             stack.callback(self._journal.close)
             self.findings = self._journal.findings
+            if self._cap is not None:
+                await finish(asyncio.to_thread(self._cap.count_stored, self._journal.walk()))
             # The stack is left from its end: the ticking stops before the journal is closed.
             ticking = asyncio.ensure_future(self._synchronize(self._journal))
             stack.push_async_callback(_cancel, ticking)
@@ -149,13 +166,41 @@ class BatchRun(Generic[T]):
         due = await self.admit(place, given)
         if isinstance(due, DoneItem):
             return await self.restore(due)
-        item = await attempt(self._work, due)
+        ask = attempt if self._cap is None else self._ask_capped
+        item = await ask(self._work, due)
         for turn in range(self._retries):
-            if item.error is None or not item.error.is_retryable:
+            if item is None or item.error is None or not item.error.is_retryable:
                 break
             await asyncio.sleep(min(_PAUSE_SECONDS * 2.0**turn, _LONGEST_SECONDS))
-            item = await attempt(self._work, due)
-        return Done(due, item)
+            item = await ask(self._work, due)
+        return None if item is None else Done(due, item)
+
+    async def _ask_capped(self, work: Ask, due: Due) -> BatchItem[Any] | None:
+        """Does the work on one input, where the cap bears it; ``None`` where it does not."""
+        assert self._asking is not None
+        assert self._cap is not None
+        if isinstance(due.value, Request):
+            raise RequestError(
+                path="inputs",
+                detail="An input of a batch with a cap is no whole request.",
+                remedy="Give what is asked, and say the rest to the batch.",
+            )
+        try:
+            said = write_input(await self._asking.wording.compose(due.value))
+        except ConverseError:  # it will not be asked, and says why
+            said = ""
+        return await self._cap.ask(said, lambda: attempt(work, due))
+
+    def limit(
+        self, inputs: Iterable[Any] | AsyncIterable[Any]
+    ) -> Iterable[Any] | AsyncIterable[Any]:
+        """Returns inputs until the cap is reached, where there is one."""
+        return inputs if self._cap is None else self._cap.limit(inputs)
+
+    def ensure_whole(self) -> None:
+        """Raises LimitError where the cap was reached before all was done."""
+        if self._cap is not None and self._cap.is_reached:
+            raise self._cap.explain()
 
     def finish(self, results: Sequence[Done | BatchItem[T] | None]) -> list[BatchItem[T] | None]:
         """Writes the lines of what was done, together, then counts it and tells of it.

@@ -23,7 +23,6 @@ from vibe_llms.instruments.channels.batches.orders import (
     KeptInput,
     write_input,
 )
-from vibe_llms.instruments.channels.batches.purses import Estimator
 from vibe_llms.instruments.channels.batches.work import ModelWork
 from vibe_llms.values import frozen
 
@@ -88,8 +87,7 @@ class SubmittedRun(Generic[T]):
         order = self._compose_order()
         if given.cap is not None:  # what no cap can hold is not handed over
             assert isinstance(work, ModelWork)
-            model = await work.access_model()
-            Estimator(model.descriptor, work.pattern, order.attempts)
+            await work.produce_estimator(given.cap)
         if given.journal is not None:
             refuse_strangers(given.journal, order.settings)
         self.batch, self._before = await given.runner.submit(order, self._ask(inputs), given.key)

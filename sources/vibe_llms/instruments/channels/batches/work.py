@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
 
@@ -28,6 +29,9 @@ from vibe_llms.messages.trusting import trusted
 from vibe_llms.messages.views import add_usages, text_of
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.instruments.channels.batches.purses import AnyEstimator
 
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
 
@@ -173,13 +177,32 @@ class ModelWork:
 
     async def _act(self, value: Any) -> BatchItem[Any]:
         assert isinstance(self._answering, Engine)
-        outcome = await self._answering.answer(await self.wording.compose(value))
-        ensure_answered(outcome)
-        return produce_outcome(outcome)
+        return conclude_run(await self._answering.answer(await self.wording.compose(value)))
 
     async def access_model(self) -> ConverserModel:
         """Returns the model that is asked."""
         return await self._model.access()
+
+    async def produce_estimator(self, cap: Decimal) -> AnyEstimator:
+        """Makes what says what an input costs at most.
+
+        Raises:
+            ConfigurationError: Nobody knows it.
+        """
+        from vibe_llms.instruments.channels.batches.purses import Estimator, RunEstimator
+
+        answering = self._answering
+        if isinstance(answering, Engine):
+            model = answering.model
+            asked = await model.access() if isinstance(model, Model) else model
+            return RunEstimator(asked.descriptor, answering.limits.run_cents, cap)
+        asked = await answering.access()
+        return Estimator(
+            asked.descriptor,
+            self.pattern,
+            1 if self._parser is None else self._parser.attempts,
+            tries=answering.application.configuration.limits.attempts,
+        )
 
     @property
     def pattern(self) -> Request:
@@ -310,18 +333,31 @@ async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
 
 def produce_outcome(answered: Answer) -> BatchItem[Any]:
     """Returns what came of an input as the text of its answer, with all that it used."""
-    text, origin = answered.text, answered.origin
-    used = answered.usage
-    if origin is not None and origin.usage is not used:  # of a run, or with summaries
-        origin = attrs.evolve(origin, usage=used)
+    text = answered.text
     return _make_item(
         value=text,
         text=text,
-        origin=origin,
+        origin=_gather_usage(answered),
         losses=tuple(map(str, answered.losses)),
         response=answered if isinstance(answered, Response) else None,
         sent=answered.metadata.attempts if isinstance(answered, Response) else 1,
     )
+
+
+def _gather_usage(answered: Answer) -> Origin | None:
+    origin, used = answered.origin, answered.usage
+    if origin is not None and origin.usage is not used:  # of a run, or with summaries
+        return attrs.evolve(origin, usage=used)
+    return origin
+
+
+def conclude_run(outcome: RunOutcome) -> BatchItem[Any]:
+    """Returns what came of an input that was a run, with all that it used, also where it failed."""
+    try:
+        ensure_answered(outcome)
+    except ConverseError as error:
+        return BatchItem(error=error, origin=_gather_usage(outcome), sent=error.sent)
+    return produce_outcome(outcome)
 
 
 def _account(answers: Sequence[Response]) -> Origin:

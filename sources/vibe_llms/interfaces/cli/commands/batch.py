@@ -101,7 +101,7 @@ _STANDARD = "-"
     help="How often an input is asked again that failed of what may pass.",
 )
 @click.option(
-    "--cap", type=DOLLARS, metavar="DOLLARS", help="With --runner: what it may cost at most."
+    "--cap", type=DOLLARS, metavar="DOLLARS", help="What it may cost at most; then it stops."
 )
 @click.option(
     "--priority",
@@ -178,11 +178,13 @@ def _check_channel(prompts: str, output: str, options: dict[str, Any]) -> None:
         raise click.UsageError(f"--output {output} has the inputs: name another file.")
     if is_shared and options["channel"] == "vendor":
         raise click.UsageError("--channel vendor has its batches at the vendor, and no --runner.")
+    if options["cap"] is not None and options["channel"] == "vendor":
+        raise click.UsageError("--channel vendor tells its price beforehand, and takes no --cap.")
     if options["retries"] and options["channel"] == "vendor":
         raise click.UsageError("--channel vendor asks again with --retry-failed, not --retries.")
     if not is_shared:
         # What means nothing with local: stays, as one URL is to change nothing else.
-        shared = ("cap", "detach") if options["runner"] else ("key", "cap", "priority", "detach")
+        shared = ("detach",) if options["runner"] else ("key", "priority", "detach")
         for name in shared:
             if options[name]:
                 raise click.UsageError(f"--{name} is for a --runner with workers.")
@@ -253,7 +255,7 @@ async def _perform(
     model = produce_model(options)
     concurrency = options["concurrency"]
     channel: BatchChannel[Any]
-    own = {"concurrency": concurrency, "retries": options["retries"]}
+    own = {"concurrency": concurrency, "retries": options["retries"], "cap": options["cap"]}
     channel = produce_channel(BatchChannel, model, output, options, **own)
     account = BatchNotes()
     try:
