@@ -14,7 +14,8 @@ from vibe_llms.tables.kinds import TEXT, Kind
 class OpenAIVendor(OpenAIService, CompletionsVendor):
     """OpenAI, or by its package Azure, asked by Chat Completions."""
 
-    quirks = Quirks(siblings=SIBLINGS)
+    # Its newest models take 64 characters.
+    quirks = Quirks(siblings=SIBLINGS, id_pattern=r"[\s\S]{1,40}")
     further_settings: ClassVar[Mapping[str, Kind]] = {
         **OpenAIService.further_settings,
         "azure_deployment": TEXT,

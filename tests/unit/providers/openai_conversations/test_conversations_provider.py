@@ -11,7 +11,7 @@ import pytest
 
 from remoting import Counterpart, answer_json, produce_context
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.openai_conversations import produce_provider
 from vibe_llms.providers.openai_conversations.client import OpenAIVendor
@@ -23,6 +23,8 @@ ANSWER = {
     "choices": [{"index": 0, "message": {"content": "Yes."}, "finish_reason": "stop"}],
 }
 REQUEST = Request(canisters=[UserCanister("Well?")])
+LONG = "ws_689e2d4880a0819d98acca37694989b00b15d90494fc6b87"
+"""Of a call that another vendor's model made."""
 
 
 def produce_vendor(directory: Path, **settings: Any) -> OpenAIVendor:
@@ -95,3 +97,24 @@ async def test_a_text_is_counted_without_asking(tmp_path: Path) -> None:
 
     assert (text.tokens, text.error_tokens) == (4, 0)
     assert request.error_tokens > 0
+
+
+async def test_the_id_of_another_vendors_call_goes_as_one_that_is_taken(tmp_path: Path) -> None:
+    """Of 40 characters at most; the result of the call bears the same."""
+    counterpart = Counterpart([answer_json(json.dumps(ANSWER).encode())])
+    provider: Any = produce_provider(
+        produce_context("openai_conversations", tmp_path, api_key="canary")
+    )
+    provider.use_transport(counterpart.transport)
+    model = await provider.produce_client().access_model("gpt-4.1")
+    called = InvocationCanister(invocation_id=LONG, name="clock", arguments="{}")
+    result = ResultCanister("Noon.", invocation_id=LONG)
+
+    response = await model.converse(
+        Request(canisters=[*REQUEST.canisters, called, result]), stream=False
+    )
+
+    _, call, told = json.loads(counterpart.requests[0].body)["messages"]
+    assert call["tool_calls"][0]["id"] == told["tool_call_id"]
+    assert len(told["tool_call_id"]) <= 40
+    assert [loss.path for loss in response.losses] == ["canisters[1].invocation_id"]
