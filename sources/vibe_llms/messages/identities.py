@@ -13,13 +13,29 @@ from vibe_llms.exceptions import RequestError
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 """For each byte one of 32 letters and digits, all alike often: each stands for five bits."""
 
+_LENGTH = 16
+_AT_ONCE = 64
+"""For so many ids the system is asked at once: each call has three, and each question costs."""
+
+_drawn: list[str] = []
+"""Ids that nobody has yet."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drawn.clear)  # or both would give the same to others
+
 
 def produce_identity() -> str:
     """Produces a new random id: 16 letters and digits (80 bits), safe in paths and URLs.
 
     Random from the first letter on, so that a short prefix is soon unique.
     """
-    return os.urandom(16).translate(_LETTERS).decode("ascii")
+    try:
+        return _drawn.pop()  # one step, whichever threads do so at once
+    except IndexError:
+        letters = os.urandom(_LENGTH * _AT_ONCE).translate(_LETTERS).decode("ascii")
+        first, *rest = [letters[at : at + _LENGTH] for at in range(0, len(letters), _LENGTH)]
+        _drawn.extend(rest)
+        return first
 
 
 access_now = functools.partial(datetime.now, UTC)

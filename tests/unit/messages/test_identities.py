@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -20,6 +23,55 @@ def test_identities_are_safe_in_paths_and_urls() -> None:
     for identity in identities:
         assert len(identity) == 16
         assert set(identity) <= set("abcdefghijklmnopqrstuvwxyz234567")
+
+
+def test_the_system_is_seldom_asked_for_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question is a call of the system, and each answer of a model wants several ids."""
+    asked: list[int] = []
+    draw = os.urandom
+
+    def count(size: int) -> bytes:
+        asked.append(size)
+        return draw(size)
+
+    monkeypatch.setattr(os, "urandom", count)
+    identities = {produce_identity() for _ in range(640)}
+
+    assert len(identities) == 640
+    assert 9 <= len(asked) <= 11  # some were there before
+
+
+def test_threads_never_get_the_same_identity() -> None:
+    """Also where they run out of what was drawn at one moment."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            drawn = list(pool.map(lambda _: [produce_identity() for _ in range(300)], range(8)))
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert len({each for part in drawn for each in part}) == 8 * 300
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no processes")
+def test_a_child_draws_its_own_identities() -> None:
+    """What the parent has drawn beforehand is given to nobody twice."""
+    produce_identity()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, produce_identity().encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    theirs = os.read(reading, 64).decode()
+    os.close(reading)
+
+    assert len(theirs) == 16
+    assert theirs not in {produce_identity() for _ in range(64)}
 
 
 @given(timestamps)
