@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -145,11 +145,17 @@ def run_vendor(delay_seconds: float = 0.0) -> Iterator[Vendor]:
         thread.join()
 
 
-def start_worker(folder: Path, url: str, *more: str) -> subprocess.Popen[str]:
-    """Starts ``vibe worker`` for batches; its configuration is in the folder."""
+def start_worker(
+    folder: Path, url: str, *more: str, within: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """Starts ``vibe worker`` for batches; its configuration is in the folder.
+
+    Args:
+        within: What its command begins with, as where it runs in a network namespace.
+    """
     with (folder / "workers.log").open("a") as log:  # a pipe that nobody reads would fill up
         return subprocess.Popen(
-            [*VIBE, "worker", "--runner", url, "--queues", "batches", *more],
+            [*within, *VIBE, "worker", "--runner", url, "--queues", "batches", *more],
             env=produce_environment(folder, VIBE_LLMS_CONFIG=str(folder / "config.toml")),
             stdin=subprocess.DEVNULL,
             stderr=log,
