@@ -96,3 +96,38 @@ def test_a_tool_of_gemini_that_is_null_is_none(null: str) -> None:
     read = BY_NAME["google"].read({**said, "tools": tools})
 
     assert read.invocables == BY_NAME["google"].read({**said, "tools": plain}).invocables
+
+
+SCHEMA: Any = {
+    "type": "object",
+    "properties": {"sea": {"type": "string"}},
+    "required": ["sea"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("more", [{}, {"description": "A sea to swim in."}])
+@pytest.mark.parametrize("other", ["anthropic", "google", "ollama", "openai_responses"])
+def test_what_a_model_is_told_of_a_format_is_kept_or_told_to_be_lost(
+    other: str, more: dict[str, Any]
+) -> None:
+    """OpenAI's format has a description, which no other protocol has."""
+    wanted = {"name": "sea", "strict": True, "schema": SCHEMA, **more}
+    form = {"type": "json_schema", "json_schema": wanted}
+    asked: Any = {"messages": [{"role": "user", "content": "A sea?"}], "response_format": form}
+    request = BY_NAME["openai"].read(asked)
+
+    assert BY_NAME["openai"].nativize(request).value["response_format"] == form
+    told = [loss for loss in BY_NAME[other].nativize(request).losses if "native" in loss.path]
+    assert ["response_format" in loss.reason for loss in told] == [True] * len(more)
+
+
+def test_what_stands_beside_a_schema_in_its_older_place_stays_beside_it() -> None:
+    form = {"type": "json_schema", "schema": SCHEMA}
+    asked: Any = {
+        "messages": [{"role": "user", "content": "A sea?"}],
+        "max_tokens": 9,
+        "output_format": {**form, "note": "x"},
+    }
+    again = BY_NAME["anthropic"].nativize(BY_NAME["anthropic"].read(asked)).value
+    assert again["output_config"] == {"format": {**form, "note": "x"}}

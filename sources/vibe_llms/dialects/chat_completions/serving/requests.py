@@ -84,7 +84,10 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
     inner = wanted.get("json_schema")
     if not isinstance(inner, Mapping):
         return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
-    return {"$wanted": {**wanted, "json_schema": without(inner, "schema")}}
+    noted: dict[str, Any] = {"$wanted": {**wanted, "json_schema": without(inner, "schema")}}
+    if leave(wanted, "type", "json_schema") or leave(inner, "name", "schema", "strict"):
+        noted["$format"] = {TOLD: "response_format"}  # such as what the model is told it is for
+    return noted
 
 
 def _keep_options(native: Mapping[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,9 @@ def take_schema(rest: dict[str, Any]) -> JsonObject | None:
             config = leave(rest["output_config"], "format") | ({"format": left} if left else {})
             del rest["output_config"]
             rest |= {"output_config": config} if config else {}
-        case {"output_format": {"type": "json_schema", "schema": dict(schema)}}:
+        case {"output_format": {"type": "json_schema", "schema": dict(schema)} as form}:
+            if left := leave(form, "type", "schema"):
+                rest["output_config"] = {**(rest.get("output_config") or {}), "format": left}
             del rest["output_format"]
         case _:
             return None
