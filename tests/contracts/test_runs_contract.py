@@ -168,6 +168,16 @@ async def test_of_several_answers_the_first_counts(house: House) -> None:
     assert list(await house.runs.survey_approvals(run_id)) == []
 
 
+async def test_an_answer_to_another_call_is_told_which_one_waits(house: House) -> None:
+    run_id = (await house.start([invoke("pay")], DONE)).id
+    await house.wait(run_id, "waiting")
+    (waiting,) = await house.runs.survey_approvals(run_id)
+    with pytest.raises(UnknownNameError) as caught:
+        await house.runs.approve(run_id, allow(waiting.request), key="another")
+    assert f"({waiting.key})" in str(caught.value)
+    assert caught.value.name not in caught.value.known
+
+
 async def test_a_run_is_asked_for_once_under_a_key(house: House) -> None:
     order = house.premises.order(DONE)
     said = [SupervisorCanister("Be brief."), UserCanister("Do it.")]
@@ -183,6 +193,9 @@ async def test_an_order_that_may_not_be_is_refused(house: House) -> None:
     with pytest.raises(ConfigurationError, match="There is no such limit") as caught:
         await house.runs.start(order, [UserCanister("Do it.")])
     assert [each.place for each in caught.value.findings] == ["order.limits.run_stpes"]
+    order = attrs.evolve(house.premises.order(DONE), variables={"word": 1})
+    with pytest.raises(ConfigurationError, match="Only a task has variables"):
+        await house.runs.start(order, [UserCanister("Do it.")])
     with pytest.raises(RequestError, match="Nothing is said: give what is said first, or a task"):
         await house.runs.start(house.premises.order(DONE))
     assert not await house.runs.survey()
@@ -260,6 +273,8 @@ async def test_a_fork_is_a_run_of_its_own(house: House) -> None:
     assert fork.id != run_id
     with pytest.raises(RequestError, match="Only a flow has nodes"):
         await house.runs.fork(run_id, node="A")
+    with pytest.raises(RequestError, match="Only a flow has nodes"):
+        await house.runs.fork(run_id, visit=2)
 
 
 async def test_a_deleted_run_is_gone_for_those_who_watch_it(house: House) -> None:

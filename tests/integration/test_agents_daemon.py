@@ -38,8 +38,9 @@ async def running(folder: Path, *options: str) -> AsyncIterator[str]:
     assert process.stderr is not None
     try:
         async with asyncio.timeout(20):
-            while b"/runs" not in (line := await process.stderr.readline()):
+            while b"asked for at" not in (line := await process.stderr.readline()):
                 assert line, "it did not start"
+        assert f" at http://127.0.0.1:{port} " in line.decode()  # as `--address` takes it
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()

@@ -341,8 +341,10 @@ def test_a_fork_goes_its_own_way_from_a_node_on(tmp_path: Path) -> None:
     assert forked.final_response == "first two"
     assert forked.run_id != result.run_id
     assert len(list(store.survey())) == before + 2  # the fork, and one visit
-    with pytest.raises(RequestError, match="no visit 2 of 'P1'"):
+    with pytest.raises(RequestError, match=r"no visit 2 of 'P1'; the last one is 1\.$"):
         asyncio.run(adapter.fork(result.run_id, "P1", visit=2))
+    with pytest.raises(RequestError, match=r"no visit 1 of 'P'; did you mean 'P1'\?$"):
+        asyncio.run(adapter.fork(result.run_id, "P"))
     with pytest.raises(StoreError, match="has no store"):
         asyncio.run(UniversalAdapter().fork(result.run_id, "P1"))
 

@@ -178,7 +178,8 @@ async def test_a_key_that_nobody_knows_is_refused_and_never_shown(
     class Strict(Doorman):
         async def authorize(self, arrival: Any) -> Any:
             if arrival.credential != "friend":
-                raise AccessError(fault="authentication", detail=f"Not {arrival.credential}.")
+                detail = f"Not {arrival.credential}."
+                raise AccessError(fault="authentication", detail=detail, remedy="Ask Ann.")
             return self.Grant(self, arrival.credential)
 
     premises = Premises(tmp_path)
@@ -188,7 +189,7 @@ async def test_a_key_that_nobody_knows_is_refused_and_never_shown(
                 with pytest.raises(AccessError) as caught:
                     await ask
                 assert "stranger-4711" not in f"{caught.value}{caught.value.__dict__}"
-                assert "VIBE_AGENTS_KEY" in str(caught.value)
+                assert str(caught.value).endswith("Ask Ann. Put it into VIBE_AGENTS_KEY.")
         monkeypatch.setenv("VIBE_AGENTS_KEY", "friend")
         async with connect(server.urls[0]) as runs:
             assert await runs.survey() == ()
@@ -229,6 +230,18 @@ def test_what_is_no_address_is_refused(address: str) -> None:
         connect(address)
     assert "secret-word" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tail", ["/runs", "/page/"])
+async def test_what_was_copied_with_an_address_is_named(tmp_path: Path, tail: str) -> None:
+    async with (
+        asyncio.timeout(30),
+        produce_server(Premises(tmp_path)) as server,
+        connect(server.urls[0] + tail) as runs,
+    ):
+        for ask in (runs.survey(), runs.find("any"), runs.stop("any")):
+            with pytest.raises(ConverseError, match=f"without {tail.rstrip('/')}\\."):
+                await ask
 
 
 async def test_a_gateway_is_no_agents_daemon(tmp_path: Path) -> None:

@@ -73,6 +73,14 @@ async def test_a_number_that_is_none_is_refused(tmp_path: Path, given: str, stat
             assert str(len(frames)) in told["error"]["message"]
 
 
+async def test_a_path_that_is_none_is_no_fault_of_a_provider(tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        for path in ("/runs/any/nothing", "/nothing"):
+            status, told = await daemon.ask("POST", path, {})
+            assert status == 404
+            assert told["error"]["message"].startswith("There is nothing at this path")
+
+
 async def test_a_key_asks_once(tmp_path: Path) -> None:
     async with serving(tmp_path) as daemon:
         ids = await asyncio.gather(*(daemon.start(DONE, Idempotency_Key="k") for _ in range(5)))

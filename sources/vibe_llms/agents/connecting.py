@@ -45,6 +45,10 @@ _STREAM_TIMEOUTS: Final = Timeouts(
 _GONE: Final = frozenset({502, 503, 504})
 """What says whoever stands before a daemon that is not there now."""
 
+_NOT_FOUND: Final = 404
+_TAILS: Final = ("/runs", "/page")
+"""Of addresses that are shown: what is asked there, and not where the daemon is."""
+
 _REMEDY: Final = "Check the address: it is that of `vibe serve agents`."
 _Value = TypeVar("_Value")
 
@@ -142,9 +146,15 @@ class Connection(Closing):
         place = describe_address(self.address) + urlsplit(self.address).path
         return ConverseError(
             detail=f"{place} is no agents daemon: {asked} {detail}.",
-            remedy=_REMEDY,
+            remedy=self._advise() or _REMEDY,
             stage=Stage.DECODE,
         )
+
+    def _advise(self) -> str:
+        """Says what of the address is too much; nothing where it may be right."""
+        path = urlsplit(self.address).path
+        tail = next((each for each in _TAILS if path.endswith(each)), "")
+        return f"Give the daemon's address without {tail}." if tail else ""
 
     async def close(self) -> None:
         """Closes the connections. May be called again."""
@@ -195,8 +205,11 @@ class Connection(Closing):
             error = read_error(told)
         except CodecError:
             return self.refuse(asked, f"was answered with the status {status}")
-        if getattr(error, "fault", None) is ProviderFault.AUTHENTICATION and not error.remedy:
-            error.remedy = f"Give a key that it knows, such as by {KEY_VARIABLE}."
+        if getattr(error, "fault", None) is ProviderFault.AUTHENTICATION:
+            advice = error.remedy or "Give a key that it knows."
+            error.remedy = f"{advice} Put it into {KEY_VARIABLE}."
+        if status == _NOT_FOUND:
+            error.remedy = self._advise() or error.remedy
         return error
 
 

@@ -36,7 +36,6 @@ from vibe_llms.exceptions import (
     StoreError,
     StoreUnavailableError,
     UnknownConversationError,
-    UnknownNameError,
 )
 from vibe_llms.flows.forking import begin_fork
 from vibe_llms.flows.hearing import find_hearer
@@ -57,7 +56,7 @@ from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
-from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
+from vibe_llms.runs.waiting import Waiting, answer, choose, survey_waiting
 
 CONFLICTS: Final = frozenset({"event", "key", "run"})
 """The paths of errors that say that something does not go with how things stand."""
@@ -186,16 +185,9 @@ class LocalRuns:
 
         def write() -> Waiting:
             waiting = self._survey_approvals(run_id, subject)
-            for each in waiting:
-                if each.request.digest == approval.digest and key in (None, each.key):
-                    where = each.conversation_id
-                    return answer(self.store, where, approval, key=each.key, subject=subject)
-            raise UnknownNameError(
-                kind="waiting call",
-                name=approval.digest,
-                known=tuple(each.request.digest for each in waiting),
-                stage=Stage.EXECUTE,
-            )
+            wanted = choose(waiting, approval.digest, key)
+            where = wanted.conversation_id
+            return answer(self.store, where, approval, key=wanted.key, subject=subject)
 
         answered = await asyncio.to_thread(write)
         self._wake(run_id)
@@ -248,8 +240,8 @@ class LocalRuns:
         if not node and summary.kind == "flow":
             raise _refuse("node", "A flow is forked at a node: say which.")
         self._check_channel(summary.order.get("channel"))
-        if summary.kind != "flow" and (node or variables):
-            raise _refuse("node", "Only a flow has nodes and variables.")
+        if summary.kind != "flow" and (node or variables or visit != 1):
+            raise _refuse("node", "Only a flow has nodes, visits and variables.")
         wanted = RunRequestedEvent(order=summary.order, subject=subject)
 
         def write() -> RunSummary:

@@ -120,6 +120,8 @@ class OrderRules:
         if order.task is not None and order.channel:
             message = "The requests of a flow are answered at once."
             findings.append(Finding(place="order.channel", message=message))
+        if order.variables and order.task is None:
+            findings.append(Finding(place="order.variables", message="Only a task has variables."))
         if order.task is None:
             findings += self._check_model(order.model, application, "order.model")
         else:

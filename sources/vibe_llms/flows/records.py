@@ -94,12 +94,10 @@ class FlowRecord:
                     kept.append(event)
         nodes = [event.node for event in kept]
         count = nodes.count(node)
-        known = (
-            f"It was visited {count} times" if count else f"Visited were{end_among(node, nodes)}"
-        )
+        end = f"; the last one is {count}." if count else end_among(node, dict.fromkeys(nodes))
         raise RequestError(
             path="node",
-            detail=f"The run {self.run_id} has no visit {visit} of {node!r}{known}",
+            detail=f"The run {self.run_id} has no visit {visit} of {node!r}{end}",
             stage=Stage.EXECUTE,
         )
 

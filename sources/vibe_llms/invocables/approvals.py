@@ -110,7 +110,7 @@ class Approval:
             raise RequestError(
                 path="arguments",
                 detail="An edit, and nothing else, brings arguments.",
-                remedy="Use edit() to make one.",
+                remedy="Give them with an edit, and leave them out otherwise.",
                 stage=Stage.EXECUTE,
             )
         if is_edit and self.scope is not Scope.ONCE:

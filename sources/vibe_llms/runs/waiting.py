@@ -99,7 +99,7 @@ def answer(
     """
     require_logs(store)
     log = produce_log(store, conversation_id)
-    wanted = _choose(_find_waiting(conversation_id, log), approval.digest, key)
+    wanted = choose(_find_waiting(conversation_id, log), approval.digest, key)
     # Before it is written down: what does not fit must not be found by the next run.
     settle(wanted.request, approval)
     answered = produce_answer(wanted.key, wanted.request, approval)
@@ -114,7 +114,8 @@ def answer(
     return wanted
 
 
-def _choose(waiting: Sequence[Waiting], digest: str, key: str | None) -> Waiting:
+def choose(waiting: Sequence[Waiting], digest: str, key: str | None) -> Waiting:
+    """Returns the call that an answer is about. Raises UnknownNameError: none of these is it."""
     for each in waiting:
         if each.request.digest == digest and key in (None, each.key):
             return each
@@ -122,13 +123,18 @@ def _choose(waiting: Sequence[Waiting], digest: str, key: str | None) -> Waiting
 
 
 def _describe_unknown(digest: str, key: str | None, waiting: Sequence[Waiting]) -> UnknownNameError:
+    known = [(each.request.digest, each.key if key is not None else None) for each in waiting]
     return UnknownNameError(
         kind="waiting call",
-        name=digest if key is None else f"{digest} ({key})",
-        known=tuple(each.request.digest for each in waiting),
+        name=_name(digest, key),
+        known=tuple(_name(*each) for each in known),
         remedy="It may have been answered meanwhile." if not waiting else "",
         stage=Stage.EXECUTE,
     )
+
+
+def _name(digest: str, key: str | None) -> str:
+    return digest if key is None else f"{digest} ({key})"
 
 
 def _find_waiting(conversation_id: str, log: RunLog) -> list[Waiting]:

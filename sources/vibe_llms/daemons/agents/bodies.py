@@ -15,6 +15,7 @@ from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
     LimitError,
+    ProviderError,
     ProviderFault,
     RequestError,
     Stage,
@@ -143,6 +144,8 @@ def write_error(error: ConverseError) -> ErrorAnswer:
             status = 409
         case UnknownNameError():
             status = 400
+        case ProviderError(provider=""):  # nobody was asked: there is nothing at this path
+            error = RequestError(path="path", detail=error.detail, stage=Stage.FRAME)
     told = {
         "message": str(error) if status < 500 else error.describe(),
         "type": "server_error" if status >= 500 else str(fault),

@@ -37,7 +37,7 @@ _JOURNAL_BYTES: Final = 4_000_000
 _FOLDING_SECONDS: Final = 1.0
 """How long a line of a journal waits to be in the sums. Nothing depends on it but its length."""
 
-_ASK = "Ask whoever runs this gateway for a key: vibe keys add NAME"
+_ASK = "Ask whoever runs this server for a key: vibe keys add NAME."
 
 
 def produce_authorizer(context: AuthorizerContext) -> KeyAuthorizer:

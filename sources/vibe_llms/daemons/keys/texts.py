@@ -63,7 +63,7 @@ def fits(text: str, digest: str, compare: Compare = hmac.compare_digest) -> bool
 def find_slip(text: str) -> str:
     """Says what is wrong with the letters of a key, as a sentence; nothing where they are right."""
     if not text.startswith(PREFIX):
-        return f"The key is none of this gateway's, which begin with {PREFIX}."
+        return f"The key is none of this server's, which begin with {PREFIX}."
     if len(text) != LENGTH:
         return f"The key was cut or joined: it has {len(text)} letters and not {LENGTH}."
     if _compute_check(text[:-_CHECK]) != text[-_CHECK:]:

@@ -52,7 +52,7 @@ def test_two_letters_in_the_wrong_order_are_noticed(place: int) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sk-abcdefgh", "begin with vk-"),
+        ("sk-abcdefgh", "none of this server's, which begin with vk-"),
         ("vk-short", "cut or joined"),
         ("vk-" + "0" * LENGTH, "cut or joined"),
         ("vk-" + "\udcff" * (LENGTH - 3), "mistyped"),

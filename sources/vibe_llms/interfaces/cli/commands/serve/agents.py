@@ -110,4 +110,6 @@ def _produce(settings: AgentsSettings, log: bool, yes: bool) -> Service:
 
 def _tell(gateway: str, urls: Sequence[str]) -> None:
     for url in urls:
-        note(f"Runs are asked for at {url}/runs; {gateway}. Ctrl-C ends it.")
+        note(
+            f"Runs are asked for at {url} (with a browser: {url}/page/); {gateway}. Ctrl-C ends it."
+        )
