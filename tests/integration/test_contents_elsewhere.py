@@ -17,7 +17,7 @@ import pytest
 
 from disks import HastyDisk
 from object_server import ObjectServer, access_object_server
-from postgresql_server import produce_url
+from postgresql_server import access_server, produce_url
 from stored import change, describe
 from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
@@ -437,6 +437,35 @@ def test_091_what_a_broken_move_left_is_found_and_removed(tmp_path: Path, elsewh
         assert not place.has(compute_content_id(left), len(left))
         assert place.has(compute_content_id(before), len(before))
         assert store.contents.read(ID) == DATA
+
+
+def test_092_a_copy_of_a_database_takes_nothing_from_the_first(
+    tmp_path: Path, elsewhere: str
+) -> None:
+    """It reads what is there; it neither removes it nor takes it for stray, nor adds to it."""
+    import psycopg
+
+    server = access_server().url
+    names = [f"{kind}{tmp_path.name.replace('-', '_').lower()}" for kind in ("first", "second")]
+    urls = [f"{server.rpartition('/')[0]}/{name}" for name in names]
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {names[0]}")
+        first = PostgresqlStore(f"{urls[0]}?content={elsewhere}")
+        say(first)
+        first.database.close()
+        connection.execute(f"CREATE DATABASE {names[1]} TEMPLATE {names[0]}")
+    second = PostgresqlStore(f"{urls[1]}?content={elsewhere}")
+    first.contents.add(b"more", mime_type="text/plain")
+    assert second.contents.read(ID) == DATA
+    assert not list(second.contents.survey_strays(grace_seconds=0))
+    with pytest.raises(StoreError, match=r"of another database, .* stands for it"):
+        second.contents.add(b"other", mime_type="text/plain")
+    second.delete("a")
+    collect_content(second, plan_collection(second, grace_seconds=0), grace_seconds=0)
+    assert not list(second.contents.survey())
+    assert first.contents.read(ID) == DATA
+    for each in (first, second):
+        each.database.close()
 
 
 def age(address: str, data: bytes) -> None:

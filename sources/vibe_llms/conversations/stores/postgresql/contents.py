@@ -16,7 +16,7 @@ from vibe_llms.conversations.stores.interfaces import ContentMetadata, LeftBytes
 from vibe_llms.conversations.stores.naming import ensure_content_id
 from vibe_llms.conversations.stores.places import MARKER, ContentPlace, produce_place
 from vibe_llms.conversations.stores.postgresql.database import Database
-from vibe_llms.exceptions import CorruptionError, Finding, StoreError
+from vibe_llms.exceptions import CorruptionError, Finding, StoreError, StoreUnavailableError
 from vibe_llms.logs.locks import WAIT_SECONDS
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.messages.identities import access_now
@@ -25,6 +25,10 @@ from vibe_llms.values import define
 _PAUSE_SECONDS = 0.05
 MOVING: Final = 0x6D6F7665
 """The lock of who moves content."""
+_WHERE: Final = (
+    "SELECT s.system_identifier, d.oid FROM pg_control_system() s, pg_database d"
+    " WHERE d.datname = current_database()"
+)
 _WHOLE = "(data IS NOT NULL OR size IS NOT NULL)"
 _INSERT = """
 INSERT INTO vibe_contents (id, about, created, added, data, place)
@@ -304,9 +308,22 @@ class PostgresqlContents:
 
     @cached_property
     def _owner(self) -> str:
+        """How places know this database: by its own id, and by where it is.
+
+        For a copy has the same id, and nobody tells it what the other one still needs. One that was
+        made by copying the server's files, and a server that stands for another, are in the same
+        place as far as anybody can tell.
+        """
         with self._database.begun(reading=True) as connection:
             (owner,) = connection.execute("SELECT owner FROM vibe_format").fetchone() or ("",)
-        return str(owner)
+        try:
+            with self._database.begun(reading=True) as connection:
+                ((server, number),) = connection.execute(_WHERE)
+        except StoreUnavailableError:
+            raise
+        except StoreError:  # a service that does not tell
+            return str(owner)
+        return f"{owner}@{server}/{number}"
 
     def survey_strays(self, *, grace_seconds: float) -> Iterator[LeftBytes]:
         """Yields what lies in places of this database, and no row of it names."""
