@@ -82,6 +82,29 @@ async def test_the_library_for_azure_reaches_it(
             assert await ask_response(client, model)
 
 
+async def test_each_library_knows_by_which_name_its_request_is_logged(address: str) -> None:
+    """Of an answer and of an error; a carried answer keeps the name that its vendor gave."""
+    url = f"{address}/v1"
+    async with (
+        openai.AsyncOpenAI(base_url=url, api_key="any", max_retries=0) as client,
+        anthropic.AsyncAnthropic(base_url=address, api_key="any", max_retries=0) as other,
+    ):
+        chat = await client.chat.completions.with_raw_response.create(model=MODEL, messages=ASKED)
+        ours = chat.headers["x-vibe-request-id"]
+        assert chat.request_id == ours
+        carried = await client.chat.completions.with_raw_response.create(
+            model=CARRIED, messages=ASKED
+        )
+        assert carried.request_id not in (None, carried.headers["x-vibe-request-id"])
+        said = await client.responses.create(model=MODEL, input="A sea?", store=False)
+        assert (said._request_id or "").startswith("req_")
+        message = await other.messages.create(model=MODEL, messages=ASKED, max_tokens=9)
+        assert message._request_id not in (None, message.id, ours)
+        with pytest.raises(openai.NotFoundError) as missing:
+            await client.chat.completions.create(model="nothing:at-all", messages=ASKED)
+        assert missing.value.request_id == missing.value.response.headers["x-vibe-request-id"]
+
+
 @pytest.mark.parametrize("base", ["", "/", "/v1"])
 async def test_the_library_of_anthropic_reaches_it_by_any_usual_base(
     address: str, base: str

@@ -38,6 +38,8 @@ class HttpCall:
         began: When the answer began, by the event loop's clock.
         is_gone: Whether the client has left before its answer was whole.
         added: Headers that go with whatever is answered, be it an error.
+        id_header: Where the client's library looks for the id of the request; it goes there unless
+            somebody else has named it already.
     """
 
     __slots__ = (
@@ -48,6 +50,7 @@ class HttpCall:
         "added",
         "began",
         "headers",
+        "id_header",
         "is_gone",
         "method",
         "names",
@@ -72,6 +75,7 @@ class HttpCall:
         self.is_gone = False
         self.names: Mapping[str, str] = {}
         self.added: Mapping[str, str] = _NOTHING
+        self.id_header = ""
         self._receive, self._send = receive, send
         self._limit = limit
         self._watcher: asyncio.Task[None] | None = None
@@ -246,6 +250,8 @@ class HttpCall:
         """Begins an answer; :meth:`send` goes on, :meth:`finish` ends it."""
         if self.added:
             headers = {**headers, **self.added}
+        if self.id_header and self.id_header not in headers:
+            headers = {**headers, self.id_header: self.request_id}
         # As the wire reads those of an upstream, so that any of them goes on.
         encoded = [
             (name.encode("latin-1"), value.encode("utf-8", "surrogateescape"))

@@ -48,6 +48,7 @@ class Face:
             their names.
         streams_by_default: Whether an answer is streamed unless the request says otherwise.
         model_field: Of a whole answer: says who gave it.
+        id_header: In which its libraries look for the id of a request.
         echo: Returns what a whole answer repeats of the request, where the protocol does.
         is_ours: Whether it is our own protocol, in which nothing is lost: the request says by
             itself what may be, and the answer tells what was.
@@ -59,6 +60,7 @@ class Face:
     passed: tuple[str, ...] = ()
     streams_by_default: bool = False
     model_field: str = "model"
+    id_header: str = ""
     echo: Callable[[Mapping[str, Any]], JsonObject] | None = None
     is_kept: bool = False
     is_ours: bool = False

@@ -109,7 +109,7 @@ class Gateway:
         read: Callable[[Face, bytes], Asked] = read_asked,
     ) -> None:
         """Answers a request to a model. Raises ConverseError."""
-        record.face = face.name
+        record.face, call.id_header = face.name, face.id_header
         grant = await self.authorize(call, record)
         body = await call.read_body()
         call.watch_client()
@@ -189,7 +189,7 @@ class Gateway:
             path: Where a vendor of this protocol counts, with ``{model}`` for its name.
             write: Writes a count in the words of the protocol.
         """
-        record.face = face.name
+        record.face, call.id_header = face.name, face.id_header
         grant = await self.authorize(call, record)
         asked = read(face, await call.read_body())
         call.watch_client()

@@ -211,10 +211,13 @@ def _compose_headers(call: HttpCall, losses: Iterable[Loss]) -> dict[str, str]:
 
 def write_losses(told: list[str]) -> str:
     """Writes losses as a header: a JSON list of texts, in ASCII; what is too long is counted."""
-    kept = list(told)
-    while True:
-        more = [f"and {len(told) - len(kept)} more"] if len(kept) < len(told) else []
-        text = json.dumps([*kept, *more])
-        if len(text) <= _LOSSES_BYTES or not kept:
-            return text
-        kept = kept[: len(kept) // 2]
+    text = json.dumps(told)
+    if len(text) <= _LOSSES_BYTES:
+        return text
+    free, kept = _LOSSES_BYTES - len(json.dumps([f"and {len(told)} more"])), list[str]()
+    for each in told:
+        free -= len(json.dumps(each)) + len(", ")
+        if free < 0:
+            break
+        kept.append(each)
+    return json.dumps([*kept, f"and {len(told) - len(kept)} more"])

@@ -14,7 +14,9 @@ from vibe_llms.dialects import chat_completions
 FACE = Face(
     name="chat_completions",
     dialect=chat_completions,
-    passed=("openai-beta", "idempotency-key"),  # whose account pays is ours to say
+    # Whose account pays is ours to say.
+    passed=("openai-beta", "idempotency-key", "x-client-request-id"),
+    id_header="x-request-id",
 )
 
 

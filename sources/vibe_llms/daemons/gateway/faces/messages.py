@@ -9,7 +9,7 @@ from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.service import Route
 from vibe_llms.dialects import messages
 
-FACE = Face(name="messages", dialect=messages, passed=("anthropic-",))
+FACE = Face(name="messages", dialect=messages, passed=("anthropic-",), id_header="request-id")
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:

@@ -18,7 +18,9 @@ FACE = Face(
     name="responses",
     dialect=responses,
     echo=echo_request,
-    passed=("openai-beta", "idempotency-key"),  # whose account pays is ours to say
+    # Whose account pays is ours to say.
+    passed=("openai-beta", "idempotency-key", "x-client-request-id"),
+    id_header="x-request-id",
     is_kept=True,
 )
 
