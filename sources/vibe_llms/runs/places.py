@@ -190,10 +190,10 @@ def survey_inherited(
             ]
             if any(each.kept for each in logged):
                 known = _restore_results(known, store.read(link.identity).canisters)
+            parents.append(known)  # before it may be deleted: what was begun has begun
             link = store.read_metadata(link.identity).parent
         except UnknownConversationError:  # deleted meanwhile
             break
-        parents.append(known)
     return [event for events in reversed(parents) for event in events]
 
 
