@@ -160,12 +160,9 @@ def _open(line: bytes) -> LoggedEvent:
 
 
 def _settles(event: LogEvent) -> bool:
-    match event:
-        case RunEndedEvent():
-            return event.settles
-        case FlowEndedEvent():
-            return event.reason not in ("waiting", "cancelled")
-    return False
+    if isinstance(event, FlowEndedEvent):
+        return event.reason not in ("waiting", "cancelled")
+    return isinstance(event, RunEndedEvent) and event.settles
 
 
 def shorten(lines: Sequence[bytes], canisters: Sequence[AnyCanister]) -> list[bytes]:

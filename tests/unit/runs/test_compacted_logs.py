@@ -26,7 +26,12 @@ from vibe_llms.conversations import ConversationStore, DirectoryStore, MemorySto
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.engine.recovery import Record
-from vibe_llms.events.engine import InvocationFinishedEvent, RunEndedEvent, StateEnteredEvent
+from vibe_llms.events.engine import (
+    InvocationFinishedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    StateEnteredEvent,
+)
 from vibe_llms.events.flow import FlowEndedEvent
 from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import CorruptionError, StoreError
@@ -480,8 +485,47 @@ def test_092_what_is_not_settled_is_left_alone(store: ConversationStore) -> None
     assert compact_log(store, "a", FUTURE) is None
     write(store, "a", state, FlowEndedEvent(run_id="run", reason="waiting"))
     assert compact_log(store, "a", FUTURE) is None
+    write(store, "a", state, FlowEndedEvent(run_id="run", reason="cancelled"))
+    assert compact_log(store, "a", FUTURE) is None
     write(store, "a", FlowEndedEvent(run_id="run", reason="ended"))
-    assert compact(store, "a").events == (5, 3)
+    assert compact(store, "a").events == (7, 4)
+
+
+def test_096_lines_of_one_append_are_lines_of_their_own_after(tmp_path: Path) -> None:
+    """A mark that more follows would take what is behind it with it when that is torn."""
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
+    store.create("a", ConversationMetadata())
+    path = Path(store.locate("a"), "runs.jsonl")
+    started = RunStartedEvent(run_id="run", conversation_id="a", length=1)
+    lines = [
+        write_line(number, datetime(2025, 1, 1, tzinfo=UTC), "run", event)
+        for number, event in enumerate([started, started, SETTLED], 1)
+    ]
+    log = FileLog(store.locate("a"), disk=HastyDisk())
+    log.claim()
+    log.adopt(lines)
+    log.close()
+    assert path.read_bytes().count(b"\t\n") == 2
+
+    assert compact(store, "a").size_bytes[0] == sum(map(len, lines))
+
+    assert b"\t" not in path.read_bytes()
+
+
+def test_095_what_is_at_work_or_has_not_run_hides_no_other() -> None:
+    """Each log is by itself."""
+    store = MemoryStore()
+    for identity in ("none", "works", "rests"):
+        store.create(identity, ConversationMetadata())
+    for identity in ("works", "rests"):
+        write(store, identity, StateEnteredEvent(state="generate", turn=0), SETTLED)
+    claimed = produce_log(store, "works")
+    claimed.claim()
+
+    assert [each.identity for each in compact_logs(store, FUTURE)] == ["rests"]
+    claimed.close()
+    assert compact_log(store, "none", FUTURE) is None
+    assert [each.identity for each in compact_logs(store, FUTURE)] == ["works"]
 
 
 def test_093_a_copy_knows_how_many_there_were(tmp_path: Path) -> None:

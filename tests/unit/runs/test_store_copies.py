@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +23,13 @@ from stored import ENDED, change, describe, is_whole, say_more
 from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.events.engine import RunStartedEvent
-from vibe_llms.exceptions import StoreError
+from vibe_llms.events.runs import MessageReceivedEvent
+from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.codec.canonical import encode_document
+from vibe_llms.messages.codec.lines import encode_canister
 from vibe_llms.runs.copying import copy_store
-from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.places import produce_inbox, produce_log
 
 
 def produce(path: Path | None) -> DirectoryStore | MemoryStore:
@@ -98,7 +107,9 @@ def test_020_another_conversation_of_the_same_id_is_left_alone(tmp_path: Path) -
 
     told = {each.place: each.message for each in report.refused}
     assert "differs from canister 1 on" in told["differs"]
+    assert "Delete one of them" in told["differs"]
     assert "ahead: it has 2 canister(s) more" in told["ahead"]
+    assert "copy the other way" in told["ahead"]
     assert "ahead: it has 1 event(s) more" in told["log"]
     assert told["fork"] == "Its parent differs was not copied."
     assert report.added == ("whole",)
@@ -174,7 +185,10 @@ def test_060_a_damaged_conversation_is_told_and_the_rest_copied(tmp_path: Path) 
 
     report = copy_store(source, target)
 
-    assert {each.place for each in report.refused} == {"a", "b"}
+    told = {each.place: each.message for each in report.refused}
+    assert told.keys() == {"a", "b"}
+    assert "messages.jsonl" in told["a"]
+    assert "runs.jsonl" in told["b"]
     assert list(target.survey()) == ["c"]
 
 
@@ -182,3 +196,193 @@ def test_070_a_store_is_not_copied_into_itself(tmp_path: Path) -> None:
     """However it is written."""
     with pytest.raises(StoreError, match="into itself"):
         copy_store(DirectoryStore(tmp_path), DirectoryStore(tmp_path / "x" / ".."))
+
+
+class Heard:
+    """Notes how far a copy has come."""
+
+    def __init__(self, patience: int = 9) -> None:
+        self.told: list[tuple[object, ...]] = []
+        self._patience = patience
+
+    def start(self, total: int | None, label: str) -> None:
+        self.told.append((total, label))
+
+    def advance(self, amount: int) -> None:
+        self.told.append((amount,))
+        self._patience -= 1
+        if not self._patience:
+            raise InterruptedError
+
+    def finish(self) -> None:
+        self.told.append(())
+
+
+def test_080_each_conversation_is_told_to_whoever_listens() -> None:
+    """And that it is over, also where it is given up."""
+    source, heard, tired = MemoryStore(), Heard(), Heard(1)
+    for identity in ("a", "b"):
+        source.create(identity, ConversationMetadata())
+
+    copy_store(source, MemoryStore(), progress=heard)
+    with pytest.raises(InterruptedError):
+        copy_store(source, MemoryStore(), progress=tired)
+
+    assert heard.told == [(2, "copy"), (1,), (1,), ()]
+    assert tired.told == [(2, "copy"), (1,), ()]
+
+
+def test_081_what_is_chosen_comes_with_its_parents_and_the_content_that_it_names() -> None:
+    """And nothing else; of what has grown since, only what is new is brought."""
+    source, target = MemoryStore(), MemoryStore()
+    for identity in ("root", "other"):
+        source.create(identity, ConversationMetadata())
+        say_more(source, identity, identity)
+    source.fork("root", child="fork-a")
+    source.fork("fork-a", child="fork-b")
+    source.contents.add(b"alone", mime_type="text/plain")
+    letter = MessageReceivedEvent(canister=UserCanister("later"), letter="one")
+    produce_inbox(source, "root").put(letter)
+    named = {hashlib.sha256(b"root").hexdigest()}
+
+    report = copy_store(source, target, identities=["fork-b", "root"])
+
+    assert report.added == ("root", "fork-a", "fork-b")
+    assert set(target.contents.survey()) == named
+    sums = {each.kind: each.target.count for each in report.comparisons}
+    assert sums == {"conversations": 3, "canisters": 2, "events": 2, "letters": 1, "contents": 1}
+    assert report.is_whole
+    assert [*produce_inbox(target, "root").read()] == [letter]
+    (contents,) = [each.source for each in report.comparisons if each.kind == "contents"]
+    written = b"%d:%b" % (64, named.pop().encode())
+    assert contents.digest == hashlib.sha256(written).hexdigest()
+    say_more(source, "root", "more")
+    again = copy_store(source, target, identities=["root"])
+    assert (again.added, again.extended, again.is_whole) == ((), ("root",), True)
+    third = copy_store(source, target, identities=["root"])
+    assert (third.added, third.extended, third.is_whole) == ((), (), True)
+
+
+def test_082_what_is_deleted_meanwhile_is_told_and_missed_by_nobody() -> None:
+    """It was there when the store was surveyed."""
+
+    class Vanishing(MemoryStore):
+        def survey(self) -> Iterator[str]:
+            return iter([*super().survey(), "gone"])
+
+    source = Vanishing()
+    source.create("a", ConversationMetadata())
+
+    report = copy_store(source, MemoryStore())
+
+    message = "It was deleted while the store was copied."
+    assert report.notices == (Finding(place="gone", message=message),)
+    assert (report.added, report.is_whole) == (("a",), True)
+
+
+def test_083_content_that_cannot_be_read_is_told_and_the_rest_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = MemoryStore(), MemoryStore()
+    damaged, whole = (
+        source.contents.add(each, mime_type="text/plain", name="n.txt") for each in (b"1", b"2")
+    )
+    kind = type(source.contents)
+    read = kind.read
+
+    def refuse(self: Any, content_id: str) -> bytes:
+        if content_id == damaged:
+            raise StoreError(detail="It is damaged.")
+        return read(self, content_id)
+
+    monkeypatch.setattr(kind, "read", refuse)
+    report = copy_store(source, target)
+
+    (finding,) = report.refused
+    assert finding.place == damaged
+    assert "It is damaged." in finding.message
+    assert [*target.contents.survey()] == [whole]
+    about = target.contents.access_metadata(whole)
+    assert (about.mime_type, about.name) == ("text/plain", "n.txt")
+    assert [(each.source.count, each.target.count) for each in report.comparisons][-1] == (2, 1)
+
+
+@attrs.frozen
+class Shelves:
+    """The content of one database, in one place or another."""
+
+    address: str
+    held: dict[str, list[str]]
+    brought: list[str] = attrs.field(factory=list, eq=False)
+
+    def survey(self) -> list[str]:
+        return self.held["ids"]
+
+    def bring(self, content_id: str) -> None:
+        self.brought.append(content_id)
+
+    def read(self, content_id: str) -> None:
+        if content_id not in self.brought or content_id == "lost":
+            raise StoreError(detail="It is lost.")
+
+
+@attrs.frozen
+class Database:
+    """Of two URLs of it that differ in where content is to lie, both are the same."""
+
+    contents: Any = attrs.field(eq=False)
+
+
+def test_084_content_of_one_database_is_moved_to_where_it_is_to_lie() -> None:
+    """Each is read back from there; where nothing is to be moved it is said."""
+    held = {"ids": ["b", "lost", "a"]}
+    source, target = Database(Shelves("here", held)), Database(Shelves("there", held))
+
+    report = copy_store(source, target)  # type: ignore[arg-type]
+
+    assert target.contents.brought == ["a", "b", "lost"]
+    assert source.contents.brought == []
+    (refused,) = report.refused
+    assert (refused.place, "It is lost." in refused.message) == ("lost", True)
+    (contents,) = [each for each in report.comparisons if each.kind == "contents"]
+    assert (contents.source.count, contents.target.count) == (3, 2)
+    written = b"".join(b"%d:%b" % (len(each), each.encode()) for each in ("a", "b", "lost"))
+    assert contents.source.digest == hashlib.sha256(written).hexdigest()
+    bare = Database(SimpleNamespace(bring=target.contents.bring))
+    for one, same in (
+        (source, Database(Shelves("here", held))),
+        (source, Database(object())),
+        (bare, Database(SimpleNamespace(bring=target.contents.bring, address=""))),
+    ):
+        with pytest.raises(StoreError, match="into itself"):
+            copy_store(one, same)  # type: ignore[arg-type]
+
+
+def test_085_what_a_conversation_is_said_to_be_counts() -> None:
+    """A side that keeps another name, label, model or moment is not the same."""
+    about = ConversationMetadata(name="n", tags=("t",), model="m")
+    said = [UserCanister("one"), UserCanister("two")]
+    digests = set()
+    for metadata in (
+        about,
+        attrs.evolve(about, name="x"),
+        attrs.evolve(about, tags=("t", "u")),
+        attrs.evolve(about, model="x"),
+        attrs.evolve(about, created=about.created + timedelta(seconds=1)),
+    ):
+        source = MemoryStore()
+        source.create("a", metadata)
+        source.append("a", said)
+        report = copy_store(source, MemoryStore())
+        digests.add(report.comparisons[0].source.digest)
+    assert len(digests) == 5
+    document = {
+        "id": "a",
+        "name": "n",
+        "tags": ["t"],
+        "model": "m",
+        "created": about.created.isoformat(),
+        "history": hashlib.sha256(b"\n".join(map(encode_canister, said))).hexdigest(),
+    }
+    line = encode_document(document)
+    assert hashlib.sha256(b"%d:%b" % (len(line), line)).hexdigest() in digests

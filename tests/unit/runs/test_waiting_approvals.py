@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -31,7 +32,7 @@ from vibe_llms.invocables.approvals import (
     edit,
     produce_approval_request,
 )
-from vibe_llms.runs import answer, produce_log, survey_waiting
+from vibe_llms.runs import answer, produce_log, survey_waiting, waiting
 from vibe_llms.runs.delivering import deliver
 
 SEND = produce_approval_request(
@@ -197,9 +198,10 @@ def test_011_an_edit_without_an_object_is_refused(store: ConversationStore) -> N
 
 
 def test_012_who_answers_while_the_run_goes_on_is_heard_when_it_rests(
-    store: ConversationStore,
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run may have an approver of its own; of two answers from outside the first counts."""
+    monkeypatch.setattr(waiting, "deliver", partial(deliver, wait_seconds=0.01))
     write(store, "a", [request("k1", SEND), SUSPENDED])
     log = produce_log(store, "a")
     log.claim()

@@ -1,0 +1,274 @@
+"""A conversation with all that lives beside it, taken out of one store and put into another."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from disks import HastyDisk
+from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.conversations.stores.interfaces import History, Position
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent
+from vibe_llms.events.runs import MessageReceivedEvent
+from vibe_llms.exceptions import CorruptionError, StoreError, UnknownConversationError
+from vibe_llms.logs.tallies import Tally, read_tally
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.codec.lines import encode_canister
+from vibe_llms.messages.contents import ImageContent
+from vibe_llms.runs.file_log import TALLY
+from vibe_llms.runs.inbox import MemoryInbox
+from vibe_llms.runs.lines import write_logged
+from vibe_llms.runs.places import produce_inbox, produce_log
+from vibe_llms.runs.snapshots import (
+    Snapshot,
+    extend,
+    is_beginning,
+    plant,
+    plants_whole,
+    take_snapshot,
+)
+
+STARTED = RunStartedEvent(run_id="r", conversation_id="a", length=1)
+ENDED = RunEndedEvent(run_id="r", reason="answered", settles=True)
+
+
+def letter(name: str) -> MessageReceivedEvent:
+    return MessageReceivedEvent(canister=UserCanister(name), letter=name)
+
+
+def picture(text: str) -> UserCanister:
+    return UserCanister([ImageContent(mime_type="image/png", data=text.encode(), name="p.png")])
+
+
+def write(store: Any, identity: str, *events: Any) -> None:
+    log = produce_log(store, identity)
+    log.claim()
+    for event in events:
+        log.append("r", event)
+    log.close()
+
+
+def begin(store: Any) -> Any:
+    """Keeps a conversation, a run of it, a letter, and a fork that goes on by itself."""
+    store.create("a", ConversationMetadata(name="n", tags=("t",), model="m"))
+    store.append("a", [picture("one"), UserCanister("two")])
+    write(store, "a", STARTED, ENDED)
+    produce_inbox(store, "a").put(letter("first"))
+    store.fork("a", from_index=1, child="b")
+    store.append("b", [picture("three")])
+    return store
+
+
+def produce(kind: str, path: Path) -> Any:
+    return MemoryStore() if kind == "memory" else DirectoryStore(path, disk=HastyDisk())
+
+
+@pytest.mark.parametrize("kind", ["memory", "directory"])
+def test_a_snapshot_has_all_that_a_conversation_is(kind: str, tmp_path: Path) -> None:
+    """What a fork has from its parent is given by a number, which every store understands."""
+    store = begin(produce(kind, tmp_path))
+
+    whole, fork = take_snapshot(store, "a"), take_snapshot(store, "b")
+
+    history = store.read("a")
+    assert whole == Snapshot(
+        identity="a",
+        metadata=store.read_metadata("a"),
+        canisters=history.canisters,
+        inherited=0,
+        said=tuple(encode_canister(each) for each in history.canisters),
+        events=tuple(write_logged(each) for each in produce_log(store, "a").read()),
+        letters=whole.letters,
+        position=history.position,
+        is_working=False,
+        notices=(),
+    )
+    assert [each.letter for each in whole.letters] == ["first"]
+    assert (fork.inherited, len(fork.canisters), fork.events) == (1, 2, ())
+    assert fork.metadata.parent == ParentLink(identity="a", canisters=1)
+    digests = {text: hashlib.sha256(text.encode()).hexdigest() for text in ("one", "three")}
+    assert whole.references == {digests["one"]}
+    assert fork.references == {digests["three"]}
+    with pytest.raises(UnknownConversationError):
+        take_snapshot(store, "c")
+
+
+def test_what_is_about_to_be_has_its_words_and_the_first_lines_of_its_log() -> None:
+    about = ConversationMetadata(name="n")
+    made = Snapshot.begin("a", about, [UserCanister("one")], [b"line"])
+    assert made == Snapshot(
+        identity="a",
+        metadata=about,
+        canisters=tuple(made.canisters),
+        inherited=0,
+        said=(),
+        events=(b"line",),
+        letters=(),
+        position=Position(),
+        is_working=False,
+        notices=(),
+    )
+    assert len(made.canisters) == 1
+
+
+@pytest.mark.parametrize(
+    ("events", "is_working"), [((), False), ((STARTED,), True), ((STARTED, ENDED), False)]
+)
+def test_a_run_that_has_not_ended_is_at_work(events: Any, is_working: bool) -> None:
+    store = MemoryStore()
+    store.create("a", ConversationMetadata())
+    write(store, "a", *events)
+    assert take_snapshot(store, "a").is_working == is_working
+
+
+def test_a_line_that_does_not_read_is_told_with_its_place(tmp_path: Path) -> None:
+    store = begin(DirectoryStore(tmp_path, disk=HastyDisk()))
+    path = Path(store.locate("a"), "runs.jsonl")
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + second.replace(b'"sequence":2', b'"sequence":7'))
+
+    with pytest.raises(CorruptionError, match="An event of a does not read: it says") as raised:
+        take_snapshot(store, "a")
+
+    assert (raised.value.path, raised.value.line) == ("a", 2)
+
+
+@attrs.define(slots=False)
+class Busy:
+    """Counts how often a fork is read; others write to it until they have had enough."""
+
+    inner: DirectoryStore
+    writes: int
+    looks: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def read(self, identity: str) -> History:
+        self.looks += 1
+        history = self.inner.read(identity)
+        if self.writes:
+            self.writes -= 1
+            self.inner.append(identity, [UserCanister("more")])
+        return history
+
+
+def test_a_fork_is_looked_at_until_nothing_comes_in_between(tmp_path: Path) -> None:
+    """Else it could not be counted what it has from its parent; at some time that is given up."""
+    store: Any = Busy(begin(DirectoryStore(tmp_path, disk=HastyDisk())), writes=3)
+    store.fork("a", child="c")
+
+    snapshot = take_snapshot(store, "c")
+
+    assert (snapshot.inherited, len(snapshot.canisters), store.looks) == (2, 5, 6)
+    store.writes, store.looks = 1000, 0
+    with pytest.raises(StoreError, match=r"Others write to c all the time.*Try again"):
+        take_snapshot(store, "c")
+    assert store.looks == 32
+
+
+@pytest.mark.parametrize("kind", ["memory", "directory"])
+def test_what_is_put_there_is_what_was_taken(kind: str, tmp_path: Path) -> None:
+    """And says where it ends, for whoever goes on; what came since is added."""
+    source, target = begin(MemoryStore()), produce(kind, tmp_path / "there")
+    for store in (source, target):
+        store.contents.add(b"one", mime_type="image/png")
+        store.contents.add(b"three", mime_type="image/png")
+    assert plants_whole(target) == (kind == "directory")
+    for identity in ("a", "b"):
+        position = plant(target, take_snapshot(source, identity))
+        assert position == target.read(identity).position
+        check_same(source, target, identity)
+
+    source.append("a", [UserCanister("more")])
+    write(source, "a", STARTED, ENDED)
+    produce_inbox(source, "a").put(letter("second"))
+    extend(target, take_snapshot(source, "a"), take_snapshot(target, "a"))
+    check_same(source, target, "a")
+    updated = target.read_metadata("a")
+    extend(target, take_snapshot(source, "a"), take_snapshot(target, "a"))
+    assert target.read_metadata("a") == updated
+    for changed in ({"name": "x"}, {"tags": ("x",)}, {"model": "x"}):
+        source.update_metadata("a", **changed)
+        extend(target, take_snapshot(source, "a"), take_snapshot(target, "a"))
+        check_same(source, target, "a")
+    if kind == "directory":
+        log = Path(target.locate("a"), "runs.jsonl")
+        assert read_tally(f"{target.locate('a')}/{TALLY}") == Tally(4, log.stat().st_size)
+
+
+def check_same(source: Any, target: Any, identity: str) -> None:
+    one, other = take_snapshot(source, identity), take_snapshot(target, identity)
+    for name in ("said", "events", "letters", "inherited"):
+        assert getattr(other, name) == getattr(one, name), name
+    for name in ("name", "tags", "model", "parent"):
+        assert getattr(other.metadata, name) == getattr(one.metadata, name), name
+
+
+def test_a_log_that_has_grown_there_meanwhile_is_left_alone() -> None:
+    source, target = begin(MemoryStore()), MemoryStore()
+    target.contents.add(b"one", mime_type="image/png")
+    plant(target, take_snapshot(source, "a"))
+    existing = take_snapshot(target, "a")
+    write(source, "a", STARTED)
+    write(target, "a", STARTED)
+
+    with pytest.raises(StoreError, match="A run has written to its log meanwhile"):
+        extend(target, take_snapshot(source, "a"), existing)
+
+    assert len(take_snapshot(target, "a").events) == 3
+    produce_log(target, "a").claim()  # it was given up
+
+
+class OwnLogs:
+    """A store that keeps its logs itself, of which none takes over lines."""
+
+    def __init__(self, *, has_logs: bool) -> None:
+        self.inner = MemoryStore()
+        if has_logs:
+            self.produce_log = self._produce_log
+
+    def _produce_log(self, identity: str) -> Any:
+        return self.inner.access_companion(identity, MemoryInbox)  # without `adopt`
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("access_companion", "locate", "disk", "produce_log", "plant", "database"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+@pytest.mark.parametrize("has_logs", [True, False])
+def test_a_store_that_takes_over_no_logs_says_so(has_logs: bool) -> None:
+    target: Any = OwnLogs(has_logs=has_logs)
+    target.contents.add(b"one", mime_type="image/png")
+
+    with pytest.raises(StoreError, match=r"OwnLogs takes over no logs of runs.*`adopt`"):
+        plant(target, take_snapshot(begin(MemoryStore()), "a"))
+
+
+def test_events_are_a_beginning_as_they_are_or_as_a_shorter_log_has_them() -> None:
+    """A log that is short there, and was not here, is another."""
+    source = MemoryStore()
+    source.create("a", ConversationMetadata())
+    write(source, "a", STARTED, ENDED, STARTED, ENDED)
+    long = take_snapshot(source, "a")
+    early = attrs.evolve(long, events=long.events[:2])
+    events = list(produce_log(source, "a").read())
+    marked = write_logged(attrs.evolve(events[3], kept=4))
+    short = attrs.evolve(long, events=(*long.events[:3], marked))
+    other = write_logged(attrs.evolve(events[1], run_id="other"))
+
+    assert is_beginning(early, long)
+    assert is_beginning(attrs.evolve(long, events=()), long)
+    assert not is_beginning(long, early)
+    assert is_beginning(early, short)
+    assert is_beginning(long, short)
+    assert not is_beginning(short, long)
+    assert not is_beginning(attrs.evolve(early, events=(long.events[0], other)), short)
+    assert not is_beginning(attrs.evolve(early, events=(long.events[0], other)), long)
