@@ -101,6 +101,10 @@ def test_what_is_asked_again_sends_nothing_twice_and_what_was_heard_stays_heard(
         (5, "sent", 3),
         (5, "asked", 2),
     ]
+    keep(store, "b", ANSWERED)  # where the log does not say what was sent, all before it is new
+    assert [(each.step, len(each.meaning)) for each in read_moments(store, "b")] == [
+        ("answered", 3)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from vibe_llms.conversations import ConversationStore, DirectoryStore, MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.engine.approving import produce_answer
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
@@ -34,6 +35,7 @@ from vibe_llms.invocables.approvals import (
 )
 from vibe_llms.runs import answer, produce_log, survey_waiting, waiting
 from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.places import produce_inbox
 
 SEND = produce_approval_request(
     "call_1", "send", {"to": "a"}, description="Sends.", effect="idempotent"
@@ -220,6 +222,22 @@ def test_012_who_answers_while_the_run_goes_on_is_heard_when_it_rests(
     ]
     with pytest.raises(UnknownNameError):
         answer(store, "a", allow(SEND))
+
+
+def test_016_who_is_only_just_too_late_is_told_so(store: ConversationStore) -> None:
+    """Another answer lay in the inbox already, and counts."""
+    write(store, "a", [request("k1", SEND), SUSPENDED])
+    first = produce_answer("k1", SEND, deny(SEND))
+    produce_inbox(store, "a").put(attrs.evolve(first, letter="first"))
+
+    with pytest.raises(UnknownNameError, match="answered meanwhile") as raised:
+        answer(store, "a", allow(SEND), key="k1")
+
+    assert raised.value.name == f"{SEND.digest} (k1)"
+    told = [each.event for each in produce_log(store, "a").read()][-2:]
+    assert [event.type for event in told] == ["approval.answered", "approval.refused"]
+    assert isinstance(told[0], ApprovalAnsweredEvent)
+    assert told[0].decision == "deny"
 
 
 @pytest.mark.parametrize(
