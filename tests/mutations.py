@@ -23,6 +23,9 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from functools import partial
 from pathlib import Path
 
 from vibe_llms.exceptions import StoreError
@@ -30,6 +33,8 @@ from vibe_llms.logs.locks import locked
 
 ROOT = Path(__file__).parents[1]
 WORKSPACE = Path(tempfile.gettempdir()) / f"vibe-llms-mutations-{os.getuid()}"
+TEMPORARY = WORKSPACE / "temporary"
+PROGRAM = [sys.executable, str(Path(__file__).with_name("mutation_server.py"))]
 
 SUBJECTS = [
     "configuration/merging.py",
@@ -44,10 +49,13 @@ SUBJECTS = [
 """What is changed: where a mistake costs money, repeats a side effect or loses what was said."""
 
 TESTS = [
+    "tests/contracts/test_postgresql_store_contract.py",
     "tests/integration/test_hosted_runs.py",
     "tests/integration/test_parked_runs.py",
+    "tests/integration/test_postgresql_store.py",
     "tests/unit/configuration",
     "tests/unit/engine",
+    "tests/unit/interfaces/cli/test_cli_replaying.py",
     "tests/unit/models/test_model_merging.py",
     "tests/unit/models/test_models_integrator.py",
     "tests/unit/providers/test_credentials.py",
@@ -71,13 +79,15 @@ SETTINGS = {
     "process_isolation": "forkserver",
     "track_dependencies": False,
     "use_git_change_detection": False,
-    "timeout_constant": 5.0,
-    "timeout_multiplier": 3.0,
+    "timeout_constant": 2.0,
+    "timeout_multiplier": 4.0,
 }
 
 
 def prepare_workspace() -> None:
     """Brings the copy up to date; a file that is the same keeps its time, and what is known."""
+    shutil.rmtree(TEMPORARY, ignore_errors=True)
+    TEMPORARY.mkdir()
     for source, target in {"sources": "src", "tests": "tests", "data": "data"}.items():
         _mirror(ROOT / source, WORKSPACE / target)
         if target != "src":  # mutmut copies what is not there yet
@@ -132,63 +142,68 @@ def _drop_prose(literal: re.Match[str]) -> str:
     return "" if " " in literal[0] else literal[0]
 
 
-def judge(program: Path) -> int:
+def judge() -> int:
     """Compares what survived with what is explained; returns how the command ends."""
     explained = {
         (each["where"], "\n".join(each["change"].strip().splitlines()))
         for each in tomllib.loads(EXPLANATIONS.read_text("utf-8"))["stays"]
     }
-    listed = _ask(program, "results", "--all", "true")
-    statuses = dict(re.findall(r"^ *(\S+): (.+)$", listed, re.MULTILINE))
     counts: Counter[tuple[str, str]] = Counter()
     unexplained = 0
-    for name, status in statuses.items():
-        where = name.rpartition("__mutmut_")[0]
+    for name, status, show in _survey():
         if status == "survived":
-            shown = _ask(program, "show", name)
-            change = read_change(shown)
+            change = read_change(show())
             if is_wording(change):
                 status = "wording"
-            elif (where, change) in explained:
+            elif (name.rpartition("__mutmut_")[0], change) in explained:
                 status = "explained"
             else:
                 unexplained += 1
                 print(f"{name}\n{change}\n")
-        counts[".".join(name.split(".")[:3]), status] += 1
+        counts[name.rpartition(".")[0], status] += 1
     for (module, status), count in sorted(counts.items()):
         print(f"{module}: {count} {status}")
     print(f"{unexplained or 'No'} unexplained survivor{'' if unexplained == 1 else 's'}.")
     return int(unexplained > 0)
 
 
-def _ask(program: Path, *words: str) -> str:
-    return subprocess.run(
-        [program, *words], cwd=WORKSPACE, capture_output=True, text=True, check=True
-    ).stdout
+def _survey() -> Iterator[tuple[str, str, Callable[[], str]]]:
+    """Yields of each change its name, what came of it, and how to show it."""
+    from mutmut.mutation.data import SourceFileMutationData
+    from mutmut.mutation.diff_apply import get_diff_for_mutant
+    from mutmut.stats import status_by_exit_code
+    from mutmut.utils.file_utils import walk_mutatable_files
+
+    with chdir(WORKSPACE):
+        for path in walk_mutatable_files():
+            data = SourceFileMutationData(path=path)
+            data.load()
+            for name, code in data.exit_code_by_key.items():
+                yield name, status_by_exit_code[code], partial(get_diff_for_mutant, name, path=path)
 
 
 def main(arguments: list[str]) -> int:
     """Prepares the workspace where something is to be run, and lets ``mutmut`` do the rest."""
     command = arguments or ["run"]
-    program = Path(sys.executable).parent / "mutmut"
     if command[0] == "judge":
-        return judge(program)
+        return judge()
     if command[0] != "run":
-        return _hand_on(program, command)
+        return _hand_on(command)
     WORKSPACE.mkdir(exist_ok=True)
     try:
         with locked(str(WORKSPACE / "lock"), wait_seconds=0.0):
             prepare_workspace()
-            return _hand_on(program, command)
+            return _hand_on(command)
     except StoreError as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _hand_on(program: Path, command: list[str]) -> int:
+def _hand_on(command: list[str]) -> int:
     # A property that fails is all we want to know: to look for its smallest example takes longer.
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "unshrunk"}
-    ended = subprocess.run([program, *command], cwd=WORKSPACE, env=environment, check=False)
+    environment["PYTEST_DEBUG_TEMPROOT"] = str(TEMPORARY)
+    ended = subprocess.run([*PROGRAM, *command], cwd=WORKSPACE, env=environment, check=False)
     return ended.returncode
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -510,6 +511,29 @@ def test_096_lines_of_one_append_are_lines_of_their_own_after(tmp_path: Path) ->
     assert compact(store, "a").size_bytes[0] == sum(map(len, lines))
 
     assert b"\t" not in path.read_bytes()
+
+
+def test_097_where_a_store_can_do_so_it_is_done_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read and what takes its place are of one transaction of a database."""
+    store, told = MemoryStore(), list[object]()
+    store.create("a", ConversationMetadata())
+    write(store, "a", StateEnteredEvent(state="generate", turn=0), SETTLED)
+    replace = MemoryLog.replace
+
+    @contextmanager
+    def enter(entered: object) -> Iterator[None]:
+        told.append(entered)
+        yield
+        told.append("left")
+
+    def note(log: MemoryLog, lines: list[bytes], until: int) -> None:
+        told.append("replaced")
+        replace(log, lines, until)
+
+    monkeypatch.setattr(compacting, "at_once", enter)
+    monkeypatch.setattr(MemoryLog, "replace", note)
+    compact(store, "a")
+    assert told == [store, "replaced", "left"]
 
 
 def test_095_what_is_at_work_or_has_not_run_hides_no_other() -> None:
