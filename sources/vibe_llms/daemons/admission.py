@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 from vibe_llms.exceptions import LimitError, Stage
+from vibe_llms.slots import Slots
 from vibe_llms.tables.annotations import Amount, Count, Seconds
 from vibe_llms.values import frozen
 
@@ -29,62 +29,29 @@ class ServiceLimits:
     total_seconds: Seconds = 7_200.0
 
 
-class Admission:
-    """Counts who is answered, and lets the others wait in their order."""
+class Admission(Slots):
+    """Lets those be answered for whom there is room, and the others wait in their order."""
 
     def __init__(self, limits: ServiceLimits) -> None:
+        super().__init__(limits.requests)
         self._limits = limits
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self.busy_count = 0
-
-    @property
-    def waiting_count(self) -> int:
-        return len(self._waiting)
 
     def adopt(self, limits: ServiceLimits) -> None:
         """Lets other limits hold from now on; who has a place keeps it."""
         self._limits = limits
-        while self._waiting and self.busy_count < limits.requests:
-            self.busy_count += 1
-            self.leave()
+        self.resize(limits.requests)
 
-    def enter(self) -> bool:
-        """Takes a place, if one is free and nobody waits for it."""
-        if self.busy_count >= self._limits.requests or self._waiting:
-            return False
-        self.busy_count += 1
-        return True
-
-    async def wait(self) -> None:
-        """Waits for a place, and takes it. Raises LimitError where too many or too long wait."""
-        if len(self._waiting) >= self._limits.waiting_requests:
+    async def take(self) -> None:
+        """Takes a place, when there is one. Raises LimitError where too many or too long wait."""
+        if self.enter():
+            return
+        if self.waiting >= self._limits.waiting_requests:
             raise _refuse_admission("waiting_requests", self._limits.waiting_requests)
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
         try:
             async with asyncio.timeout(self._limits.waiting_seconds):
-                await place
+                await super().take()
         except TimeoutError as error:
-            self._forget(place)
             raise _refuse_admission("requests", self._limits.requests) from error
-        except asyncio.CancelledError:
-            self._forget(place)
-            raise
-
-    def _forget(self, place: asyncio.Future[None]) -> None:
-        if place.done() and not place.cancelled():
-            self.leave()  # it was given one at the last moment, and hands it on
-        elif place in self._waiting:
-            self._waiting.remove(place)
-
-    def leave(self) -> None:
-        """Gives a place back, to whoever has waited for it longest."""
-        while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
-                return
-        self.busy_count -= 1
 
 
 def _refuse_admission(limit: str, value: int) -> LimitError:

@@ -144,12 +144,12 @@ class Service:
     @property
     def busy_count(self) -> int:
         """How many requests are being answered."""
-        return self._admission.busy_count
+        return self._admission.taken
 
     @property
     def waiting_count(self) -> int:
         """How many requests wait for their turn."""
-        return self._admission.waiting_count
+        return self._admission.waiting
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one connection of ASGI."""
@@ -304,11 +304,11 @@ class Service:
             async with asyncio.timeout_at(record.started + seconds) as limit:
                 if not self._admission.enter():
                     with call.heeding():
-                        await self._admission.wait()
+                        await self._admission.take()
                 try:
                     await route.handler(call, record)
                 finally:
-                    self._admission.leave()
+                    self._admission.give()
         except TimeoutError as error:
             if not limit.expired():
                 raise

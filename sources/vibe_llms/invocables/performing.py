@@ -142,7 +142,7 @@ class _Places:
         try:
             for gates in wanted:
                 gate = gates.access()
-                await gate.acquire()
+                await gate.take()
                 self._held.append(gate)
         except BaseException:
             self.leave()
@@ -154,7 +154,7 @@ class _Places:
             if self.is_given_up:
                 gate.recover()
             else:
-                gate.release()
+                gate.give()
         self._held.clear()
 
     def end_task(self, task: asyncio.Future[Outcome]) -> None:

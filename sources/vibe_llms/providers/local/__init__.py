@@ -2,8 +2,8 @@
 
 The name of a model is ``smollm2``, whose weights are found or fetched, or the path of a GGUF
 file (``local:./mine.gguf``). Nothing leaves the machine; no key is needed. Besides the rooms
-that every provider has: ``weights`` and ``fetching`` (where the model is), ``inference`` and
-``seats`` (llama.cpp, in threads), ``grammars`` (what the answer is held to).
+that every provider has: ``weights`` and ``fetching`` (where the model is), ``inference``
+(llama.cpp, in threads), ``grammars`` (what the answer is held to).
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.exceptions import ConverseError, Stage, WeightsError
+from vibe_llms.exceptions import ConverseError, LimitError, Stage, WeightsError
 from vibe_llms.installing import needing
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.local.grammars import END_RULE, PROBE, compose_probe
-from vibe_llms.providers.local.slots import Slots
+from vibe_llms.slots import Slots
 from vibe_llms.values import define, frozen
 
 BATCH_TOKENS = 16
@@ -63,7 +63,7 @@ class LoadedModel:
 
     def __init__(self, settings: LoadSettings) -> None:
         self.settings = settings
-        self.seats = Slots(settings.parallel, settings.waiting)
+        self.slots = Slots(settings.parallel)
         self._key = secrets.token_urlsafe(24)
         self._exchanges: set[LocalExchange] = set()
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class LoadedModel:
         )
 
     async def open_exchange(self, request: JsonObject) -> LocalExchange:
-        """Sends a request once a seat is free.
+        """Sends a request once a slot is free.
 
         Args:
             request: A Chat Completions request; it is made to stream and to report progress.
@@ -84,15 +84,18 @@ class LoadedModel:
         Raises:
             LimitError: Too many requests wait for this model.
         """
-        await self.seats.take()
+        if not self.slots.enter():
+            if self.slots.waiting >= self.settings.waiting:
+                raise LimitError(limit="waiting_requests", value=self.settings.waiting)
+            await self.slots.take()
         try:
             if isinstance(grammar := request.get("grammar"), str):
                 end = await asyncio.to_thread(self._access_end)  # which asks over HTTP, and blocks
                 request = {**request, "grammar": f"{grammar}{END_RULE}: {end}\n"}
             return self._start(request)
-        # Once its thread runs, that gives the seat back; until then, nobody else would.
+        # Once its thread runs, that gives the slot back; until then, nobody else would.
         except BaseException:
-            self.seats.give()
+            self.slots.give()
             raise
 
     def _start(self, request: JsonObject) -> LocalExchange:
@@ -132,7 +135,7 @@ class LoadedModel:
         """Forgets an exchange whose thread is about to end. Called by that thread."""
         with self._lock:
             self._exchanges.discard(exchange)
-        self.seats.give()
+        self.slots.give()
 
     async def count_request(self, request: JsonObject) -> int:
         """Counts exactly the tokens that a request's input would be, template included."""

@@ -39,14 +39,14 @@ async def _walk(places: int, queue: int, steps: list[object]) -> None:
                     inside += 1
                     assert inside <= places
                     continue
-                task = asyncio.create_task(admission.wait())
+                task = asyncio.create_task(admission.take())
                 await asyncio.sleep(0)
                 if len(waiting) >= queue:
                     assert isinstance(task.exception(), LimitError)
                 else:
                     waiting.append(task)
             case ("leave", _) if inside:
-                admission.leave()
+                admission.give()
                 inside -= 1
             case ("give up", int(which)) if waiting:
                 task = waiting.pop(which % len(waiting))
@@ -61,7 +61,7 @@ async def _walk(places: int, queue: int, steps: list[object]) -> None:
             waiting.pop(0).result()
             inside += 1
         assert not any(task.done() for task in waiting)
-        assert admission.busy_count == inside
+        assert admission.taken == inside
         assert not waiting or inside >= places
     for task in waiting:
         task.cancel()

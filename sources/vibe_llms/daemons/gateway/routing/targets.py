@@ -49,7 +49,7 @@ class Target:
     def is_free(self) -> bool:
         """Whether a request would be answered at once."""
         bound = self.placement.settings.concurrency
-        return bound is None or (self._places.busy_count < bound and not self._places.waiting_count)
+        return bound is None or (self._places.taken < bound and not self._places.waiting)
 
     def adopt(self, placement: Placement) -> None:
         """Lets what a new file says hold from now on."""
@@ -73,12 +73,11 @@ class Target:
 
     async def enter(self) -> None:
         """Takes a place, waiting where none is free. Raises LimitError."""
-        if not self._places.enter():
-            await self._places.wait()
+        await self._places.take()
 
     def leave(self) -> None:
         """Gives the place back."""
-        self._places.leave()
+        self._places.give()
 
     def begin(self) -> bool:
         """Is told that a request goes to it. Returns whether it is a probe, for :meth:`end`."""
