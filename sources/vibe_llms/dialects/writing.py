@@ -91,18 +91,23 @@ class RequestWriter:
 
     def produce_processors(self, quirks: Any) -> Processors:
         """Makes those of a vendor with these quirks; tokens are estimated."""
+        place = f"vibe_llms.dialects.{self.protocol}"
+        controls, canisters, invocables = (
+            importlib.import_module(f"{place}.calling.{name}")
+            for name in ("controls", "messages", "invocations")
+        )
         # By their names in the package: no call to a vendor imports what reads a request.
-        dialect: Any = importlib.import_module(f"vibe_llms.dialects.{self.protocol}")
+        dialect: Any = importlib.import_module(place)
         return Processors(
             controls=FunctionProcessor(
-                lambda request, model: dialect.nativize_controls(
+                lambda request, model: controls.nativize_controls(
                     request.controls, model.attributes, quirks
                 ),
                 lambda native, model: dialect.normalize_controls(native, model.attributes),
                 is_verbatim=True,
             ),
             messages=FunctionProcessor(
-                lambda request, model: dialect.nativize_canisters(
+                lambda request, model: canisters.nativize_canisters(
                     request.canisters,
                     model.attributes,
                     quirks,
@@ -114,7 +119,7 @@ class RequestWriter:
                 is_verbatim=True,
             ),
             invocations=FunctionProcessor(
-                lambda request, model: dialect.nativize_invocables(
+                lambda request, model: invocables.nativize_invocables(
                     request.invocables, request.invocation_choice, quirks, provider=model.provider
                 ),
                 lambda native, _: dialect.normalize_invocables(native),

@@ -53,7 +53,8 @@ def read(protocol: str, tool: dict[str, Any]) -> tuple[InvocableDescription, ...
 def write(
     protocol: str, invocables: Sequence[InvocableDescription], choice: str = "auto"
 ) -> Translation[JsonObject]:
-    nativize = importlib.import_module(f"vibe_llms.dialects.{protocol}").nativize_invocables
+    module = importlib.import_module(f"vibe_llms.dialects.{protocol}.calling.invocations")
+    nativize = module.nativize_invocables
     wants = "provider" in inspect.signature(nativize).parameters
     translation: Translation[JsonObject] = nativize(
         invocables, choice, **({"provider": "other"} if wants else {})

@@ -12,24 +12,15 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.dialects.chat_completions.calling.controls import nativize_controls
     from vibe_llms.dialects.chat_completions.calling.decoder import Decoder
     from vibe_llms.dialects.chat_completions.calling.errors import produce_error
-    from vibe_llms.dialects.chat_completions.calling.invocations import (
-        nativize_invocables,
-        nativize_schema,
-    )
-    from vibe_llms.dialects.chat_completions.calling.messages import nativize_canisters
     from vibe_llms.dialects.chat_completions.calling.requests import (
         nativize_request,
         produce_processors,
     )
     from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.chat_completions.serving.errors import nativize_error
-    from vibe_llms.dialects.chat_completions.serving.invocations import (
-        normalize_invocables,
-        normalize_schema,
-    )
+    from vibe_llms.dialects.chat_completions.serving.invocations import normalize_invocables
     from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
     from vibe_llms.dialects.chat_completions.serving.requests import (
         normalize_controls,
@@ -43,18 +34,13 @@ __all__ = [
     "Decoder",
     "Quirks",
     "StreamWriter",
-    "nativize_canisters",
-    "nativize_controls",
     "nativize_error",
-    "nativize_invocables",
     "nativize_request",
     "nativize_response",
-    "nativize_schema",
     "normalize_controls",
     "normalize_invocables",
     "normalize_messages",
     "normalize_request",
-    "normalize_schema",
     "produce_error",
     "produce_processors",
 ]

@@ -12,18 +12,12 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from vibe_llms.dialects.messages.calling.controls import nativize_controls
     from vibe_llms.dialects.messages.calling.decoder import Decoder
     from vibe_llms.dialects.messages.calling.errors import produce_error
-    from vibe_llms.dialects.messages.calling.invocations import nativize_invocables, nativize_schema
-    from vibe_llms.dialects.messages.calling.messages import nativize_canisters
     from vibe_llms.dialects.messages.calling.requests import nativize_request, produce_processors
     from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.messages.serving.errors import nativize_error
-    from vibe_llms.dialects.messages.serving.invocations import (
-        normalize_invocables,
-        normalize_schema,
-    )
+    from vibe_llms.dialects.messages.serving.invocations import normalize_invocables
     from vibe_llms.dialects.messages.serving.messages import normalize_messages
     from vibe_llms.dialects.messages.serving.requests import normalize_controls, normalize_request
     from vibe_llms.dialects.messages.serving.responses import nativize_response
@@ -34,18 +28,13 @@ __all__ = [
     "Decoder",
     "Quirks",
     "StreamWriter",
-    "nativize_canisters",
-    "nativize_controls",
     "nativize_error",
-    "nativize_invocables",
     "nativize_request",
     "nativize_response",
-    "nativize_schema",
     "normalize_controls",
     "normalize_invocables",
     "normalize_messages",
     "normalize_request",
-    "normalize_schema",
     "produce_error",
     "produce_processors",
 ]

@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 
 from fidelity.meanings import distil
 from strategies.messages import canisters as any_canisters
-from vibe_llms.dialects.chat_completions import (
-    Quirks,
-    nativize_canisters,
+from vibe_llms.dialects.chat_completions import Quirks, normalize_invocables, normalize_messages
+from vibe_llms.dialects.chat_completions.calling.invocations import (
     nativize_invocables,
     nativize_schema,
-    normalize_invocables,
-    normalize_messages,
-    normalize_schema,
 )
+from vibe_llms.dialects.chat_completions.calling.messages import nativize_canisters
+from vibe_llms.dialects.chat_completions.serving.invocations import normalize_schema
 from vibe_llms.dialects.history import NO_RESULT
 from vibe_llms.exceptions import CapabilityError, ConverseError, RequestError
 from vibe_llms.messages.canisters import (

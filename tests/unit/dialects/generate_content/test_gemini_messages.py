@@ -18,14 +18,14 @@ from strategies.messages import canisters
 from vibe_llms.dialects.generate_content import (
     PROTOCOL,
     Quirks,
-    nativize_canisters,
-    nativize_controls,
-    nativize_invocables,
     nativize_request,
     normalize_invocables,
     normalize_messages,
     normalize_request,
 )
+from vibe_llms.dialects.generate_content.calling.controls import nativize_controls
+from vibe_llms.dialects.generate_content.calling.invocations import nativize_invocables
+from vibe_llms.dialects.generate_content.calling.messages import nativize_canisters
 from vibe_llms.dialects.generate_content.calling.signatures import BEGIN, SKIPPING_SEAL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.history import NO_RESULT

@@ -25,12 +25,8 @@ from messages_exchanges import (
     write_whole,
 )
 from strategies.messages import canisters as any_canisters
-from vibe_llms.dialects.messages import (
-    Quirks,
-    nativize_canisters,
-    nativize_request,
-    normalize_request,
-)
+from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
+from vibe_llms.dialects.messages.calling.messages import nativize_canisters
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MEDIA_CLASSES, Native, TextualContent
 

@@ -9,15 +9,14 @@ import pytest
 from messages_exchanges import CONTROLS, KNOWN
 from vibe_llms.dialects.messages import (
     Quirks,
-    nativize_controls,
-    nativize_invocables,
     nativize_request,
-    nativize_schema,
     normalize_controls,
     normalize_invocables,
     normalize_request,
-    normalize_schema,
 )
+from vibe_llms.dialects.messages.calling.controls import nativize_controls
+from vibe_llms.dialects.messages.calling.invocations import nativize_invocables, nativize_schema
+from vibe_llms.dialects.messages.serving.invocations import normalize_schema
 from vibe_llms.exceptions import ControlError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import Native

@@ -15,12 +15,12 @@ from messages_exchanges import KNOWN
 from vibe_llms.dialects.history import NO_RESULT
 from vibe_llms.dialects.messages import (
     Quirks,
-    nativize_canisters,
     nativize_request,
     nativize_response,
     normalize_messages,
     normalize_request,
 )
+from vibe_llms.dialects.messages.calling.messages import nativize_canisters
 from vibe_llms.exceptions import CapabilityError, RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,

@@ -13,13 +13,13 @@ from strategies.ollama import PNG, describe_model
 from vibe_llms.dialects.ollama_chat import (
     PROTOCOL,
     Quirks,
-    nativize_canisters,
-    nativize_controls,
-    nativize_invocables,
     nativize_request,
     normalize_messages,
     normalize_request,
 )
+from vibe_llms.dialects.ollama_chat.calling.controls import nativize_controls
+from vibe_llms.dialects.ollama_chat.calling.invocations import nativize_invocables
+from vibe_llms.dialects.ollama_chat.calling.messages import nativize_canisters
 from vibe_llms.exceptions import CapabilityError, ControlError, RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,

@@ -12,15 +12,10 @@ from hypothesis import strategies as st
 
 from fidelity.meanings import distil
 from vibe_llms.dialects.extras import make_native
-from vibe_llms.dialects.responses import (
-    PROTOCOL,
-    Quirks,
-    nativize_canisters,
-    nativize_controls,
-    nativize_invocables,
-    nativize_request,
-    normalize_request,
-)
+from vibe_llms.dialects.responses import PROTOCOL, Quirks, nativize_request, normalize_request
+from vibe_llms.dialects.responses.calling.controls import nativize_controls
+from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
+from vibe_llms.dialects.responses.calling.messages import nativize_canisters
 from vibe_llms.exceptions import CapabilityError, RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
