@@ -72,14 +72,16 @@ class UsageSieve:
     def finish(self) -> bytes:
         """Returns what the stream did not end."""
         rest, self._rest = self._rest, b""
-        return rest
+        return rest if self._is_long or not _is_account(rest) else b""
 
 
 def _is_account(event: bytes) -> bool:
     if _NO_CHOICES.search(event) is None:
         return False
+    # Beside its data an event may have a name, an id and comments.
+    data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
     try:
-        told = _ACCOUNT.decode(event.strip().removeprefix(b"data:"))
+        told = _ACCOUNT.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return not told.choices

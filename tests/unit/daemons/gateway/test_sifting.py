@@ -10,6 +10,12 @@ from hypothesis import strategies as st
 from vibe_llms.daemons.gateway.sifting import UsageSieve
 
 ACCOUNT = b'data: {"id":"c","choices":[],"usage":{"total_tokens":3}}'
+ACCOUNTS = [
+    ACCOUNT,
+    ACCOUNT.replace(b"data: ", b"data:"),
+    b": a comment\nid: 7\nevent: usage\n" + ACCOUNT + b"\nretry: 3",
+    b'data: {\ndata:  "choices": [ ],\ndata:  "usage": {}\ndata: }',
+]
 LONG = b"data: " + b"x" * 40_000
 EVENTS = [
     b'data: {"choices":[{"delta":{"content":"a"}}]}',
@@ -17,7 +23,7 @@ EVENTS = [
     b": a comment",
     b"data: [DONE]",
     LONG,
-    ACCOUNT,
+    *ACCOUNTS,
 ]
 ENDS = [b"\n\n", b"\r\n\r\n", b"\r\r"]
 
@@ -32,11 +38,17 @@ def test_only_accounts_are_taken_out(
 ) -> None:
     """However the bytes are split."""
     data = b"".join(event + end for event, end in events) + b"data: " + rest
-    expected = b"".join(event + end for event, end in events if event is not ACCOUNT)
+    expected = b"".join(event + end for event, end in events if event not in ACCOUNTS)
     places = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
     sieve = UsageSieve()
     told = b"".join(sieve.feed(data[begin:end]) for begin, end in itertools.pairwise(places))
     assert told + sieve.finish() == expected + b"data: " + rest
+
+
+def test_an_account_is_taken_out_though_it_lacks_its_end() -> None:
+    sieve = UsageSieve()
+    assert sieve.feed(EVENTS[0] + b"\n\n" + ACCOUNT) == EVENTS[0] + b"\n\n"
+    assert sieve.finish() == b""
 
 
 def test_an_event_without_end_is_not_held_back() -> None:
