@@ -20,7 +20,6 @@ from vibe_llms.providers.gateway.relaying import RelayedAssembler
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
 from vibe_llms.providers.remote import RemoteClient, RemoteProvider
 from vibe_llms.providers.remote_models import RemoteModel
-from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.vendors import Vendor
 
 if TYPE_CHECKING:
@@ -42,12 +41,6 @@ class GatewayVendor(Vendor):
     needs_key = False
     server_command = "vibe serve gateway"
     request_id_headers = ()  # the vendor's own name for the exchange comes with the answer
-
-    def read_settings(self) -> RemoteSettings:
-        """Checks the user's settings. Raises ConfigurationError."""
-        settings = super().read_settings()
-        # As a gateway is known to clients of OpenAI's protocol, and as it says itself.
-        return attrs.evolve(settings, base_url=settings.base_url.removesuffix("/v1"))
 
     def produce_processors(self, client: RemoteClient) -> Processors:
         """Makes the four processors; the other side counts the tokens."""

@@ -118,16 +118,6 @@ async def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
             pass
 
 
-async def test_the_address_that_other_clients_are_given_will_do(tmp_path: Path) -> None:
-    """A gateway says it when it starts, with ``/v1`` behind it."""
-    far = FarSide({})
-    async with far.run():
-        client = produce_client(tmp_path, base_url=f"{far.url}/v1/")
-        model = await client.access_model("scripted:echo")
-        assert (await model.converse(HELLO)).text == "Hello there, far away."
-        await client.close()
-
-
 async def test_a_far_side_that_is_not_there_is_met_when_it_is_asked(tmp_path: Path) -> None:
     """A model that is named can be described without it; its default cannot."""
     client = produce_client(tmp_path, base_url=NOWHERE, connect_seconds=5)
