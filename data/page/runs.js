@@ -12,6 +12,7 @@ const PAGE = 50;
 const MOST = 500;
 const KEPT = 500; // how many events are shown
 const STATES = ['working', 'waiting', 'queued', 'due', 'stopped', 'ended'];
+const LEFT = new Set(['due', 'stopped']); // where nobody performs runs
 const OPEN = new Set(['queued', 'working', 'waiting', 'due']);
 
 export function tellShown() {
@@ -128,6 +129,7 @@ export async function showRun(main, signal, id) {
   const writing = make('div', { class: 'writing', hidden: true, dir: 'auto', role: 'group', 'aria-label': 'Being written' });
   const log = make('ol', { class: 'log', 'aria-label': 'Events', tabindex: '0' });
   const heading = make('h1', {}, quote(titleOf(run)));
+  const advice = make('p', { class: 'advice', hidden: true }, 'It goes on where it was begun, or with ', make('code', {}, `vibe runs resume ${id}`), '.');
   const performs = await offers('/runs/{id}/fork');
   const verbs = composeVerbs(path, () => run, look, performs);
   const saying = composeSaying(path, look);
@@ -136,6 +138,7 @@ export async function showRun(main, signal, id) {
     main,
     make('div', { class: 'head' }, heading, verbs.element),
     head,
+    advice,
     approvals,
     flow?.element,
     make(
@@ -155,6 +158,7 @@ export async function showRun(main, signal, id) {
     else await composeMessages(messages, id, signal);
     show(heading, quote(titleOf({ ...run, first_words: readFirstWords(messages) })));
     show(head, composeSummary(run));
+    advice.hidden = performs || !LEFT.has(run.state);
     verbs.update();
     said.hidden = Boolean(flow) && !OPEN.has(run.state); // its visits have what was said, and none could hear
     const { data } = await ask(`${path}/approvals`, { signal });

@@ -16,8 +16,12 @@ from acting import invoke, say
 from browsers import Tab, open_browser
 from doormen import Doorman
 from flow_tasks import compose_task
+from hosted import Premises
 from run_daemons import serving
 from vibe_llms import Conversation
+from vibe_llms.daemons.agents.viewing import produce_view
+from vibe_llms.daemons.arrivals import find_hosts
+from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.contents import FileContent, ImageContent
 
@@ -105,6 +109,34 @@ async def test_who_is_slower_is_told_who_was_faster(tab: Tab, tmp_path: Path) ->
         assert status == 200
         await tab.evaluate("document.querySelector('.approval button.main')?.click()")
         await tab.wait_for(has("Refused by somebody else: pay.", ".approval .outcome"))
+
+
+async def test_where_nobody_performs_runs_it_is_said_how_one_goes_on(
+    tab: Tab, tmp_path: Path
+) -> None:
+    """Of this machine's own store; a daemon goes on by itself, or when it is told to."""
+    shown = "!document.querySelector('.advice').hidden"
+    for name in ("view", "daemon"):
+        (tmp_path / name).mkdir()
+    async with Premises(tmp_path / "view", (PAY,)) as premises:
+        run_id = await premises.start(premises.order([invoke("pay", to="Ann", amount=1)], DONE))
+        await premises.wait(run_id, "waiting")
+        hosts = find_hosts("127.0.0.1", ()) or ()
+        view = produce_view(premises.runs.application, premises.store, key="k", hosts=hosts)
+        async with Server(view, ServerSettings(port=0)) as server:
+            await tab.visit(f"{server.urls[0]}/page/#key=k")
+            await tab.evaluate(f"location.hash = '#/runs/{run_id}'")
+            await tab.wait_for("document.querySelector('.approval button.main')")
+            assert not await tab.evaluate(shown)
+            await click(tab, "#stop")
+            await tab.wait_for(f"{shown} && {has(f'vibe runs resume {run_id}', '.advice')}")
+    async with serving(tmp_path / "daemon", PAY) as daemon:
+        run_id = await daemon.start([invoke("pay", to="Ann", amount=1)], DONE)
+        await tab.visit(f"{daemon.url}/page/#/runs/{run_id}")
+        await tab.wait_for("document.querySelector('.approval button.main')")
+        await click(tab, "#stop")
+        await tab.wait_for(has("stopped", ".summary"))
+        assert not await tab.evaluate(shown)
 
 
 async def test_a_conversation_is_found_named_forked_and_written_out(

@@ -239,6 +239,10 @@ async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> No
         await pilot.press("s")  # there is nothing to stop any more
         await pilot.pause()
         assert len(app.screen_stack) == 1
+        await pilot.press("a")
+        await wait_for(app, lambda text: "wants to be executed" in text)
+        await pilot.press("o")
+        await wait_for(app, lambda text: f"It goes on with: vibe runs resume {run_id}" in text)
 
 
 @pytest.mark.terminal

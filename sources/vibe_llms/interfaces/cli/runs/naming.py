@@ -159,11 +159,12 @@ def compose_run_command(verb: str, summary: RunSummary, address: str = "") -> st
 
 
 def advise_to_resume(summary: RunSummary, address: str = "") -> str:
-    """Says how a run goes on that somebody has answered."""
+    """Says how a run goes on that somebody has answered, or that has come to rest."""
     command = compose_run_command("resume", summary, address)
+    if (address or summary.order) and summary.state in ("stopped", "ended"):
+        return f"It goes on with: {command}"  # whoever hosts it leaves it as it is
     if address:
-        at_rest = summary.state in ("stopped", "ended")
-        return f"It goes on with: {command}" if at_rest else "The daemon goes on with it."
+        return "The daemon goes on with it."
     if summary.state == "working":
         return "The run hears of it between two steps."
     if summary.order:

@@ -196,7 +196,7 @@ class TopApp(App[None]):
         self._write(
             "#stands", " · ".join(each for each in (words.describe_now(view), stands) if each)
         )
-        self._write("#waiting", words.describe_waiting(view), hides=True)
+        self._write("#waiting", words.describe_waiting(view, self._place), hides=True)
         if before is None or before.course.lines != view.course.lines:
             self._write("#lines", _compose_course(view))
         self._write("#said", sanitize(view.course.said.strip()), hides=True)

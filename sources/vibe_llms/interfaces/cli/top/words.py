@@ -10,6 +10,7 @@ from typing import Final
 
 from vibe_llms.flows.words import describe_cost, describe_tokens
 from vibe_llms.interfaces.cli.output import measure_text, reveal, sanitize, shorten
+from vibe_llms.interfaces.cli.runs.naming import advise_to_resume
 from vibe_llms.interfaces.cli.runs.words import count, describe_spending, describe_state
 from vibe_llms.interfaces.cli.top.courses import CourseLine
 from vibe_llms.interfaces.cli.top.views import View
@@ -155,10 +156,12 @@ def describe_now(view: View) -> str:
     return flatten(f"asks {course.asked} …") if course.asked else ""
 
 
-def describe_waiting(view: View) -> str:
-    """Returns what of a run waits for an approval."""
+def describe_waiting(view: View, address: str) -> str:
+    """Returns what of a run waits: for an approval, or for somebody here who goes on with it."""
     if not view.waiting:
-        return ""
+        summary = view.summary
+        is_left = not address and summary is not None and summary.state in ("due", "stopped")
+        return advise_to_resume(summary) if summary is not None and is_left else ""
     asked = [
         flatten(f"{each.request.name} {reveal(each.request.arguments)}") for each in view.waiting
     ]
