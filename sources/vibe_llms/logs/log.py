@@ -34,11 +34,15 @@ class Log:
         reading: Change nothing, so that a disk may be full or read-only: a torn end is merely
             reported.
         descriptor: Of the file, where that is open already, because it is its own lock.
+        known: How large it was when it was closed last, and what was ``acknowledged`` then. Where
+            it is as large by now, nobody has written since: neither its end nor the tally is
+            looked at again.
 
     Attributes:
         descriptor: Of the file.
         end: How many lines were appended since it was opened, and how large the file is, up to
             its last whole append.
+        acknowledged: How many lines the tally says; ``None`` before it was looked at.
         modified_ns: When it was last written to, before it was opened.
         notices: What was found torn.
 
@@ -55,15 +59,17 @@ class Log:
         tally: str | None = None,
         reading: bool = False,
         descriptor: int | None = None,
+        known: Tally | None = None,
     ) -> None:
         self.path = path
         self.notices: tuple[Finding, ...] = ()
         self._disk = disk
         self._lock = lock
         self._tally = tally
+        self.acknowledged: int | None = None
         self.descriptor = descriptor if descriptor is not None else _open(path, disk, reading)
         try:
-            start = self._settle(reading)
+            start = self._settle(reading, known)
         except BaseException as error:
             if isinstance(error, OSError):
                 name_file(error, path)
@@ -75,11 +81,14 @@ class Log:
         self._certain = self.end
         self._is_torn = False
 
-    def _settle(self, reading: bool) -> int:
+    def _settle(self, reading: bool, known: Tally | None) -> int:
         """Returns where the whole appends end, with what is torn behind them put right."""
         status = os.fstat(self.descriptor)
         ensure_regular(status, self.path)
         size, self.modified_ns = status.st_size, status.st_mtime_ns
+        if known is not None and known.size == size:
+            self.acknowledged = known.lines
+            return size
         start = find_torn_start(self.descriptor, size)
         if start < size:
             fate = "is still there" if reading else self._set_aside(start, size)
@@ -148,7 +157,10 @@ class Log:
         """Writes down what is acknowledged by now."""
         former, self._certain = self._certain, end
         if self._tally is not None and end.lines > former.lines:
-            advance_tally(self._disk, self._tally, self.descriptor, former, end)
+            known, self.acknowledged = self.acknowledged, None  # nor known after an interrupt
+            self.acknowledged = advance_tally(
+                self._disk, self._tally, self.descriptor, former, end, known
+            )
 
     # --- reading ---------------------------------------------------------------------------
 

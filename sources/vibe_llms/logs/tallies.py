@@ -22,7 +22,8 @@ _FORM = b"lines = %-20d\nbytes = %-20d\n"  # always as long, so that one write r
 _SIZE_BYTES = len(_FORM % (0, 0))
 _PATTERN = re.compile(rb"lines = (\d+) *\nbytes = (\d+) *\n")
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is no tally
-_TO_NOTE = os.O_RDWR | os.O_CREAT | _AT_ONCE
+_IN_PLACE = os.O_RDWR | _AT_ONCE
+_TO_NOTE = _IN_PLACE | os.O_CREAT
 
 
 class Tally(NamedTuple):
@@ -67,7 +68,9 @@ def encode_tally(tally: Tally) -> bytes:
     return _FORM % tally
 
 
-def advance_tally(disk: Disk, path: str, descriptor: int, former: Tally, end: Tally) -> None:
+def advance_tally(
+    disk: Disk, path: str, descriptor: int, former: Tally, end: Tally, known: int | None = None
+) -> int | None:
     """Notes that lines were acknowledged behind those that a file had before.
 
     Never raises for what the disk does: the lines are kept, whether they are tallied or not.
@@ -78,22 +81,37 @@ def advance_tally(disk: Disk, path: str, descriptor: int, former: Tally, end: Ta
         former: How many lines the caller had counted before the new ones, from wherever, and how
             large the file was.
         end: The same with the new lines.
+        known: How many lines the tally says by now, as this returned when the file had the former
+            size: it need not be read again.
+
+    Returns:
+        How many it says now; ``None`` where that is not certain.
     """
     try:
-        tally = os.open(path, _TO_NOTE, 0o600)
+        try:
+            tally = os.open(path, _TO_NOTE if known is None else _IN_PLACE, 0o600)
+        except FileNotFoundError:  # removed by somebody who puts up with what is lost
+            known, tally = None, os.open(path, _TO_NOTE, 0o600)
     except OSError:
-        return
+        return None
     try:
-        known = _decode(os.read(tally, _SIZE_BYTES + 1))
-        if known is not None and known.size == former.size:
-            lines = known.lines
-        else:  # what is missing stays missing: the tally never goes down
-            lines = max(known.lines if known else 0, count_lines(descriptor, former.size))
-        disk.note(tally, _FORM % (lines + end.lines - former.lines, end.size))
+        lines = _count_acknowledged(tally, descriptor, former) if known is None else known
+        lines += end.lines - former.lines
+        disk.note(tally, _FORM % (lines, end.size))
+        return lines
     except OSError:
-        pass
+        return None
     finally:
         os.close(tally)
+
+
+def _count_acknowledged(tally: int, descriptor: int, former: Tally) -> int:
+    """Returns how many lines a tally says; those of the file where it is of another size."""
+    known = _decode(os.read(tally, _SIZE_BYTES + 1))
+    if known is not None and known.size == former.size:
+        return known.lines
+    # What is missing stays missing: the tally never goes down.
+    return max(known.lines if known else 0, count_lines(descriptor, former.size))
 
 
 def renew_tally(disk: Disk, path: str, end: Tally) -> None:

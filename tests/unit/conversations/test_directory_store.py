@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import attrs
 import pytest
@@ -542,6 +546,51 @@ def test_060_lines_are_measured_as_if_one_by_one(texts: list[int], count: int) -
     measured = measure_lines(b"".join(lines), count)
 
     assert measured == (sum(map(len, lines[:count])) if count <= len(lines) else None)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems are asked more")
+def test_065_an_append_asks_the_system_little(store: DirectoryStore) -> None:
+    """Nobody has written since: neither the end of the file nor its tally is looked at again."""
+    position = store.append("a", [UserCanister("3")]).position
+    position = store.append("a", [UserCanister("4")], after=position).position
+    asked: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and called.__module__ in ("posix", "fcntl"):
+            asked[called.__name__] += 1
+
+    gc.collect()
+    gc.disable()  # what others have left open would be closed in the middle of it
+    sys.setprofile(count)
+    try:
+        receipt = store.append("a", [UserCanister("5")], after=position)
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+
+    assert asked == {
+        "open": 3,  # the lock, the messages, the tally
+        "flock": 2,
+        "fstat": 2,
+        "stat": 1,
+        "write": 1,
+        "pwrite": 1,
+        "close": 3,
+    }
+    assert receipt.position == store.read("a").position
+
+
+def test_066_a_torn_end_behind_a_known_position_is_set_aside(store: DirectoryStore) -> None:
+    """Whoever knows where he left off finds what another has left behind it."""
+    position = store.append("a", [UserCanister("3")]).position
+    with messages_of(store, "a").open("ab") as file:
+        file.write(b'{"torn')
+
+    receipt = store.append("a", [UserCanister("4")], after=position)
+
+    (notice,) = receipt.notices
+    assert "6 bytes, never acknowledged" in notice.message
+    assert len(store.read("a").canisters) == 5
 
 
 def test_070_reading_names_imports_nothing_heavy(tmp_path: Path) -> None:

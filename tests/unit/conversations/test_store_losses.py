@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from disks import HastyDisk
 from vibe_llms.conversations import Conversation, DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import CorruptionError, StoreError
+from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally, encode_tally, read_tally
 from vibe_llms.messages.canisters import UserCanister
 
@@ -132,6 +134,48 @@ def test_a_writer_that_died_before_it_counted_is_caught_up_with(store: Directory
     assert findings_of(store) == []
     store.append("a", [UserCanister("5")])
     assert read_tally(str(tally)) == Tally(6, messages_of(store).stat().st_size)
+
+
+def test_a_loss_that_somebody_puts_up_with_stays_forgotten(store: DirectoryStore) -> None:
+    """Whoever had the conversation open does not bring back what the tally had said."""
+    whole = messages_of(store).read_bytes()
+    messages_of(store).write_bytes(whole[: whole.index(b"\n") + 1])
+    position = store.append("a", [UserCanister("3")]).position
+    assert "2 lines, but 4 were acknowledged" in findings_of(store)[0]
+
+    Path(store.layout.tally("a")).unlink()
+    position = store.append("a", [UserCanister("4")], after=position).position
+    store.append("a", [UserCanister("5")], after=position)
+
+    assert findings_of(store) == []
+    assert read_tally(store.layout.tally("a")) == Tally(4, messages_of(store).stat().st_size)
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_tally_that_failed_once_is_caught_up_with(
+    store: DirectoryStore, failure: BaseException
+) -> None:
+    """What could not be noted is not taken for noted by whoever goes on."""
+    failing = False
+
+    class Disk(HastyDisk):
+        def note(self, descriptor: int, data: bytes) -> None:
+            if failing:
+                raise failure
+            super().note(descriptor, data)
+
+    path, tally = str(messages_of(store)), store.layout.tally("a")
+    with Log(path, Disk(), tally=tally) as log:
+        log.append(b"{}\n", certain=True)
+        failing = True
+        with suppress(KeyboardInterrupt):
+            log.append(b"{}\n", certain=True)
+        assert log.acknowledged is None
+        failing = False
+        log.append(b"{}\n", certain=True)
+
+    assert log.acknowledged == 6
+    assert read_tally(tally) == Tally(6, messages_of(store).stat().st_size)
 
 
 def test_a_tally_that_cannot_be_written_fails_no_append(store: DirectoryStore) -> None:

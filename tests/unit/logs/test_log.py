@@ -16,7 +16,7 @@ from properties import examples
 from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.lines import join_lines
 from vibe_llms.logs.log import Log
-from vibe_llms.logs.tallies import read_tally
+from vibe_llms.logs.tallies import Tally, read_tally
 
 LINES = st.binary(max_size=30).map(lambda data: data.replace(b"\n", b"") + b"}")
 APPENDS = st.lists(st.lists(LINES, min_size=1, max_size=3), max_size=5)
@@ -78,11 +78,40 @@ def test_a_log_is_walked_line_by_line(appends: list[list[bytes]]) -> None:
 
 
 @examples(50)
-@given(appends=APPENDS, more=APPENDS)
+@given(writers=st.lists(st.tuples(st.integers(0, 2), APPENDS, st.booleans()), max_size=6))
 def test_the_tally_counts_over_all_who_wrote(
+    writers: list[tuple[int, list[list[bytes]], bool]],
+) -> None:
+    """It says as many lines and bytes as the file has, whatever each of them remembers of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "events.jsonl")
+        path.touch()
+        memories: dict[int, Tally] = {}
+        for writer, appends, removes in writers:
+            if removes and path.stat().st_size:
+                Path(f"{path}.tally").unlink(missing_ok=True)
+            known = memories.get(writer)
+            with Log(str(path), HastyDisk(), tally=f"{path}.tally", known=known) as log:
+                for lines in appends:
+                    data = join_lines(b"".join(line + b"\n" for line in lines), len(lines))
+                    log.append(data, len(lines), certain=True)
+            if log.acknowledged is not None:
+                memories[writer] = Tally(log.acknowledged, log.end.size)
+            if appends:
+                assert read_tally(f"{path}.tally") == (log.acknowledged, log.end.size)
+
+        data = path.read_bytes()
+        if not any(removes for _, _, removes in writers):
+            acknowledged = (data.count(b"\n"), len(data)) if data else None
+            assert read_tally(f"{path}.tally") == acknowledged
+
+
+@examples(20)
+@given(appends=APPENDS, more=APPENDS)
+def test_the_tally_counts_what_was_waited_for_together(
     appends: list[list[bytes]], more: list[list[bytes]]
 ) -> None:
-    """It says as many lines and bytes as the file has, when it was waited for."""
+    """Also where lines are synchronized after they were appended."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "events.jsonl")
         produce_log(path, appends)

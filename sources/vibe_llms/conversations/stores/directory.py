@@ -131,24 +131,29 @@ class DirectoryStore:
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None
     ) -> Receipt:
         """Adds canisters at the end; all or none."""
-        from vibe_llms.messages.codec.lines import encode_canisters
-
         ensure_distinct(canisters)
-        holds = needs_content_store(canisters)
+        if not needs_content_store(canisters):
+            return self._append(identity, canisters, after)
         # Held from before the content is there until a line refers to it: a collection of
         # content cannot come between.
-        with self.contents.hold() if holds else nullcontext():
-            if holds:
-                canisters = detach_media(canisters, self.contents, place=self.contents.place)
-            data = join_lines(encode_canisters(canisters), len(canisters))
-            with self.guards.opened(identity) as log:
-                merged = self._ensure_unchanged(identity, log.end.size, after)
-                # The time of an empty file is that of its making, at which nothing was said.
-                former_ns = log.modified_ns if log.end.size else 0
-                if data:
-                    log.append(data, len(canisters), certain=True)
-                self._date(identity, canisters, former_ns)
-        position = Position(size=log.end.size, merged=merged)
+        with self.contents.hold():
+            detached = detach_media(canisters, self.contents, place=self.contents.place)
+            return self._append(identity, detached, after)
+
+    def _append(
+        self, identity: str, canisters: Sequence[AnyCanister], after: Position | None
+    ) -> Receipt:
+        from vibe_llms.messages.codec.lines import encode_canisters
+
+        data = join_lines(encode_canisters(canisters), len(canisters))
+        with self.guards.opened(identity, after=after) as log:
+            merged = self._ensure_unchanged(identity, log.end.size, after)
+            # The time of an empty file is that of its making, at which nothing was said.
+            former_ns = log.modified_ns if log.end.size else 0
+            if data:
+                log.append(data, len(canisters), certain=True)
+            self._date(identity, canisters, former_ns)
+        position = Position(size=log.end.size, merged=merged, acknowledged=log.acknowledged)
         return Receipt(position=position, notices=log.notices)
 
     def _ensure_unchanged(self, identity: str, size: int, after: Position | None) -> int:

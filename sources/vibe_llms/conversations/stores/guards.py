@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from vibe_llms.conversations.stores import chain
-from vibe_llms.conversations.stores.layout import MESSAGES, TALLY, Layout
+from vibe_llms.conversations.stores.interfaces import Position
+from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, TALLY, Layout
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.log import Log
+from vibe_llms.logs.tallies import Tally
 from vibe_llms.values import frozen
 
 
@@ -47,7 +49,9 @@ class Guards:
 
     def lock(self, identity: str) -> int:
         """Locks one conversation; returns what `locks.release` takes."""
-        path = self.layout.conversation_lock(identity)
+        return self._lock(identity, self.layout.conversation_lock(identity))
+
+    def _lock(self, identity: str, path: str) -> int:
         while True:
             try:
                 return locks.acquire(path, wait_seconds=self.wait_seconds)
@@ -59,18 +63,23 @@ class Guards:
                 with self.together():
                     removal.restore_lock(self.layout, identity)
 
-    def opened(self, identity: str, *, reading: bool = False) -> Log:
+    def opened(self, identity: str, *, reading: bool = False, after: Position | None = None) -> Log:
         """Opens the messages of one conversation, locked until they are closed.
 
         Args:
             reading: Change nothing, so that a disk may be full or read-only: a torn last
                 line is merely reported, rather than set aside.
+            after: How they were when the caller left them.
         """
         folder = self.layout.folder(identity)
         path = f"{folder}/{MESSAGES}"
-        lock = self.lock(identity)
+        known = None
+        if after is not None and after.acknowledged is not None:
+            known = Tally(after.acknowledged, after.size)
+        lock = self._lock(identity, f"{folder}/{LOCK}")
         try:
-            return Log(path, self.disk, lock=lock, tally=f"{folder}/{TALLY}", reading=reading)
+            tally = f"{folder}/{TALLY}"
+            return Log(path, self.disk, lock=lock, tally=tally, reading=reading, known=known)
         except FileNotFoundError as error:
             locks.release(lock)
             raise chain.describe_missing_messages(path) from error

@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import attrs
+
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import Finding
@@ -31,10 +33,13 @@ class Position:
     Attributes:
         size: Of the own part, merged canisters included.
         merged: How much of that came over from deleted parents.
+        acknowledged: How many lines were acknowledged until then; ``None`` where that was not
+            looked at. What is known of it makes no other position.
     """
 
     size: int = 0
     merged: int = 0
+    acknowledged: int | None = attrs.field(default=None, eq=False)
 
     @property
     def own_size(self) -> int:
