@@ -20,11 +20,9 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.conversations.tags import OWNER_TAG, PART_TAG
 from vibe_llms.exceptions import (
-    CorruptionError,
     RequestError,
     Stage,
     StoreError,
-    StoreUnavailableError,
     UnknownConversationError,
     UnknownNameError,
 )
@@ -242,27 +240,16 @@ class LocalConversations:
 
     def _is_of(self, identity: str, subject: str) -> bool:
         try:
-            return self._is_free(subject) or read_owner(self.store, identity) == subject
+            return self.runs.is_free(subject) or read_owner(self.store, identity) == subject
         except StoreError:  # deleted meanwhile, or damaged
             return False
 
-    def _is_free(self, subject: str) -> bool:
-        """Tells whether somebody may see the conversations of all."""
-        return self.runs.is_owner and not subject
-
     def _ensure(self, identity: str, subject: str) -> ConversationMetadata:
         """Returns the metadata, where it is theirs who ask."""
-        try:
+        with self.runs.reading(identity, subject):
             metadata = self.store.read_metadata(identity)
             owner = read_owner(self.store, identity, metadata)
-        except StoreUnavailableError:
-            raise
-        except StoreError as error:
-            if isinstance(error, CorruptionError) and not subject:
-                raise
-            # what cannot be an id is none, and whose a damaged one is cannot be told
-            raise UnknownConversationError(identity=identity) from error
-        if owner != subject and not self._is_free(subject):  # the same as for what is not there
+        if owner != subject and not self.runs.is_free(subject):  # the same as for what is not there
             raise UnknownConversationError(identity=identity)
         return metadata
 

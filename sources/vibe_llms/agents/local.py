@@ -131,7 +131,7 @@ class LocalRuns:
         """Returns the runs in some states."""
         self.index.refresh(self.host.working if self.host else ())
         try:
-            owner = None if self._is_free(subject) else subject
+            owner = None if self.is_free(subject) else subject
             return self.index.survey(states=states, owner=owner, after=after, limit=limit)
         except UnknownConversationError as error:
             detail = "There is no such run (any longer); begin anew."
@@ -150,10 +150,10 @@ class LocalRuns:
     @in_thread
     def count_events(self, run_id: str, *, subject: str = "") -> int:
         """Returns the number of the last event of a run, however long its log is, at once."""
-        with self._reading(run_id, subject):
+        with self.reading(run_id, subject):
             last = produce_log(self.store, run_id).read_last()
             owner = read_subject(self.store, run_id) or ""
-        if last is None or not (owner == subject or self._is_free(subject)):
+        if last is None or not (owner == subject or self.is_free(subject)):
             raise UnknownConversationError(identity=run_id)
         return last.sequence
 
@@ -260,8 +260,8 @@ class LocalRuns:
         """Removes a run with its visits."""
         await asyncio.to_thread(self._delete, run_id, subject)
 
-    def _is_free(self, subject: str) -> bool:
-        """Tells whether somebody may see the runs of all."""
+    def is_free(self, subject: str) -> bool:
+        """Tells whether somebody may see the runs and conversations of all."""
         return self.is_owner and not subject
 
     def _check_channel(self, channel: JsonValue) -> None:
@@ -272,8 +272,8 @@ class LocalRuns:
     # --- in a thread -----------------------------------------------------------------------------
 
     @contextmanager
-    def _reading(self, run_id: str, subject: str) -> Iterator[None]:
-        """Says that there is no run where it has not run yet, or its word cannot be an id."""
+    def reading(self, run_id: str, subject: str) -> Iterator[None]:
+        """Says that there is none where it has not run yet, or its word cannot be an id."""
         try:
             yield
         except StoreUnavailableError:
@@ -285,9 +285,9 @@ class LocalRuns:
             raise UnknownConversationError(identity=run_id) from error
 
     def _find(self, run_id: str, subject: str) -> RunSummary:
-        with self._reading(run_id, subject):
+        with self.reading(run_id, subject):
             summary = self.index.read_summary(run_id)
-        if summary.subject != subject and not self._is_free(
+        if summary.subject != subject and not self.is_free(
             subject
         ):  # the same as for what is not there
             raise UnknownConversationError(identity=run_id)

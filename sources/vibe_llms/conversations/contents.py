@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import MEDIA_CLASSES, AnyContent, MediaContent
 from vibe_llms.messages.views import media_of
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
 
 _Canister = TypeVar("_Canister", bound=AnyCanister)
 _read_content = operator.attrgetter("content")
+
+
+def examine_content(contents: ContentStore, content_id: str) -> tuple[Finding, ...]:
+    """Proves data and metadata of a content against its id; returns what is wrong."""
+    findings = []
+    for prove in (contents.read, contents.access_metadata):
+        try:
+            prove(content_id)
+        except CorruptionError as error:
+            findings.append(Finding(place=error.path, message=error.detail))
+        except StoreError as error:
+            findings.append(Finding(place=error.path, message=str(error)))
+    return tuple(findings)
 
 
 def hydrate(

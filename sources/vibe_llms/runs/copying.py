@@ -138,7 +138,7 @@ def _move_contents(source: ConversationStore, target: ConversationStore) -> Copy
     if bring is None or here == there:
         raise StoreError(detail="A store cannot be copied into itself.")
     copier = _Copier(source, target)
-    copier.move_contents(bring)
+    copier.bring_contents(source.contents.survey(), bring)
     return copier.report()
 
 
@@ -282,20 +282,11 @@ class _Copier:
 
     def copy_contents(self, content_ids: Iterable[str]) -> None:
         """Copies the rest of the content, and reads all of it back."""
-        everything = sorted({*content_ids, *self._contents})
-        for content_id in everything:
-            self._here.add("contents", [content_id.encode()])
-            try:
-                self._bring_content(content_id)
-                self._target.contents.read(content_id)  # proves the hash
-            except StoreError as error:
-                self._refuse(content_id, str(error))
-            else:
-                self._there.add("contents", [content_id.encode()])
+        self.bring_contents({*content_ids, *self._contents}, self._bring_content)
 
-    def move_contents(self, bring: Callable[[str], None]) -> None:
-        """Moves all content, and reads it back from where it is then."""
-        for content_id in sorted(self._source.contents.survey()):
+    def bring_contents(self, content_ids: Iterable[str], bring: Callable[[str], None]) -> None:
+        """Brings content to the other side, and reads it back from where it is then."""
+        for content_id in sorted(content_ids):
             self._here.add("contents", [content_id.encode()])
             try:
                 bring(content_id)

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.agents.conversations import LocalConversations
+from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations.index.answers import ConversationRow
 from vibe_llms.conversations.index.reading import ReadingIndex
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.tags import OWNER_TAG
 from vibe_llms.exceptions import RequestError
+from vibe_llms.limits import Limits
 
 
 class CountingIndex(ReadingIndex):
@@ -38,8 +40,8 @@ def keep(owners: list[str]) -> tuple[LocalConversations, CountingIndex]:
         tags = (OWNER_TAG + owner,) if owner else ()
         store.create(f"c{number}", ConversationMetadata(tags=tags))
     index = CountingIndex(store)
-    runs = cast(Any, SimpleNamespace(store=store, is_owner=True))
-    return LocalConversations(runs, index), index
+    application = cast(Any, SimpleNamespace(configuration=SimpleNamespace(limits=Limits())))
+    return LocalConversations(LocalRuns(store, application, is_owner=True), index), index
 
 
 @given(

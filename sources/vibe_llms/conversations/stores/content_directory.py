@@ -10,6 +10,7 @@ from datetime import datetime
 
 import attrs
 
+from vibe_llms.conversations.contents import examine_content
 from vibe_llms.conversations.stores.interfaces import ContentMetadata
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
@@ -142,15 +143,7 @@ class ContentDirectory:
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
         """Proves data and metadata against the id; returns what is wrong."""
-        findings = []
-        for prove in (self.read, self.access_metadata):
-            try:
-                prove(content_id)
-            except CorruptionError as error:
-                findings.append(Finding(place=error.path, message=error.detail))
-            except StoreError as error:
-                findings.append(Finding(place=error.path, message=str(error)))
-        return tuple(findings)
+        return examine_content(self, content_id)
 
     @contextmanager
     def hold(self) -> Iterator[None]:

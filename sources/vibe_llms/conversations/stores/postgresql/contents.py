@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
+from vibe_llms.conversations.contents import examine_content
 from vibe_llms.conversations.stores.interfaces import ContentMetadata, LeftBytes
 from vibe_llms.conversations.stores.naming import ensure_content_id
 from vibe_llms.conversations.stores.places import MARKER, ContentPlace, produce_place
@@ -208,15 +209,7 @@ class PostgresqlContents:
 
     def examine(self, content_id: str) -> tuple[Finding, ...]:
         """Proves data and metadata against the id; returns what is wrong."""
-        findings = []
-        for prove in (self.read, self.access_metadata):
-            try:
-                prove(content_id)
-            except CorruptionError as error:
-                findings.append(Finding(place=error.path, message=error.detail))
-            except StoreError as error:
-                findings.append(Finding(place=error.path, message=str(error)))
-        return tuple(findings)
+        return examine_content(self, content_id)
 
     @contextmanager
     def hold(self) -> Iterator[None]:
