@@ -65,7 +65,9 @@ class ConverseError(Factual, Exception):
     WORD: ClassVar[str] = "error"
     """The stable word that names the class in its JSON form."""
     sent: ClassVar[int] = 1
-    """How often the request was sent that failed, as far as is known; no fact."""
+    missed: ClassVar[int] = 0
+    """How often the request was sent that failed, and how often, before the last time, that did
+    not reach the vendor; as far as is known, and no facts."""
 
     detail: str = ""
     remedy: str = ""
@@ -76,9 +78,9 @@ class ConverseError(Factual, Exception):
         """The canisters which had arrived of an answer that broke off; no fact, never encoded."""
         return cast(tuple[Any, ...], self.__dict__.get("_arrived", ()))
 
-    def keep_arrived(self, canisters: Iterable[Any], *, sent: int = 1) -> None:
+    def keep_arrived(self, canisters: Iterable[Any], *, sent: int = 1, missed: int = 0) -> None:
         """Lets the error carry what had arrived before it, and how often the request was sent."""
-        self.__dict__.update(_arrived=tuple(canisters), sent=sent)
+        self.__dict__.update(_arrived=tuple(canisters), sent=sent, missed=missed)
 
     @property
     def is_retryable(self) -> bool:

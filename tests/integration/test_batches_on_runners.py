@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -447,6 +448,24 @@ async def test_a_cap_counts_each_try_that_broke_off(
         with pytest.raises(LimitError, match="might cost more than its cap"):
             await channel.collect([f"{n}?" for n in range(40)])
     assert cap - 3 * most < spent <= cap
+
+
+@pytest.mark.parametrize("where", [LOCAL, {}], ids=["local", "sqlite"])
+async def test_a_vendor_that_is_not_reached_costs_nothing(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch, where: dict[str, Any]
+) -> None:
+    """However often it was tried: all fail for that, and what is left of the cap is for others."""
+    monkeypatch.setattr("vibe_llms.providers.retries._FIRST_SECONDS", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    path = {"base_url": f"http://127.0.0.1:{port}/v1"}
+    async with working(vendor, tmp_path, attempts=3, **path) as place:
+        settings: dict[str, Any] = {"controls": {"max_tokens": 10}, **where}
+        channel = place.channel(cap=Decimal("0.0005"), **settings)
+        report = await channel.collect([f"{n}?" for n in range(20)])
+    assert {str(each.error) for each in report.failures} == {str(report.failures[0].error)}
+    assert "cannot be reached" in str(report.failures[0].error)
+    assert len(report.failures) == 20
 
 
 async def test_a_cap_needs_a_price(tmp_path: Path, vendor: Vendor) -> None:

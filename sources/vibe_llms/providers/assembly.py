@@ -109,6 +109,7 @@ class Assembler:
         self.response_id: str | None = None
         self.request_id: str | None = None
         self.attempts = 1
+        self.missed = 0
         self.losses: list[Loss] = []
         self.summaries: tuple[Origin, ...] = ()
 
@@ -144,6 +145,7 @@ class Assembler:
                 self.losses.append(event.loss)
             case RetryEvent():
                 self.attempts = event.attempt
+                self.missed += event.error.stage is Stage.CONNECT
             case ResponseStartedEvent():
                 self._begin(event)
             case ResponseFinishedEvent():

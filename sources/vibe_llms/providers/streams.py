@@ -277,8 +277,9 @@ class ResponseStream(Closing):
     async def _fail(self, error: ConverseError) -> ResponseFailedEvent:
         # What breaks behind its end, too, makes an answer one that has failed.
         self._response = None
-        canisters = self._assembler.produce_canisters()
-        error.keep_arrived(canisters, sent=self._assembler.attempts)
+        assembler = self._assembler
+        canisters = assembler.produce_canisters()
+        error.keep_arrived(canisters, sent=assembler.attempts, missed=assembler.missed)
         self._error = error
         await self._end("failed")
         return ResponseFailedEvent(error=error, canisters=canisters)

@@ -66,7 +66,9 @@ async def receive_whole(
     except Exception as error:
         ours = ensure_ours(error)
         if assembler is not None:
-            ours.keep_arrived(assembler.produce_canisters(), sent=assembler.attempts)
+            ours.keep_arrived(
+                assembler.produce_canisters(), sent=assembler.attempts, missed=assembler.missed
+            )
         raise ours  # noqa: B904  # it is the same error, or has its cause already
     finally:
         if source is not None and not getattr(source, "is_spent", False):

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS, Origin, Usage
 from vibe_llms.messages.requests import Response
 from vibe_llms.values import define, frozen
@@ -23,6 +23,11 @@ def read_counts(usage: Usage) -> dict[str, Any]:
     """Returns what a vendor counted, by bucket."""
     counts = zip(BUCKETS, read_buckets(usage), strict=True)
     return {name: count for name, count in counts if count is not None}
+
+
+def count_reached(error: ConverseError) -> int:
+    """Returns how often the request that failed may have reached its vendor."""
+    return error.sent - error.missed - (error.stage is Stage.CONNECT)
 
 
 @frozen
@@ -55,8 +60,8 @@ class BatchItem(Generic[T]):
         is_stored: Whether it was done before, and read from the journal.
         tier: Which of its vendor's prices holds for the answer: ``batch`` where it came by the
             vendor's own batches; empty for the usual.
-        sent: How often one request for it was sent; each time but the last may have been billed,
-            too. No journal has it.
+        sent: How often one request for it was sent, and may have reached its vendor; each time but
+            the last may have been billed, too. No journal has it.
     """
 
     index: int = 0

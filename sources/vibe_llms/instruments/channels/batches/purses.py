@@ -243,7 +243,7 @@ def count_known(item: BatchItem[Any], amount: int, estimator: AnyEstimator) -> i
     is_known = error is None or isinstance(error, ProviderError | ParseError)
     if estimator.is_run and item.origin is not None:
         is_known = True
-    return amount - amount // estimator.tries * (item.sent - is_known)
+    return amount - amount // estimator.tries * max(0, item.sent - is_known)
 
 
 def _measure(canisters: Sequence[object]) -> int:

@@ -29,6 +29,7 @@ from vibe_llms.instruments.channels.batches.items import (
     BatchInput,
     BatchItem,
     BatchTally,
+    count_reached,
 )
 from vibe_llms.instruments.channels.batches.journals import DoneItem
 from vibe_llms.instruments.channels.batches.line_journals import LineJournal
@@ -327,7 +328,8 @@ async def attempt(
             # From its own cause, since ours may be the very error that is being handled.
             raise ours from error.__cause__
         seconds = time.perf_counter() - started
-        return BatchItem(index=due.index, id=due.id, error=ours, seconds=seconds, sent=ours.sent)
+        sent = count_reached(ours)
+        return BatchItem(index=due.index, id=due.id, error=ours, seconds=seconds, sent=sent)
     seconds = time.perf_counter() - started
     return renew(item, index=due.index, id=due.id, seconds=seconds)
 

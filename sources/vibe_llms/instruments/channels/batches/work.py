@@ -14,7 +14,7 @@ from vibe_llms.engine.limits import export_limits
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
 from vibe_llms.instruments.answering import Answer
-from vibe_llms.instruments.channels.batches.items import BatchItem
+from vibe_llms.instruments.channels.batches.items import BatchItem, count_reached
 from vibe_llms.instruments.channels.batches.lines import digest
 from vibe_llms.instruments.channels.batches.orders import write_input, write_pattern
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
@@ -164,7 +164,7 @@ class ModelWork:
         except ConverseError as error:
             if not answers:
                 raise
-            sent = _count_sent(answers, error.sent)
+            sent = _count_sent(answers, count_reached(error))
             return BatchItem(error=error, origin=_account(answers), sent=sent)
         return attrs.evolve(
             produce_outcome(parsed.response),
@@ -356,7 +356,7 @@ def conclude_run(outcome: RunOutcome) -> BatchItem[Any]:
     try:
         ensure_answered(outcome)
     except ConverseError as error:
-        return BatchItem(error=error, origin=_gather_usage(outcome), sent=error.sent)
+        return BatchItem(error=error, origin=_gather_usage(outcome), sent=count_reached(error))
     return produce_outcome(outcome)
 
 
