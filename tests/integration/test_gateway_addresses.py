@@ -115,10 +115,18 @@ async def test_the_library_of_anthropic_reaches_it_by_any_usual_base(
         assert (await client.messages.count_tokens(model=MODEL, messages=ASKED)).input_tokens
 
 
-@pytest.mark.parametrize("base", ["/", "/v1beta"])
+@pytest.mark.parametrize(
+    "base",
+    [
+        "//v1beta",
+        "/v1beta/v1beta",
+        "/v1beta1/publishers/google",
+        "/v1/projects/p/locations/global/publishers/google",
+    ],
+)
 async def test_a_client_of_gemini_reaches_it_by_any_usual_base(address: str, base: str) -> None:
-    """The library writes the version behind its base URL."""
-    url = f"{address}{base}/v1beta/models/{MODEL}:generateContent"
+    """The library writes the version behind its base URL, and for a cloud whose model it is."""
+    url = f"{address}{base}/models/{MODEL}:generateContent"
     body = {"contents": [{"parts": [{"text": "A sea?"}]}]}
     async with aiohttp.ClientSession() as session, session.post(url, json=body) as told:
         assert (await told.json())["candidates"]
