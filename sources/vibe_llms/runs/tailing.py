@@ -113,7 +113,7 @@ def find_behind(descriptor: int, end: int, number: int, read_number: Callable[[b
     low, high = 0, end  # lines that begin before low are up to the number; from high on, behind it
     while low < high:
         middle = (low + high) // 2
-        start, line = _find_line(descriptor, middle, low, end)
+        start, line = _find_line(descriptor, middle, low)
         if read_number(line) <= number:
             low = start + len(line) + 1
         else:
@@ -121,8 +121,8 @@ def find_behind(descriptor: int, end: int, number: int, read_number: Callable[[b
     return low
 
 
-def _find_line(descriptor: int, point: int, low: int, end: int) -> tuple[int, bytes]:
-    """Returns the line that a point lies in, and where it begins; none begin before ``low``."""
+def _find_line(descriptor: int, point: int, low: int) -> tuple[int, bytes]:
+    """Returns the whole line that a point lies in, and where it begins, not before ``low``."""
     start, step = point, _PROBE_BYTES
     while start > low:
         begin = max(low, start - step)
@@ -132,6 +132,6 @@ def _find_line(descriptor: int, point: int, low: int, end: int) -> tuple[int, by
             break
         start, step = begin, step * 2
     data = read_at(descriptor, start, _PROBE_BYTES)
-    while (stop := data.find(b"\n")) < 0 and start + len(data) < end:
+    while (stop := data.find(b"\n")) < 0:
         data += read_at(descriptor, start + len(data), len(data))
     return start, data[:stop]

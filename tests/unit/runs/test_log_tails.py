@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import InvocationProgressEvent, RunSuspendedEvent
 from vibe_llms.exceptions import CorruptionError
 from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs import tailing
 from vibe_llms.runs.lines import open_envelope, read_envelope
 from vibe_llms.runs.log import LogLine, LogTail
 from vibe_llms.runs.places import produce_log
@@ -82,6 +84,63 @@ def test_a_line_is_found_by_its_number(sizes: list[int], number: int, first: int
         assert found == expected
     finally:
         os.close(descriptor)
+
+
+def test_a_line_is_found_by_halves_and_few_of_the_rest_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long the file, and whatever long lines it has."""
+    lines = [b"%d %s" % (number, b"x" * (number % 90)) for number in range(8_000)]
+    lines[4_000] += b"y" * 50_000
+    asked, read = [], list[int]()
+
+    def read_number(line: bytes) -> int:
+        asked.append(line)
+        return int(line.split()[0])
+
+    def read_at(descriptor: int, start: int, size: int) -> bytes:
+        read.append(size)
+        return os.pread(descriptor, size, start)
+
+    monkeypatch.setattr(tailing, "read_at", read_at)
+    descriptor = os.memfd_create("lines")
+    try:
+        os.write(descriptor, b"".join(line + b"\n" for line in lines))
+        end = os.fstat(descriptor).st_size
+        for number in (0, 1, 3_999, 4_000, 4_001, 7_998):
+            asked.clear()
+            read.clear()
+            found = find_behind(descriptor, end, number, read_number)
+            assert os.pread(descriptor, 5, found).split()[0] == b"%d" % (number + 1)
+            assert len(asked) < 40
+            assert sum(read) < 500_000
+            assert len(read) < 110
+    finally:
+        os.close(descriptor)
+
+
+def test_who_goes_on_reading_looks_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But until there is what it is to begin behind."""
+    store = DirectoryStore(tmp_path)
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    log, looked = produce_log(store, "a"), list[int]()
+
+    def look(*given: Any) -> int:
+        looked.append(given[2])
+        return find_behind(*given)
+
+    monkeypatch.setattr(tailing, "find_behind", look)
+    whole, tail = log.tail(), log.tail(2)
+    for number in range(1, 7):
+        log.claim()
+        log.append("r", RunSuspendedEvent(run_id="r", digests=("d" * number,)))
+        log.close()
+        told = [[line.sequence for line in tail.read()] for _ in range(2)]
+        assert told == [[number] if number > 2 else [], []]
+    assert looked == [2, 2]
+    assert [line.sequence for line in whole.read()] == [1, 2, 3, 4, 5, 6]
 
 
 @given(data=st.data())
