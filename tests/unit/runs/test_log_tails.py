@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from vibe_llms.events.engine import InvocationProgressEvent, RunSuspendedEvent
 from vibe_llms.exceptions import CorruptionError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs import tailing
-from vibe_llms.runs.lines import open_envelope, read_envelope
+from vibe_llms.runs.lines import open_envelope, read_envelope, write_line
 from vibe_llms.runs.log import LogLine, LogTail
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.tailing import find_behind
@@ -58,6 +59,7 @@ def test_any_number_can_be_gone_on_from(store: ConversationStore) -> None:
         written += piece
     assert written.splitlines() == [line.data for line in whole]
     assert raw.read_raw() == (b"", 601)
+    assert log.tail().read_raw(10) == (whole[0].data + b"\n", 1)
     assert log.tail(599).read_raw()[1] == 601
     raw, pieces = log.tail(), []
     while piece := raw.read_raw(9_000)[0]:
@@ -139,8 +141,24 @@ def test_who_goes_on_reading_looks_for_nothing(
         log.close()
         told = [[line.sequence for line in tail.read()] for _ in range(2)]
         assert told == [[number] if number > 2 else [], []]
-    assert looked == [2, 2]
     assert [line.sequence for line in whole.read()] == [1, 2, 3, 4, 5, 6]
+    assert looked == [2, 2]
+
+
+def test_what_is_cut_off_while_it_is_read_is_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a torn end is by whoever writes next."""
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(
+        write_line(
+            1, datetime(2025, 1, 1, tzinfo=UTC), "r", RunSuspendedEvent(run_id="r", digests=())
+        )
+        + b"\n"
+    )
+    monkeypatch.setattr(tailing, "find_torn_start", lambda _, size: size + 5)
+    tail = tailing.FileTail(str(path))
+    assert [len(tail.read()) for _ in range(3)] == [1, 0, 0]
 
 
 @given(data=st.data())
@@ -171,5 +189,5 @@ def test_a_line_that_does_not_read_is_told(tmp_path: Path) -> None:
     log = produce_log(store, "a")
     path = Path(store.locate("a"), "runs.jsonl")
     path.write_text('{"sequence":1}\n')
-    with pytest.raises(CorruptionError, match=r"runs\.jsonl"):
+    with pytest.raises(CorruptionError, match=r"runs\.jsonl.*A line does not read"):
         log.tail().read()

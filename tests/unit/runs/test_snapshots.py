@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -21,6 +24,7 @@ from vibe_llms.logs.tallies import Tally, read_tally
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.lines import encode_canister
 from vibe_llms.messages.contents import ImageContent
+from vibe_llms.runs import snapshots
 from vibe_llms.runs.file_log import TALLY
 from vibe_llms.runs.inbox import MemoryInbox
 from vibe_llms.runs.lines import write_logged
@@ -209,6 +213,53 @@ def check_same(source: Any, target: Any, identity: str) -> None:
         assert getattr(other, name) == getattr(one, name), name
     for name in ("name", "tags", "model", "parent"):
         assert getattr(other.metadata, name) == getattr(one.metadata, name), name
+
+
+def test_what_belongs_together_is_read_and_written_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a store can do so: all that is read is of one moment, all is written or nothing."""
+    source, target, told = begin(MemoryStore()), MemoryStore(), list[object]()
+    target.contents.add(b"one", mime_type="image/png")
+
+    @contextmanager
+    def enter(store: object, *, reading: bool = False) -> Iterator[None]:
+        told.append((store, reading))
+        yield
+        told.append("left")
+
+    monkeypatch.setattr(snapshots, "at_once", enter)
+    snapshot = take_snapshot(source, "a")
+    existing = attrs.evolve(snapshot, position=plant(target, snapshot))
+    extend(target, snapshot, existing)
+
+    assert told == [(source, True), "left", (target, False), "left", (target, False), "left"]
+
+
+class Rows(MemoryStore):
+    """A store that brings in a conversation with its moments, in a database."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.database = SimpleNamespace(transact=lambda *, reading: nullcontext())
+        self.planted: list[object] = []
+
+    def plant(self, identity: str, metadata: ConversationMetadata, canisters: Any) -> Position:
+        self.planted.append((identity, metadata, canisters))
+        self.create(identity, metadata)
+        return self.append(identity, canisters).position
+
+
+def test_a_database_brings_in_what_is_a_conversation_s_own() -> None:
+    source, target = begin(MemoryStore()), Rows()
+    for text in (b"one", b"three"):
+        target.contents.add(text, mime_type="image/png")
+
+    for identity in ("a", "b"):
+        snapshot = take_snapshot(source, identity)
+        assert plant(target, snapshot) == target.read(identity).position
+        own = snapshot.canisters[snapshot.inherited :]
+        assert target.planted[-1] == (identity, snapshot.metadata, own)
+        check_same(source, target, identity)
+    assert plants_whole(target)
 
 
 def test_a_log_that_has_grown_there_meanwhile_is_left_alone() -> None:
