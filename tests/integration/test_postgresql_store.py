@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,20 @@ from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.runs import MessageReceivedEvent
-from vibe_llms.exceptions import ConfigurationError, StoreError, StoreUnavailableError
+from vibe_llms.exceptions import (
+    ConfigurationError,
+    CorruptionError,
+    LimitError,
+    StoreError,
+    StoreUnavailableError,
+    UnknownConversationError,
+)
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import claims, database_log
+from vibe_llms.runs import claims, database_inbox, database_log
 from vibe_llms.runs.database_log import DatabaseLog
 from vibe_llms.runs.delivering import deliver, take_letters
-from vibe_llms.runs.lines import write_logged
+from vibe_llms.runs.lines import write_line, write_logged
 from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
@@ -324,6 +332,112 @@ def read_until(store: PostgresqlStore) -> Any:
         row = connection.execute("SELECT until FROM vibe_claims").fetchone()
     assert row is not None
     return row[0]
+
+
+def test_018_a_line_of_a_log_that_does_not_read_is_named(
+    store: PostgresqlStore, other: PostgresqlStore
+) -> None:
+    """With the number of its event; nothing is written behind it, and nobody is kept out."""
+    conversation = begin(store, "one")
+    log = produce_log(store, conversation.id)
+    assert isinstance(log, DatabaseLog)
+    log.claim()
+    for _ in range(3):
+        log.append("run", ENDED)
+    log.close()
+    damage = "UPDATE vibe_events SET line = replace(line, %s, %s) WHERE sequence = 3"
+    for whole, damaged, told in (
+        ('"sequence":3', '"sequence":7', "it says that it is number 7"),
+        ('"sequence":3', '"sequence":}', "JSON is malformed"),
+    ):
+        with store.database.transact() as connection:
+            connection.execute(damage, (whole, damaged))
+        for read in (log.read, log.read_last, log.claim, lambda: log.read(after=2)):
+            with pytest.raises(CorruptionError, match=told) as raised:
+                read()
+            assert (raised.value.path, raised.value.line) == (log.place, 3)
+            assert "The event does not read: " in raised.value.detail
+            assert raised.value.detail.endswith(".")
+            assert not raised.value.detail.endswith("..")
+        if "malformed" in told:
+            with pytest.raises(CorruptionError, match=told) as raised:
+                log.tail(1).read()
+            assert (raised.value.path, raised.value.line) == (log.place, 3)
+        with store.database.transact() as connection:
+            connection.execute(damage, (damaged, whole))
+    elsewhere = produce_log(other, conversation.id)
+    elsewhere.claim()
+    assert elsewhere.append("run", ENDED) == 4
+    elsewhere.close()
+
+
+def test_019_what_may_not_be_written_says_where(
+    store: PostgresqlStore, other: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is not claimed, that another has, that there is none of; an inbox that is full."""
+    conversation = begin(store, "one")
+    log, inbox = produce_log(store, conversation.id), produce_inbox(store, conversation.id)
+    assert isinstance(log, DatabaseLog)
+    log.close()
+    with pytest.raises(StoreError, match=f"{conversation.id} events was not claimed") as raised:
+        log.append("run", ENDED)
+    assert raised.value.path == log.place == f"{store.database.place} {conversation.id} events"
+    log.synchronize()
+    log.claim()
+    with pytest.raises(StoreError, match="on its way"):
+        produce_log(other, conversation.id).claim()
+    pause(store, conversation.id)
+    taker = produce_log(other, conversation.id)
+    taker.claim()
+    for write in (lambda: log.append("run", ENDED), log.synchronize):
+        with pytest.raises(StoreError, match=r"has lost its run.*15 seconds.*Another") as raised:
+            write()
+        assert raised.value.path == log.place
+    taker.close()
+
+    missing = produce_log(store, "gone")
+    assert isinstance(missing, DatabaseLog)
+    with pytest.raises(UnknownConversationError) as unknown:
+        missing.claim()
+    assert (unknown.value.identity, unknown.value.path) == ("gone", missing.place)
+    with pytest.raises(UnknownConversationError) as unknown:
+        produce_inbox(store, "gone").put(LETTER)
+    assert (unknown.value.identity, unknown.value.path) == ("gone", f"{store.database.place} gone")
+
+    monkeypatch.setattr(database_inbox, "LETTERS", 2)
+    for name in ("one", "two"):
+        inbox.put(attrs.evolve(LETTER, letter=name))
+    with pytest.raises(LimitError, match="letters wait for this run"):
+        inbox.put(LETTER)
+    assert [each.letter for each in inbox.read()] == ["one", "two"]
+    with store.database.transact() as connection:
+        connection.execute("UPDATE vibe_letters SET letter = '{' WHERE letter LIKE '%two%'")
+        row = connection.execute("SELECT max(number) FROM vibe_letters").fetchone()
+    with pytest.raises(CorruptionError, match="The letter does not read") as damaged:
+        inbox.read()
+    assert row is not None
+    assert damaged.value.path == f"{store.database.place} {conversation.id} letters"
+    assert damaged.value.line == row[0]
+
+
+def test_020_lines_are_taken_over_as_they_are_and_given_shorter(store: PostgresqlStore) -> None:
+    """What is behind them stays; the claim is given up."""
+    conversation = begin(store, "one")
+    log = produce_log(store, conversation.id)
+    assert isinstance(log, DatabaseLog)
+    moment = datetime(2025, 1, 1, tzinfo=UTC)
+    lines = [write_line(number, moment, "run", ENDED) for number in range(1, 5)]
+    log.claim()
+    log.adopt(lines)
+    assert [write_logged(each) for each in log.read()] == lines
+    log.replace([write_line(3, moment, "run", ENDED, kept=1)], 3)
+
+    assert [(each.sequence, each.kept) for each in log.read()] == [(3, 1), (4, 0)]
+    with pytest.raises(StoreError, match="was not claimed"):
+        log.append("run", ENDED)
+    log.claim()
+    assert log.append("run", ENDED) == 5
+    log.close()
 
 
 def test_012_a_letter_is_in_the_log_once_or_in_the_inbox(store: PostgresqlStore) -> None:

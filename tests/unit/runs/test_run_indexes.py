@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from disks import HastyDisk
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -144,7 +145,7 @@ def test_it_says_what_reading_all_logs_says(data: st.DataObject) -> None:
 
 
 def test_a_page_reads_the_logs_of_its_runs_alone(tmp_path: Path) -> None:
-    store = DirectoryStore(tmp_path)
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
     ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(50)]
     index = RunIndex(store)
     index.refresh()
@@ -161,7 +162,7 @@ def test_a_page_reads_the_logs_of_its_runs_alone(tmp_path: Path) -> None:
 def test_looking_again_opens_nothing_and_sees_what_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = DirectoryStore(tmp_path)
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
     ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(50)]
     index = RunIndex(store)
     index.refresh(all_of_them=True)
@@ -180,7 +181,7 @@ def test_looking_again_opens_nothing_and_sees_what_is_new(
 
 
 def test_a_log_is_read_on_where_it_was_read_last(tmp_path: Path) -> None:
-    store = DirectoryStore(tmp_path)
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
     identity = begin(store, 1, ORDER, STARTED)
     index = RunIndex(store)
     assert index.read_summary(identity).state == "working"
@@ -194,7 +195,7 @@ def test_a_log_is_read_on_where_it_was_read_last(tmp_path: Path) -> None:
 
 
 def test_another_run_under_the_same_id_is_another(tmp_path: Path) -> None:
-    store = DirectoryStore(tmp_path)
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
     identity = begin(store, 1, ORDER, STARTED, ENDED)
     index = RunIndex(store)
     index.refresh()
@@ -207,7 +208,7 @@ def test_another_run_under_the_same_id_is_another(tmp_path: Path) -> None:
 
 
 def test_others_are_no_place_to_begin_behind(tmp_path: Path) -> None:
-    store = DirectoryStore(tmp_path)
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
     identity = begin(store, 1, ORDER)
     index = RunIndex(store)
     index.refresh()
@@ -222,7 +223,7 @@ def test_a_page_passes_over_what_is_not_wanted_unseen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It costs the same, however many others there are."""
-    store = DirectoryStore(tmp_path)
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
     for number in range(20):
         begin(store, number, ORDER, STARTED, ENDED)
     waits = begin(store, 20, STARTED, RunSuspendedEvent(run_id="r", digests=()))
@@ -247,7 +248,7 @@ def test_many_runs_are_looked_at_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To look at all of them again takes a small part of the time, also where it takes long."""
-    store, now, looked = DirectoryStore(tmp_path), [100.0], [0]
+    store, now, looked = DirectoryStore(tmp_path, disk=HastyDisk()), [100.0], [0]
 
     def survey(_: DirectoryStore) -> list[str]:
         looked[0] += 1
@@ -309,7 +310,7 @@ def test_whether_a_run_is_over_is_known_from_few_lines(events: list[Any]) -> Non
 def test_the_end_of_a_long_log_is_known_without_its_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = DirectoryStore(tmp_path)
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
     store.create("c", ConversationMetadata())
     log = produce_log(store, "c")
     log.claim()
