@@ -244,6 +244,37 @@ def test_a_page_passes_over_what_is_not_wanted_unseen(
     assert looked == [waits]
 
 
+def test_whether_a_run_is_asked_for_again_is_read_once_and_from_few_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is decoded for it but the log of one that is; what was learned stays in order."""
+    store = MemoryStore()
+    ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(4)]
+    again = begin(store, 9, ORDER, STARTED, ORDER, ENDED)
+    index = RunIndex(store)
+    index.refresh(all_of_them=True)
+    opened, asked = list[object](), list[object]()
+    open_one, ask = indexing.open_envelope, indexing.is_asked_again
+
+    def ask_again(log: Any, possible: Any) -> bool:
+        asked.append(log)
+        return ask(log, possible)
+
+    monkeypatch.setattr(
+        indexing, "open_envelope", lambda line: opened.append(line) or open_one(line)
+    )
+    monkeypatch.setattr(indexing, "is_asked_again", ask_again)
+    for count_asked in (5, 6):
+        assert [each.id for each in index.survey(states=["queued", "due"])] == [again]
+        assert len(opened) == 4
+        assert len(asked) == count_asked
+    assert index.survey(states=["ended"]) == read_all(store, ["ended"])
+    for identity in (ids[0], ids[2], again):
+        grow(store, identity, RunResumedEvent())
+        index.refresh(all_of_them=True)
+        assert index.survey() == read_all(store, STATES)
+
+
 def test_many_runs_are_looked_at_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
