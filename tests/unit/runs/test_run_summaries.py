@@ -18,7 +18,9 @@ from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
+    GenerationAnsweredEvent,
     GenerationFinishedEvent,
+    GenerationParkedEvent,
     InvocationStartedEvent,
     RunEndedEvent,
     RunStartedEvent,
@@ -218,6 +220,64 @@ def test_004_what_was_used_adds_up_since_it_was_last_asked_for() -> None:
     assert (flow.steps, flow.tokens, flow.cents) == (3, 10, 2.5)
     # Who takes it up counts anew what was cut off.
     assert fold(FLOW, VISIT, VISITED, cut_off, FLOW).steps == 2
+
+
+def test_015_what_is_ordered_names_it_until_it_says_more() -> None:
+    """A flow is told by its order; its task says what the order left open."""
+
+    def tell(*events: LogEvent) -> tuple[str, str, str]:
+        summary = fold(*events)
+        return summary.kind, summary.model, summary.name
+
+    ordered = RunRequestedEvent(order={"model": "m:n", "name": "Tides", "kind": "flow"})
+    begun = FlowStartedEvent(run_id="a")
+    assert tell(ordered) == tell(ordered, RunRequestedEvent(order={})) == ("flow", "m:n", "Tides")
+    assert not fold(ordered).is_attached
+    assert tell(ordered, begun) == ("flow", "m:n", "Tides")
+    assert tell(ordered, FLOW) == ("flow", "mock:x", "Tides")
+    settled = attrs.evolve(FLOW, settings={"model": "o:p"})
+    assert tell(ordered, settled) == ("flow", "o:p", "Tides")
+    assert tell(RunRequestedEvent(order={"task": {}})) == ("flow", "", "")
+    assert tell(RunRequestedEvent(order={"kind": "other"})) == ("conversation", "", "")
+    assert tell(REQUESTED, attrs.evolve(STARTED, model="")) == ("conversation", "scripted:echo", "")
+    for task, model in (
+        ({"goal": "x", "resource_llm": "y"}, ""),
+        ({"goal": {}, "resource_llm": {"provider": "p"}}, "p"),
+        ({"goal": {"description": None}, "resource_llm": {"model": "m", "provider": None}}, "m"),
+    ):
+        assert tell(attrs.evolve(begun, task=task)) == ("flow", model, "")
+
+
+def test_016_what_it_waits_for_and_why_it_stopped_is_told() -> None:
+    """A request that is parked waits for a vendor, and no longer when it is answered."""
+    parked = GenerationParkedEvent(key="g", turn=1, model="m", desk="d")
+    asleep = RunSuspendedEvent(run_id="r", digests=())
+    waiting = fold(STARTED, parked, asleep)
+    assert (waiting.state, waiting.reason, waiting.limit) == ("waiting", "", "")
+    assert "batch" in waiting.detail
+    answered = fold(STARTED, parked, asleep, GenerationAnsweredEvent(key="g", fate="answered"))
+    assert (answered.state, answered.detail) == ("due", "")
+    assert fold(STARTED, parked, asleep, STARTED, ASKED, SUSPENDED).detail == ""
+    assert fold(STARTED, STOP, end("cancelled", detail="Now.")).detail == "Now."
+    retried = fold(STARTED, STOP, RunRetriedEvent(detail="no", attempt=1, seconds=1.0))
+    assert (retried.state, retried.detail, retried.reason) == ("stopped", "Too dear.", "")
+    cancelled = fold(STARTED, end("cancelled", detail="Gone."))
+    assert (cancelled.reason, cancelled.detail) == ("cancelled", "Gone.")
+
+
+def test_017_visits_that_are_not_over_are_known_by_branch_and_purpose() -> None:
+    other = attrs.evolve(VISIT, purpose="judge", conversation_id="judged")
+    branch = attrs.evolve(VISIT, branch=1, conversation_id="branch")
+    for events, visits in (
+        ([FLOW], ()),
+        ([VISIT, other, branch], ("visit", "judged", "branch")),
+        ([VISIT, other, branch, VISITED], ("branch",)),
+        ([VISITED, VISIT], ("visit",)),
+    ):
+        flow = RunFold("a")
+        for each in log(events):
+            flow.feed(each)
+        assert flow.visits == visits
 
 
 def test_005_nothing_is_no_run() -> None:
