@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -107,31 +109,76 @@ def count_calls(
     stream: bool = False,
 ) -> int:
     """Asks a few times, and returns how many functions were called for the last answer."""
-    (folder / "config.toml").write_text(
-        f'[providers.p]\nmodule = "vibe_llms.providers.{module}"\nbase_url = "{url}"\n'
-        'api_key = "x"\n'
-    )
-    environment = {"VIBE_LLMS_CONFIG": str(folder / "config.toml")}
-    application = Application(load_configuration(environment=environment, working_directory=folder))
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
         nonlocal calls
         calls += event == "call"
 
+    watch(count, url, folder, module, reactors, stream=stream)
+    return calls
+
+
+def watch(
+    count: Callable[[FrameType, str, Any], None],
+    url: str,
+    folder: Path,
+    module: str,
+    reactors: ConversationReactors | None = None,
+    *,
+    stream: bool = False,
+    answers: int = 1,
+) -> None:
+    """Asks a few times, and tells of each call that is made for the last answers."""
+    (folder / "config.toml").write_text(
+        f'[providers.p]\nmodule = "vibe_llms.providers.{module}"\nbase_url = "{url}"\n'
+        'api_key = "x"\n'
+    )
+    environment = {"VIBE_LLMS_CONFIG": str(folder / "config.toml")}
+    application = Application(load_configuration(environment=environment, working_directory=folder))
+
     async def ask() -> None:
         async with Model("p:m", application=application) as model:
             for _ in range(4):  # what is made once is made
                 await model.answer("Hello", reactors=reactors, stream=stream)
+            gc.collect()
+            gc.disable()  # else others' remains might be counted
             sys.setprofile(count)
             try:
-                response = await model.answer("Hello", reactors=reactors, stream=stream)
+                for _ in range(answers):
+                    response = await model.answer("Hello", reactors=reactors, stream=stream)
             finally:
                 sys.setprofile(None)
+                gc.enable()
             assert response.text == "Hi"
 
     asyncio.run(ask())
-    return calls
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its event loop reads and writes otherwise")
+@pytest.mark.parametrize("protocol", sorted(ANSWERS))
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_asks_the_system_for_little(tmp_path: Path, protocol: str, stream: bool) -> None:
+    """It is sent once and read once; all waits share one timer, and ids are drawn for many."""
+    asked: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call":
+            name = called.__qualname__
+            if called.__module__ == "posix" or name.startswith("socket."):
+                asked[name] += 1
+        elif event == "call" and frame.f_code.co_name in ("call_at", "call_later", "create_task"):
+            asked[frame.f_code.co_name] += 1
+
+    body, kind = json.dumps(ANSWERS[protocol]).encode(), "application/json"
+    if stream:
+        body, kind = produce_stream(protocol, Say("Hi")), "text/event-stream"
+    with serve(body, kind) as url:
+        watch(count, url, tmp_path, MODULES[protocol], stream=stream, answers=10)
+
+    drawn = asked.pop("urandom", 0)
+    assert asked == {"socket.send": 10, "socket.recv_into": 10}
+    assert drawn <= 1
 
 
 @pytest.mark.parametrize("protocol", sorted(ANSWERS))
