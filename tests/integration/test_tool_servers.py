@@ -82,7 +82,8 @@ async def test_a_stranger_lists_and_calls_what_is_configured(
     [
         (Asked(allow=True), "hi\n"),
         (Asked(allow=False), "refused"),
-        (Asked("accept"), "refused"),
+        (Asked("accept"), "without 'allow', true or false"),
+        (Asked(allow="yes"), "without 'allow', true or false"),
         (Asked("decline"), "did not allow it"),
         (None, "--allow run_command"),
     ],

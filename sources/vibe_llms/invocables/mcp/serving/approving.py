@@ -123,9 +123,16 @@ def _compose_question(request: ApprovalRequest) -> InputRequiredResult:
 def _read(request: ApprovalRequest, answer: ElicitResult | None) -> Approval:
     if answer is None or answer.action != "accept":
         return deny(request, "The user was asked, and did not allow it.")
-    if (answer.content or {}).get(_ANSWER) is not True:
+    said = (answer.content or {}).get(_ANSWER)
+    if said is True:
+        return allow(request)
+    if said is False:
         return deny(request, "The user was asked, and refused.")
-    return allow(request)
+    # As of a client that shows no fields: its user believes to have allowed it.
+    return deny(
+        request,
+        f"The client sent an answer without {_ANSWER!r}, true or false, which the form has.",
+    )
 
 
 def _compose_text(request: ApprovalRequest) -> str:
