@@ -13,7 +13,6 @@ from vibe_llms.conversations.exchange.words import is_followable, name_media, re
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
-    MEDIA_CLASSES,
     AnyContent,
     Citation,
     MediaContent,
@@ -57,7 +56,7 @@ def _compose_content(role: str, content: AnyContent, content_store: ContentStore
             yield f'<p class="plain refusal" dir="auto">{escape(text)}</p>'
         case NativeContent(kind=kind, text=text):
             yield f'<p class="plain" dir="auto">{escape(text or f"({kind})")}</p>'
-        case _ if isinstance(content, MEDIA_CLASSES):
+        case _:
             yield _compose_media(content, read_media(content, content_store))
 
 

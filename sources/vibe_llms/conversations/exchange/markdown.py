@@ -28,7 +28,6 @@ from vibe_llms.conversations.exchange.words import (
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
-    MEDIA_CLASSES,
     AnyContent,
     Citation,
     MediaContent,
@@ -101,7 +100,7 @@ def _compose_content(role: str, content: AnyContent, content_store: ContentStore
             yield _quote(text)
         case NativeContent(kind=kind, text=text):
             yield _quote(text) if text else f"*({_escape(kind)}, kept as the vendor sent it)*"
-        case _ if isinstance(content, MEDIA_CLASSES):
+        case _:
             yield from _compose_media(content, content_store)
 
 
