@@ -203,16 +203,22 @@ USED = chunk([], usage={"prompt_tokens": 5, "completion_tokens": 4, "total_token
 DONE = b"data: [DONE]\n\n"
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [(1, "text/event-stream"), (7, "text/plain"), (10_000, "text/event-stream")],
+)
 @pytest.mark.parametrize(
     ("options", "sees"),
     [(None, False), ({"include_usage": False}, False), ({"include_usage": True}, True)],
 )
 @pytest.mark.parametrize("has_account", [True, False])
 async def test_a_stream_tells_what_it_used(
-    tmp_path: Path, size: int, options: Any, sees: bool, has_account: bool
+    tmp_path: Path, size: int, kind: str, options: Any, sees: bool, has_account: bool
 ) -> None:
-    """Who keeps an account asks for what was used; a client sees of that what it has asked for."""
+    """Who keeps an account asks for what was used; a client sees of that what it has asked for.
+
+    Even where the stream goes by a wrong name.
+    """
     asked: list[dict[str, Any]] = []
 
     async def answer(connection: Connection) -> None:
@@ -221,7 +227,7 @@ async def test_a_stream_tells_what_it_used(
         tells = (asked[-1].get("stream_options") or {}).get("include_usage")
         data = b"".join([*SAID, *([USED] if tells else []), DONE])
         head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
-        await connection.write(f"{head}Content-Type: text/event-stream\r\n\r\n".encode())
+        await connection.write(f"{head}Content-Type: {kind}\r\n\r\n".encode())
         for start in range(0, len(data), size):
             await connection.send_chunk(data[start : start + size])
         await connection.send_chunk(b"")

@@ -160,7 +160,7 @@ async def _pass_on(
     sieve: UsageSieve | None,
 ) -> None:
     tap = Tap(face.dialect.PROTOCOL, limits, framing := _find_framing(exchange))
-    if framing != "sse":
+    if framing == "ndjson":
         sieve = None
     await call.begin(exchange.status, headers)
     try:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from vibe_llms.daemons.gateway.estimating import SAID_BYTES_A_TOKEN, raise_output
+from vibe_llms.exceptions import LimitError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.values import frozen
-from vibe_llms.wire.frames import Framer
+from vibe_llms.wire.frames import Frame, Framer
 from vibe_llms.wire.ndjson import NdjsonFramer
 from vibe_llms.wire.sse import SseFramer
 
@@ -149,7 +151,7 @@ class Tap:
     """
 
     def __init__(self, protocol: str, limits: Limits, framing: str = "") -> None:
-        self._protocol = protocol
+        self._protocol, self._limits = protocol, limits
         self._reading = _READINGS[protocol]
         self._found: _Fields | None = None
         self._said_bytes = 0
@@ -164,8 +166,11 @@ class Tap:
         if self._framer is None:  # one JSON text, which is passed on as it comes
             self._pieces.append(data)
             return
+        self._hear(self._framer.feed(data))
+
+    def _hear(self, frames: Iterable[Frame]) -> None:
         mark, mark_said = self._reading.mark, self._reading.mark_said
-        for frame in self._framer.feed(data):
+        for frame in frames:
             if mark_said and mark_said in frame.data:
                 self._said_bytes += self._reading.measure(frame.data)
             elif mark in frame.data:
@@ -190,10 +195,14 @@ class Tap:
 
         Where it broke off, what was said until then is estimated, and is at least what was told.
         """
-        if self._pieces:
-            self.read(b"".join(self._pieces))
-        for frame in self._framer.finish() if self._framer is not None else ():
-            self.read(frame.data)
+        if self._framer is not None:
+            self._hear(self._framer.finish())
+        elif self._pieces:
+            self.read(whole := b"".join(self._pieces))
+            if self._found is None:  # it may be a stream that goes by another name
+                framer = SseFramer(self._limits)
+                with contextlib.suppress(LimitError):
+                    self._hear([*framer.feed(whole), *framer.finish()])
         if not isinstance(self._found, Mapping):
             return None
         protocol, found = _find_words(self._protocol, self._found)
