@@ -285,6 +285,11 @@ async def test_a_cap_that_was_raised_while_it_was_met_is_not_met(
 LOCAL: dict[str, Any] = {"runner": None}
 
 
+async def note_all(channel: BatchChannel[Any], inputs: Any, seen: list[int]) -> None:
+    async for item in channel.run(inputs):
+        seen.append(item.index)
+
+
 async def test_a_cap_is_kept_by_this_process_alone_too(tmp_path: Path, vendor: Vendor) -> None:
     """What the journal has counts; inputs without end are not gone through."""
     numbers = itertools.count()
@@ -304,9 +309,12 @@ async def test_a_cap_is_kept_by_this_process_alone_too(tmp_path: Path, vendor: V
         asked = 0
         for inputs in sources:
             channel = place.channel(cap=Decimal("0.0005"), **kept)
+            seen: list[int] = []
             with pytest.raises(LimitError, match="might cost more than its cap") as caught:
-                await channel.collect(inputs)
+                await note_all(channel, inputs, seen)
             assert caught.value.limit == "cap"
+            assert len(seen) == len({*seen}) == channel.tally.done + channel.tally.stored
+            assert len(seen) == (asked or channel.tally.done)  # what is there is told, too
             asked = asked or sum(vendor.asked.values())
             # Each answer costs 10 tokens at $0.15, and 5 at $0.60, a million.
             assert Decimal("0.0004") < Decimal("0.0000045") * asked <= Decimal("0.0005")

@@ -58,7 +58,7 @@ class Cap:
             ConfigurationError: Nobody knows what the model costs, or how much is behind a URL.
         """
         amount = self._estimator.estimate(said) * self._estimator.tries
-        if not await self._acquire(amount):
+        if self.is_reached or not await self._acquire(amount):
             self.is_reached = True
             return None
         item: BatchItem[Any] | None = None
@@ -104,23 +104,31 @@ class Cap:
             remedy="Give it a higher cap, and it goes on, where it has a journal.",
         )
 
-    def limit(self, inputs: Iterable[T] | AsyncIterable[T]) -> Iterable[T] | AsyncIterable[T]:
-        """Yields inputs until it is reached."""
-        if isinstance(inputs, AsyncIterable):
-            return self._limit_meanwhile(inputs)
-        return self._limit(inputs)
+    def limit(
+        self, inputs: Iterable[T] | AsyncIterable[T], has_stored: Callable[[], bool]
+    ) -> Iterable[T] | AsyncIterable[T]:
+        """Yields inputs until it is reached.
 
-    def _limit(self, inputs: Iterable[T]) -> Generator[T]:
+        Args:
+            has_stored: Tells whether the journal has results yet that come behind.
+        """
+        if isinstance(inputs, AsyncIterable):
+            return self._limit_meanwhile(inputs, has_stored)
+        return self._limit(inputs, has_stored)
+
+    def _limit(self, inputs: Iterable[T], has_stored: Callable[[], bool]) -> Generator[T]:
         for each in inputs:
-            if self.is_reached:
+            if self.is_reached and not has_stored():
                 return
             yield each
 
-    async def _limit_meanwhile(self, inputs: AsyncIterable[T]) -> AsyncGenerator[T]:
+    async def _limit_meanwhile(
+        self, inputs: AsyncIterable[T], has_stored: Callable[[], bool]
+    ) -> AsyncGenerator[T]:
         source = aiter(inputs)
         try:
             async for each in source:
-                if self.is_reached:
+                if self.is_reached and not has_stored():
                     return
                 yield each
         finally:

@@ -98,6 +98,11 @@ class LineJournal:
         """Returns the line of an item."""
         return self._log.read_line(entry.offset)
 
+    @property
+    def stored(self) -> int:
+        """How many items were done before."""
+        return len(self._entries)
+
     def walk(self) -> Iterator[bytes]:
         """Yields all lines, also those of items that were tried again."""
         for offset in self._places[1::2]:

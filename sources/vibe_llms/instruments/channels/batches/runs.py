@@ -196,7 +196,10 @@ class BatchRun(Generic[T]):
         self, inputs: Iterable[Any] | AsyncIterable[Any]
     ) -> Iterable[Any] | AsyncIterable[Any]:
         """Returns inputs until the cap is reached, where there is one."""
-        return inputs if self._cap is None else self._cap.limit(inputs)
+        if self._cap is None:
+            return inputs
+        stored = 0 if self._journal is None else self._journal.stored
+        return self._cap.limit(inputs, lambda: self._tally.stored < stored)
 
     def ensure_whole(self) -> None:
         """Raises LimitError where the cap was reached before all was done."""
