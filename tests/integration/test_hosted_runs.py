@@ -19,7 +19,7 @@ from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.agents.spending import count_begun
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.events.engine import GenerationFinishedEvent, StateEnteredEvent
+from vibe_llms.events.engine import GenerationFinishedEvent, RunEndedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent, NodeFinishedEvent
 from vibe_llms.events.runs import MessageReceivedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.exceptions import (
@@ -176,20 +176,23 @@ async def test_what_is_said_while_the_end_is_written_is_heard(
     write = FileLog.write
     letter = MessageReceivedEvent(canister=UserCanister("Once more."), letter="a")
 
-    async def write_slowly(self: FileLog, run_id: str, event: LogEvent) -> int:
-        number = await write(self, run_id, event)
-        if isinstance(event, StateEnteredEvent) and event.state == "terminate":
-            (identity,) = premises.store.survey()
-            if "message.received" not in premises.read_kinds(identity):
-                produce_inbox(premises.store, identity).put(letter)
+    async def write_slowly(self: FileLog, run_id: str, *events: LogEvent, **how: bool) -> int:
+        if not any(isinstance(each, RunEndedEvent) for each in events):
+            return await write(self, run_id, *events, **how)
+        (identity,) = premises.store.survey()
+        if "message.received" in premises.read_kinds(identity):
+            is_answered.set()
+        else:
+            produce_inbox(premises.store, identity).put(letter)
             await asyncio.sleep(0.05)
-        return number
+        return await write(self, run_id, *events, **how)
 
+    is_answered = asyncio.Event()
     monkeypatch.setattr(runs_local, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(FileLog, "write", write_slowly)
-    async with Premises(tmp_path) as premises:
+    async with Premises(tmp_path, settings=HostSettings(look_seconds=0.02)) as premises:
         run_id = await premises.start(premises.order(DONE, DONE))
-        await premises.wait(run_id, "ended")
+        await asyncio.wait_for(is_answered.wait(), 20)
         canisters = premises.store.read(run_id).canisters
     said = [text_of(each) for each in canisters]
     assert said == ["Do it.", "Done.", "Once more.", "Done."]

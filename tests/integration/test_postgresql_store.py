@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import psycopg
 import pytest
 
-from acting import invoke, say
+from acting import invoke, say, script
 from hosted import Premises
 from postgresql_server import Server, opened, produce_url
+from vibe_llms import Engine
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import Conversation, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
-from vibe_llms.events.engine import RunEndedEvent
+from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent
 from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -31,6 +33,7 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
+from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import claims, database_inbox, database_log
@@ -40,10 +43,12 @@ from vibe_llms.runs.lines import write_line, write_logged
 from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
+from written import compose, look
 
 pytestmark = pytest.mark.postgresql
 
 ENDED = RunEndedEvent(run_id="run", reason="answered")
+STARTED = RunStartedEvent(run_id="run", conversation_id="a", length=1)
 LETTER = MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
 
 
@@ -206,7 +211,12 @@ async def test_010_a_paused_worker_that_was_taken_over_says_nothing_more(
                 await journal.append([UserCanister("late")])
         with pytest.raises(StoreError, match="has lost its run"):
             await context.emit(ENDED)
+        inbox = produce_inbox(store, conversation.id)
+        inbox.put(LETTER)
+        with pytest.raises(StoreError, match="has lost its run"):
+            await context.receive()
 
+    assert inbox.read() == [LETTER]  # for the other
     assert read_texts(store, conversation.id) == ["one"]
     assert read_events(taker) == []
     assert taker.append("run", ENDED) == 1
@@ -251,7 +261,7 @@ def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
     assert log.append("run", ENDED) == 1
     inbox.put(LETTER)
     with ThreadPoolExecutor() as pool:
-        with log.holding():
+        with log.fencing(), store.database.transact():
             writing = pool.submit(log.append, "run", ENDED)  # does not see the letter yet
             wait_until_one_waits(other)
             assert take_letters(inbox, log, "run") == [LETTER]
@@ -269,6 +279,115 @@ def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
     with pytest.raises(StoreUnavailableError, match="does not end with number 6 any more"):
         take_letters(inbox, log, "run")  # nor is a letter put in the place of what is forgotten
     log.close()
+
+
+def test_016b_of_what_happened_at_one_moment_all_has_the_numbers_behind_the_letter(
+    store: PostgresqlStore, other: PostgresqlStore
+) -> None:
+    """None of it is written at the place where it was thought to be, and none of it twice."""
+    conversation = begin(store, "one")
+    inbox, log = produce_inbox(store, conversation.id), produce_log(store, conversation.id)
+    assert isinstance(log, DatabaseLog)
+    log.claim()
+    inbox.put(LETTER)
+    with ThreadPoolExecutor() as pool:
+        with log.fencing(), store.database.transact():
+            writing = pool.submit(log.append, "run", STARTED, ENDED, durable=True)
+            wait_until_one_waits(other)
+            take_letters(inbox, log, "run")
+        assert writing.result() == 3
+
+    assert [(each.sequence, each.event) for each in log.read()] == [
+        (1, LETTER),
+        (2, STARTED),
+        (3, ENDED),
+    ]
+    log.close()
+
+
+async def test_021_what_is_to_be_certain_is_when_it_is_written(
+    store: PostgresqlStore, statements: list[str]
+) -> None:
+    """Then nothing is left to be waited for; what need not be is waited for when it is secured."""
+    conversation = begin(store, "one")
+    log = produce_log(store, conversation.id)
+    log.claim()
+    begun = read_place(store, "pg_current_wal_insert_lsn()")
+    statements.clear()
+
+    await log.secure(await log.write("run", STARTED, ENDED, durable=True))
+    assert [name_statement(each) for each in statements] == ["events, certain"]
+    assert read_place(store, "pg_current_wal_flush_lsn()") > begun
+
+    statements.clear()
+    number = await log.write("run", ENDED)
+    for _ in range(2):
+        await log.secure(number)
+    assert [name_statement(each) for each in statements] == ["events", "secure"]
+    assert read_place(store, "pg_current_wal_flush_lsn()") > begun
+    log.close()
+
+
+def read_place(store: PostgresqlStore, function: str) -> int:
+    """Returns a place in what the server writes down, in bytes from its beginning."""
+    with store.database.transact(reading=True) as connection:
+        row = connection.execute(f"SELECT ({function} - '0/0')::bigint").fetchone()  # type: ignore[call-overload]
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What this process asks of databases from now on, but for looks that time alone decides."""
+    asked: list[str] = []
+    execute, transaction = psycopg.Connection.execute, psycopg.Connection.transaction
+
+    def note(self: Any, query: Any, *given: Any, **options: Any) -> Any:
+        if "vibe_letters" not in query:
+            asked.append(str(query))
+        return execute(self, query, *given, **options)
+
+    def begin(self: Any) -> Any:
+        if not self.read_only:
+            asked.append("BEGIN")
+        return transaction(self)
+
+    for module in (claims, database_log):
+        monkeypatch.setattr(module, "LEASE_SECONDS", 3_600.0)
+    monkeypatch.setattr(psycopg.Connection, "execute", note)
+    monkeypatch.setattr(psycopg.Connection, "transaction", begin)
+    return asked
+
+
+def name_statement(statement: str) -> str:
+    """Returns in a word what a statement does that a turn of a run may need."""
+    if "INSERT INTO vibe_canisters" in statement:
+        return "canisters"
+    if "INSERT INTO vibe_events" in statement:
+        return "events" if "synchronous_commit', 'off'" in statement else "events, certain"
+    return "secure" if statement.startswith("UPDATE vibe_claims SET epoch") else statement
+
+
+async def test_022_a_turn_of_a_run_is_five_statements_each_a_transaction(
+    store: PostgresqlStore, statements: list[str]
+) -> None:
+    """Three of them wait for the disk before the run goes on, for the model, the call and what
+    each has brought: four in all, as what was brought is certain by itself."""
+
+    async def count(turns: int) -> list[str]:
+        conversation = begin(store, "Go.")
+        limits = Limits(run_steps=turns + 1, run_invocations=turns)
+        engine = Engine(script(*compose(turns)), [look], store=store, limits=limits)
+        statements.clear()
+        await engine.answer(conversation)
+        return [name_statement(each) for each in statements]
+
+    few, more = await count(2), await count(4)
+
+    turn = ["events, certain", "canisters", "events, certain", "events", "canisters"]
+    assert len(more) - len(few) == 2 * len(turn)
+    start = more.index("events, certain")
+    assert more[start : start + 4 * len(turn)] == turn * 4
 
 
 def test_017_what_others_keep_locked_is_a_passing_fault(

@@ -58,12 +58,14 @@ class RunContext(Protocol):
         The first that raises cancels the others, and is raised when they have ended.
         """
 
-    async def emit(self, event: LogEvent, *, durable: bool = False) -> None:
+    async def emit(self, event: LogEvent, *, durable: bool = False, soon: bool = False) -> None:
         """Adds an event to the log of the run, and tells whoever follows it.
 
         Args:
             durable: When this returns, the event survives the loss of power, too; without it,
                 it survives the loss of this process alone.
+            soon: It is written and told together with the next one, which is at hand in the same
+                task: nothing may hang on it before that. The end of the run does not lose it.
         """
 
     @property

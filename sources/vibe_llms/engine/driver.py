@@ -197,8 +197,7 @@ class Driver:
             if stop := await self._attention.look():
                 return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             tail = read_tail(self._journal.canisters)
-            can_hear = not (tail.owed or tail.is_paused or self._has_answer())
-            if self._messages and can_hear:
+            if self._messages and not (tail.owed or tail.is_paused or self._has_answer()):
                 said, self._messages = self._messages, []  # others may be heard meanwhile
                 await self._journal.append(said)
                 is_silent = False
@@ -212,8 +211,6 @@ class Driver:
             await self._enter(command)
             match command:
                 case End():
-                    if self._messages and can_hear and command.reason is Reason.ANSWERED:
-                        continue  # it was heard while that was written
                     return command
                 case Await():
                     paused, deadline = await self._context.now(), clock.when()
@@ -250,9 +247,10 @@ class Driver:
         state = STATES[type(command)]
         if state is not self._state:
             self._state = state
-            await self._context.emit(
-                StateEnteredEvent(state=state.value, turn=self._readings.steps)
-            )
+            event = StateEnteredEvent(state=state.value, turn=self._readings.steps)
+            # Of any state more is told at once, but by tasks of their own where calls are several.
+            is_shared = isinstance(command, Execute) and len(command.calls) > 1
+            await self._context.emit(event, soon=not is_shared)
 
     async def _ask(self, command: Generate) -> bool:
         """Lets the model be asked; returns whether it said nothing at all."""

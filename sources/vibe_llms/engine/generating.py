@@ -291,7 +291,8 @@ class Generator:
             tier=tier,
             seconds=await self._context.now() - started,
         )
-        await self._keep(lambda: self._context.emit(finished))
+        # The conversation has the answer: what a crash takes of this is told by whoever goes on.
+        await self._keep(lambda: self._context.emit(finished, soon=not tier))
 
 
 def describe_stored(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.stores.interfaces import ContentStore
+from vibe_llms.conversations.stores.postgresql.database import Fence
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import (
     CodecError,
@@ -47,17 +48,22 @@ FROM vibe_conversations WHERE id = %(identity)s
 ON CONFLICT (conversation) DO UPDATE SET epoch = claim.epoch + 1, until = excluded.until
 WHERE claim.until < clock_timestamp() RETURNING epoch
 """
-# One round trip for an event, which does not wait for the disk: it is refused where the claim is
-# lost, and where its number is not the next.
-_APPEND = """
-INSERT INTO vibe_events SELECT conversation, %(number)s, %(line)s
-FROM vibe_claims, set_config('synchronous_commit', 'off', true)
+# One round trip for what happened at one moment: it is refused where the claim is lost, and where
+# the first number is not the next.
+_APPEND_SURELY = """
+INSERT INTO vibe_events SELECT conversation, %(number)s + place - 1, line
+FROM vibe_claims, unnest(%(lines)s::text[]) WITH ORDINALITY AS new (line, place)
 WHERE conversation = %(id)s AND epoch = %(epoch)s AND %(number)s = 1 + (
     SELECT coalesce(max(sequence), 0) FROM vibe_events WHERE conversation = %(id)s
-) FOR UPDATE OF vibe_claims ON CONFLICT DO NOTHING
+) FOR UPDATE OF vibe_claims
 """
+# The same, without waiting for the disk.
+_APPEND = _APPEND_SURELY.replace(
+    "FROM vibe_claims,", "FROM vibe_claims, set_config('synchronous_commit', 'off', true),"
+)
 # Only a transaction that has changed something waits for the disk, and then for all before it.
 _SECURE = "UPDATE vibe_claims SET epoch = epoch WHERE conversation = %(id)s AND epoch = %(epoch)s"
+_IS_THERE = "23505"  # as PostgreSQL says of a row whose key another has
 _PIECE = """
 SELECT sequence, line FROM (
     SELECT sequence, line, sum(octet_length(line)) OVER (ORDER BY sequence) AS size FROM (
@@ -118,38 +124,68 @@ class DatabaseLog:
         if found is None:
             raise UnknownConversationError(identity=self._identity, path=self.place)
 
-    async def write(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event; media go to the content store first."""
-        async with self._turnstile:  # told in the order in which they are numbered
-            return await finish(asyncio.to_thread(self._write, run_id, event))
+    async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        """Appends events; media go to the content store first."""
+        return await finish(self._write_in_turn(run_id, events, durable))
 
-    def _write(self, run_id: str, event: LogEvent) -> int:
-        if self._contents is not None:
-            event = detach_event(event, self._contents)
-        return self.append(run_id, event)
+    async def _write_in_turn(self, run_id: str, events: Sequence[LogEvent], durable: bool) -> int:
+        async with self._turnstile:  # told in the order in which they are numbered
+            return await asyncio.to_thread(self._write, run_id, events, durable)
+
+    def _write(self, run_id: str, events: Sequence[LogEvent], durable: bool) -> int:
+        if (contents := self._contents) is not None:
+            events = [detach_event(event, contents) for event in events]
+        return self.append(run_id, *events, durable=durable)
 
     async def secure(self, sequence: int) -> None:
-        """Waits for the server's disk."""
+        """Waits for the server's disk, where what was written has not done so."""
         if self._certain < sequence:
             await finish(asyncio.to_thread(self.synchronize))
 
-    def append(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event; media keep their bytes."""
+    def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        """Appends events; media keep their bytes."""
         if self._database.is_joined:
-            return self._append(run_id, event)[0]  # which may yet be taken back
-        number = self._last + 1
-        line = write_line(number, self._moments.access(), run_id, event)
-        given = {"id": self._identity, "epoch": self._epoch, "number": number}
-        if not self._database.perform(_APPEND, {**given, "line": line.decode()}):
+            return self._append(run_id, events)[-1][0]  # which may yet be taken back
+        lines = self._number(self._last + 1, run_id, events)
+        if not self._append_at_once(lines, durable):
             # Another thread of this process has taken letters in between, as a run does that works.
-            number, line = self._append(run_id, event)
-        self._last = max(self._last, number)
-        announce(self.place, number, event, line)
-        return number
+            lines, durable = self._append(run_id, events), True
+        last, _ = lines[-1]
+        self._last = max(self._last, last)
+        if durable:
+            self._certain = max(self._certain, last)
+        for event, (number, line) in zip(events, lines, strict=True):
+            announce(self.place, number, event, line)
+        return last
 
-    def _append(self, run_id: str, event: LogEvent) -> tuple[int, bytes]:
+    def _number(
+        self, first: int, run_id: str, events: Sequence[LogEvent]
+    ) -> list[tuple[int, bytes]]:
+        return [
+            (number, write_line(number, self._moments.access(), run_id, event))
+            for number, event in enumerate(events, first)
+        ]
+
+    def _append_at_once(self, lines: Sequence[tuple[int, bytes]], durable: bool) -> bool:
+        """Tells whether lines are there now; not where the first has not the next number."""
+        given = {
+            "id": self._identity,
+            "epoch": self._epoch,
+            "number": lines[0][0],
+            "lines": [line.decode() for _, line in lines],
+        }
+        statement = _APPEND_SURELY if durable else _APPEND
+        try:
+            return self._database.perform(statement, given).rowcount > 0
+        except StoreError as error:
+            # Somebody took the number who had the claim locked while this waited for it.
+            if getattr(error.__cause__, "sqlstate", "") == _IS_THERE:
+                return False
+            raise
+
+    def _append(self, run_id: str, events: Sequence[LogEvent]) -> list[tuple[int, bytes]]:
         """Appends behind whatever is there by now, unless some of it is gone."""
-        with self.holding() as connection:
+        with self._transact() as connection:
             row: tuple[int] | None = connection.execute(
                 "SELECT coalesce(max(sequence), 0) FROM vibe_events WHERE conversation = %s",
                 (self._identity,),
@@ -158,26 +194,28 @@ class DatabaseLog:
             if found < known:
                 self._last = found
                 raise self._describe_loss(known)
-            number = found + 1
-            line = write_line(number, self._moments.access(), run_id, event)
-            connection.execute(
-                "INSERT INTO vibe_events VALUES (%s, %s, %s)",
-                (self._identity, number, line.decode()),
-            )
-        return number, line
+            lines = self._number(found + 1, run_id, events)
+            self._insert(connection, lines)
+        return lines
+
+    def _insert(self, connection: Any, lines: Sequence[tuple[int, bytes]]) -> None:
+        connection.execute(
+            "INSERT INTO vibe_events SELECT %s, * FROM unnest(%s::bigint[], %s::text[])",
+            (
+                self._identity,
+                [number for number, _ in lines],
+                [line.decode() for _, line in lines],
+            ),
+        )
 
     def adopt(self, lines: Sequence[bytes]) -> None:
         """Appends lines of another log as they are."""
-        rows = [(read_head(line).sequence, line.decode()) for line in lines]
-        with self.holding() as connection:
-            connection.execute(
-                "INSERT INTO vibe_events SELECT %s, * FROM unnest(%s::bigint[], %s::text[])",
-                (self._identity, [number for number, _ in rows], [line for _, line in rows]),
-            )
+        with self._transact() as connection:
+            self._insert(connection, [(read_head(line).sequence, line) for line in lines])
 
     def replace(self, lines: Sequence[bytes], until: int) -> None:
         """Puts lines in the place of all up to a number."""
-        with self.holding() as connection:
+        with self._transact() as connection:
             connection.execute(
                 "DELETE FROM vibe_events WHERE conversation = %s AND sequence <= %s",
                 (self._identity, until),
@@ -185,20 +223,13 @@ class DatabaseLog:
             self.adopt(lines)
         self.close()
 
-    @contextmanager
-    def holding(self) -> Iterator[psycopg.Connection[Any]]:
-        """While it is entered, nobody takes the claim over; all that is stored within is the run's.
+    def fencing(self) -> AbstractContextManager[None]:
+        """While it is entered, this thread changes nothing here unless the claim holds."""
+        return self._database.fenced(Fence(self._identity, self._epoch, self._describe_lost))
 
-        Raises:
-            StoreError: Another has it already.
-        """
-        with self._database.transact() as connection:
-            held = connection.execute(
-                "SELECT 1 FROM vibe_claims WHERE conversation = %s AND epoch = %s FOR UPDATE",
-                (self._identity, self._epoch),
-            ).fetchone()
-            if held is None:
-                raise self._describe_lost()
+    @contextmanager
+    def _transact(self) -> Iterator[psycopg.Connection[Any]]:
+        with self.fencing(), self._database.transact() as connection:
             yield connection
 
     def _describe_loss(self, number: int) -> StoreError:
@@ -224,9 +255,9 @@ class DatabaseLog:
         last = self._last
         if self._epoch and not self._database.is_joined:  # the end of a transaction waits for it
             given = {"id": self._identity, "epoch": self._epoch}
-            if not self._database.perform(_SECURE, given):
+            if not self._database.perform(_SECURE, given).rowcount:
                 raise self._describe_lost()
-            self._certain = last
+            self._certain = max(self._certain, last)
 
     def close(self) -> None:
         """Gives the claim up; may be called again."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import attrs
 import msgspec
 
+from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach_media
@@ -141,22 +142,34 @@ class FileLog:
     def _find_loss(self, count: int) -> Finding | None:
         return find_loss(f"{self._folder}/{TALLY}", count, self.path)
 
-    async def write(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event; media go to the content store first."""
-        if self._contents is not None and _has_media(event):
-            event = await asyncio.to_thread(detach_event, event, self._contents)
-        return self.append(run_id, event)
+    async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        """Appends events; media go to the content store first."""
+        contents = self._contents
+        if contents is None or not any(map(_has_media, events)):
+            return self.append(run_id, *events)
+
+        async def write() -> int:
+            detached = [await asyncio.to_thread(detach_event, each, contents) for each in events]
+            return self.append(run_id, *detached)
+
+        return await finish(write())
 
     @mapping_errors
-    def append(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event; media keep their bytes."""
+    def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        """Appends events; media keep their bytes."""
         log = self._log
         if log is None:
             raise StoreError(path=self.path, detail=f"{self.path} was not claimed for a run.")
-        number = self._before + log.end.lines + 1
-        line = write_line(number, self._moments.access(), run_id, event)
-        log.append(line + b"\n")
-        announce(self.path, number, event, line)
+        number = self._before + log.end.lines
+        lines = [
+            write_line(place, self._moments.access(), run_id, event)
+            for place, event in enumerate(events, number + 1)
+        ]
+        # Not as one append: of what was written at one moment, a part is as good as an earlier end.
+        log.append(b"".join([line + b"\n" for line in lines]), len(lines))
+        for event, line in zip(events, lines, strict=True):
+            number += 1
+            announce(self.path, number, event, line)
         return number
 
     @mapping_errors

@@ -84,6 +84,7 @@ class LocalRunContext:
         self._earlier = read_events(log) if earlier is None else earlier
         self._checked = checked
         self._operations: dict[str, Operation] = {}
+        self._waiting: list[LogEvent] = []  # for the next one, to be written together
         self._bus: EventBus[RunEvent] | None = None
         if listener is not None:
             self._bus = EventBus()
@@ -130,13 +131,34 @@ class LocalRunContext:
             return [task.result() for task in tasks]
         raise first  # by itself: what cancelled the others is what there is to know
 
-    async def emit(self, event: LogEvent, *, durable: bool = False) -> None:
+    async def emit(self, event: LogEvent, *, durable: bool = False, soon: bool = False) -> None:
         """Adds an event to the log, then tells the listener, in the order of the log."""
-        sequence = await self._log.write(self.run_id, event)
-        if self._bus is not None:  # before the disk is waited for, where others would overtake
-            self._bus.publish(event)
+        if soon:
+            self._waiting.append(event)
+            return
+        events, self._waiting = [*self._waiting, event], []
+        try:
+            sequence = await self._log.write(self.run_id, *events, durable=durable)
+        except Exception:  # whoever emits the last one hears of it; of the others nobody would
+            self._waiting[:0] = events[:-1]
+            raise
+        except asyncio.CancelledError:  # it is written all the same
+            self._tell_all(events)
+            raise
+        self._tell_all(events)  # before the disk is waited for, where others would overtake
         if durable:
             await self._log.secure(sequence)
+
+    async def settle(self) -> None:
+        """Writes what was to be written soon, where nothing has come after it."""
+        if self._waiting:
+            last = self._waiting.pop()
+            await self.emit(last)
+
+    def _tell_all(self, events: Sequence[LogEvent]) -> None:
+        if self._bus is not None:
+            for event in events:
+                self._bus.publish(event)
 
     @property
     def is_followed(self) -> bool:
@@ -209,8 +231,8 @@ class ConversationJournal:
         store: Where it is kept; ``None`` for nowhere.
 
     Attributes:
-        log: Of the run, once that has claimed it. One that others may take over is held while
-            anything is stored, so that a run that was taken over meanwhile says nothing more.
+        log: Of the run, once that has claimed it. Where others may take that over, nothing is
+            stored without its claim, so that a run that was taken over says nothing more.
     """
 
     log: RunLog | None = None
@@ -259,7 +281,7 @@ class ConversationJournal:
         if isinstance(store, MemoryStore):  # whose runs nobody takes over
             is_shared = self.conversation.catch_up(store)
         else:
-            with self.log.holding() if isinstance(self.log, FencedLog) else nullcontext():
+            with self.log.fencing() if isinstance(self.log, FencedLog) else nullcontext():
                 is_shared = self.conversation.catch_up(store)
         if is_shared:
             notice = Finding(place=self.conversation.id, message="Others have written to it, too.")
@@ -340,7 +362,11 @@ async def open_run(
             inbox=opening.inbox,
             unheard=opening.unheard,
         )
-        yield context, opening.journal
+        try:
+            yield context, opening.journal
+        finally:
+            with suppress(StoreError):  # whoever takes the run up finds out
+                await context.settle()
     finally:
         if opening.log is not None:
             opening.log.close()

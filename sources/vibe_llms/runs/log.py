@@ -106,20 +106,22 @@ class RunLog(Protocol):
             CorruptionError: The last line of the log does not read.
         """
 
-    async def write(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event; once this returns, the end of this process does not lose it.
+    async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        """Appends events; once this returns, the end of this process does not lose them.
 
-        Several tasks may write at the same time; each event gets a number of its own.
+        Several tasks may write at the same time; each event gets a number of its own. Whoever is
+        cancelled meanwhile is told so when all is written.
 
         Args:
-            run_id: The run in which the event happened.
-            event: What happened.
+            run_id: The run in which they happened.
+            events: What happened, at one moment.
+            durable: They are to be secured next. A log does that here, if it costs less.
 
         Returns:
-            The event's sequence number, counted from 1 over all runs of the conversation.
+            The sequence number of the last, counted from 1 over all runs of the conversation.
 
         Raises:
-            StoreError: It could not be written, or the log is not claimed; the log is as it was.
+            StoreError: They could not be written, or the log is not claimed; the log is as it was.
         """
 
     async def secure(self, sequence: int) -> None:
@@ -132,8 +134,8 @@ class RunLog(Protocol):
             StoreError: The disk refused.
         """
 
-    def append(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event as :meth:`write` does, for code without an event loop.
+    def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        """Appends events as :meth:`write` does, for code without an event loop.
 
         Raises:
             StoreError: As :meth:`write`.
@@ -181,11 +183,10 @@ class RunLog(Protocol):
 class FencedLog(Protocol):
     """A log whose claim others may take over, as one on another machine that is not heard of."""
 
-    def holding(self) -> AbstractContextManager[object]:
-        """While it is entered, nobody takes the claim over; what is stored meanwhile is the run's.
+    def fencing(self) -> AbstractContextManager[object]:
+        """While it is entered, this thread stores nothing beside the log unless the claim holds.
 
-        Raises:
-            StoreError: Another has it already.
+        Whatever stores it raises StoreError where another has taken the claim over.
         """
 
 

@@ -47,17 +47,18 @@ class MemoryLog:
             raise describe_busy()
         self._moments = Moments()
 
-    async def write(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event."""
-        return self.append(run_id, event)
+    async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        """Appends events."""
+        return self.append(run_id, *events)
 
     async def secure(self, sequence: int) -> None:
         """Does nothing: this log does not survive its process."""
 
-    def append(self, run_id: str, event: LogEvent) -> int:
-        """Appends an event."""
+    def append(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        """Appends events."""
         content = self._content
-        content.entries.append((self._moments.access(), run_id, event))
+        for event in events:
+            content.entries.append((self._moments.access(), run_id, event))
         return content.base + len(content.entries)
 
     def adopt(self, lines: Sequence[bytes]) -> None:

@@ -904,11 +904,12 @@ async def test_a_result_that_another_call_has_brought_along_is_not_looked_for_ag
     """Both had ended while the first was being written."""
 
     class Log(MemoryLog):
-        async def write(self, run_id: str, event: Any) -> int:
+        async def write(self, run_id: str, *events: Any, durable: bool = False) -> int:
+            event = events[-1]
             if isinstance(event, InvocationFinishedEvent):
                 for _ in range(1 if event.name == "rain" else 50):
                     await asyncio.sleep(0.001)
-            return await super().write(run_id, event)
+            return await super().write(run_id, *events)
 
     @invocable(effect="pure")
     def shine() -> str:

@@ -200,12 +200,13 @@ def test_the_result_of_a_side_effect_is_on_the_disk_while_only_the_log_has_it(
             return produce_invoker(finish, name=kind, effect=kind)
 
         class Log(WatchedLog):
-            async def write(self, run_id: str, event: Any) -> int:
-                if isinstance(event, InvocationFinishedEvent):
-                    number = int(event.invocation_id)
-                    if number in follower:
-                        turns[follower[number]].set()
-                return await super().write(run_id, event)
+            async def write(self, run_id: str, *events: Any, durable: bool = False) -> int:
+                for event in events:
+                    if isinstance(event, InvocationFinishedEvent):
+                        number = int(event.invocation_id)
+                        if number in follower:
+                            turns[follower[number]].set()
+                return await super().write(run_id, *events)
 
         log = Log()
         calls = [invoke(kind, str(number), number=number) for number, kind in enumerate(kinds)]
@@ -228,6 +229,41 @@ def test_the_result_of_a_side_effect_is_on_the_disk_while_only_the_log_has_it(
     }
     assert waiting <= secured
     assert not any(kinds[number] == "pure" for number in secured)
+
+
+async def test_what_happens_at_one_moment_is_written_together() -> None:
+    """A turn waits five times for a database: twice for what is said, thrice for the log."""
+
+    class Log(WatchedLog):
+        def __init__(self) -> None:
+            super().__init__()
+            self.written: list[tuple[list[str], bool]] = []
+
+        async def write(self, run_id: str, *events: Any, durable: bool = False) -> int:
+            self.written.append(([each.type for each in events], durable))
+            return await super().write(run_id, *events)
+
+    async def pay() -> str:
+        """Pays."""
+        return "paid"
+
+    log = Log()
+    stage = Stage(
+        script([invoke("pay")], [invoke("pay")], [say("Done.")]),
+        [produce_invoker(pay, effect="once")],
+        log=log,
+    )
+    await stage.act()
+
+    asking = (["run.state", "generation.started"], True)
+    acting = (["generation.finished", "run.state", "invocation.started"], True)
+    brought = (["invocation.finished"], False)
+    assert log.written == [
+        (["run.started"], False),
+        *[asking, acting, brought] * 2,
+        asking,
+        (["generation.finished", "run.state", "run.ended"], False),
+    ]
 
 
 @pytest.mark.parametrize("after", [0, 1])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from vibe_llms.events.engine import (
     RunEndedEvent,
     StateEnteredEvent,
 )
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import (
     CodecError,
     RequestError,
@@ -231,6 +233,90 @@ async def test_012_events_are_told_in_the_order_of_the_log(tmp_path: Path) -> No
 
     logged = [each.event for each in produce_log(store, conversation.id).read()]
     assert heard == logged == [STARTED, STATE, FINISHED]
+
+
+class WritingLog(MemoryLog):
+    """Remembers what was written at once; may fail, or be slow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[tuple[list[Any], bool]] = []
+        self.error: Exception | None = None
+        self.pause: Callable[[], Awaitable[object]] | None = None
+
+    async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        if self.error is not None:
+            raise self.error
+        number = await super().write(run_id, *events)
+        self.written.append(([*events], durable))
+        if self.pause is not None:
+            await self.pause()
+        return number
+
+
+async def test_015_what_may_wait_for_the_next_event_is_written_and_told_with_it() -> None:
+    """In the order in which it happened, and in one piece."""
+    log, heard = WritingLog(), list[RunEvent]()
+    context = LocalRunContext("run", log, listener=heard.append)
+
+    await context.emit(STATE, soon=True)
+    assert (log.written, heard) == ([], [])
+    await context.emit(STARTED, durable=True)
+    await context.emit(FINISHED)
+
+    assert log.written == [([STATE, STARTED], True), ([FINISHED], False)]
+    assert heard == [STATE, STARTED, FINISHED]
+
+
+async def test_016_what_waited_is_not_lost_with_the_event_that_could_not_be_written() -> None:
+    """Whoever emits that one is told; of what has waited nobody would be."""
+    log, heard = WritingLog(), list[RunEvent]()
+    context = LocalRunContext("run", log, listener=heard.append)
+    log.error = StoreError(detail="The disk is full.")
+    await context.emit(STATE, soon=True)
+    with pytest.raises(StoreError, match="full"):
+        await context.emit(STARTED)
+
+    log.error = None
+    await context.emit(FINISHED)
+
+    assert [each.event for each in log.read()] == heard == [STATE, FINISHED]
+
+
+async def test_017_what_waited_is_written_once_also_where_the_next_is_cancelled() -> None:
+    """A log has what it was given when whoever waits for it is cancelled."""
+    log, heard = WritingLog(), list[RunEvent]()
+    context = LocalRunContext("run", log, listener=heard.append)
+    log.pause = asyncio.Event().wait
+    await context.emit(STATE, soon=True)
+    writing = asyncio.create_task(context.emit(STARTED))
+    await asyncio.sleep(0)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+
+    log.pause = None
+    await context.emit(FINISHED)
+
+    assert [each.event for each in log.read()] == heard == [STATE, STARTED, FINISHED]
+
+
+@pytest.mark.parametrize("error", [None, ValueError("A fault of ours.")])
+async def test_018_what_nothing_came_after_is_written_when_the_run_is_let_go(
+    tmp_path: Path, error: Exception | None
+) -> None:
+    """However it ends."""
+    store, conversation = DirectoryStore(tmp_path), produce_conversation()
+    heard: list[RunEvent] = []
+    with suppress(ValueError):
+        async with open_run(conversation, store, listener=heard.append) as (context, _):
+            await context.emit(STATE, soon=True)
+            await context.emit(FINISHED, soon=True)
+            if error is not None:
+                raise error
+
+    logged = [each.event for each in produce_log(store, conversation.id).read()]
+    assert heard == logged == [STATE, FINISHED]
 
 
 async def test_013_a_run_learns_what_earlier_runs_have_left(tmp_path: Path) -> None:

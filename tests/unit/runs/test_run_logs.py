@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,7 @@ from vibe_llms.logs.log import Log
 from vibe_llms.messages.canisters import AssistantCanister, ResultCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import RunLog, produce_log
+from vibe_llms.runs.announcing import find_place, hearing
 from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.lines import Flaw, read_lines, write_line
 from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, claim_soon
@@ -99,6 +101,22 @@ async def test_000_events_are_numbered_without_gaps_and_read_from_any_number_on(
     log.close()
     log.close()
     assert len(log.read()) == 4
+
+
+@pytest.mark.parametrize("produce", [open_log, produce_memory_log])
+async def test_000c_what_happened_at_one_moment_is_written_at_once(
+    store: DirectoryStore, produce: Callable[[DirectoryStore], RunLog]
+) -> None:
+    """Each event has its number all the same, and whoever listens hears of each."""
+    log = produce(store)
+    heard: list[tuple[int, str]] = []
+    with hearing(find_place(log) or "", lambda line: heard.append((line.sequence, line.word))):
+        last = await log.write("run", *EVENTS[:3], durable=True)
+        assert (last, log.append("run", EVENTS[3])) == (3, 4)
+
+    assert [(each.sequence, each.event) for each in log.read()] == [*enumerate(EVENTS, 1)]
+    told = [(number, event.type) for number, event in enumerate(EVENTS, 1)]
+    assert heard == (told if isinstance(log, FileLog) else [])
 
 
 def test_000b_a_log_needs_no_more_than_a_folder(store: DirectoryStore) -> None:
@@ -396,6 +414,36 @@ async def test_012_what_could_not_be_written_is_taken_back(tmp_path: Path) -> No
     assert [each.event for each in log.read()] == EVENTS[:2]
 
 
+async def test_012b_of_several_none_is_left_where_one_could_not_be_written(
+    tmp_path: Path,
+) -> None:
+    """They go to the disk by one call, so that a full one has not the first of them alone."""
+
+    class FullDisk(Disk):
+        writes = 0
+
+        def write(self, descriptor: int, data: bytes) -> None:
+            self.writes += 1
+            half = data.index(b"\n") + 5 if self.writes == 1 else len(data)
+            super().write(descriptor, data[:half])
+            if half < len(data):
+                raise OSError(28, "No space left on device", "runs.jsonl")
+
+    disk = FullDisk()
+    store = DirectoryStore(tmp_path)
+    store.create("a", ConversationMetadata())
+    log = FileLog(store.locate("a"), disk=disk)
+    log.claim()
+
+    with pytest.raises(StoreError, match="No space left"):
+        await log.write("run", *EVENTS[:3])
+
+    assert log.read() == []
+    assert (await log.write("run", *EVENTS[:3]), disk.writes) == (3, 2)
+    log.close()
+    assert [each.event for each in log.read()] == EVENTS[:3]
+
+
 async def test_013_durable_means_on_the_disk(tmp_path: Path) -> None:
     """After a durable event nothing is owed to the disk, neither bytes nor the file's name."""
     disk = Ledger()
@@ -633,6 +681,31 @@ async def test_030b_what_has_no_media_is_written_without_waiting_for_a_thread(
     log = open_log(store)
     monkeypatch.setattr(asyncio, "to_thread", None)
     assert [await log.write("run", event) for event in EVENTS] == [1, 2, 3, 4]
+
+
+async def test_030c_whoever_is_cancelled_while_media_are_put_away_has_written(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it could not know what to write again."""
+    log, begun = open_log(store), asyncio.Event()
+    hand_over = asyncio.to_thread
+
+    async def dawdle(*work: Any) -> Any:
+        begun.set()
+        await asyncio.sleep(0)
+        return await hand_over(*work)
+
+    monkeypatch.setattr(asyncio, "to_thread", dawdle)
+    result = ResultCanister([ImageContent(mime_type="image/png", data=b"p")], invocation_id="i")
+    brought = InvocationFinishedEvent(key="k", invocation_id="i", name="f", result=result)
+    writing = asyncio.create_task(log.write("run", EVENTS[1], brought))
+    await begun.wait()
+    writing.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert [each.event.type for each in log.read()] == [EVENTS[1].type, brought.type]
+    log.close()
 
 
 async def test_031_media_of_results_go_to_the_content_store(store: DirectoryStore) -> None:

@@ -6,7 +6,7 @@ import os
 import select
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -16,7 +16,7 @@ import attrs
 from vibe_llms.conversations.stores.postgresql.tables import prepare
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.installing import needing
-from vibe_llms.values import define
+from vibe_llms.values import define, frozen
 
 if TYPE_CHECKING:
     import psycopg
@@ -38,8 +38,38 @@ _PARAMETERS: Final = {
 }
 
 
+HOLD: Final = (
+    "SELECT FROM vibe_claims WHERE conversation = %(claimed)s AND epoch = %(epoch)s FOR UPDATE"
+)
+"""Finds a claim, and keeps it from others until the end of the transaction."""
+
 _UNALLOWED: Final = ("3F000", "42501")
 """What PostgreSQL says where a role may not see the schema, or not do something."""
+
+
+@frozen
+class Fence:
+    """The claim without which a thread is to change nothing.
+
+    Attributes:
+        conversation: Whose runs are claimed.
+        epoch: The number of the claim.
+        describe_lost: Says that others have it by now.
+    """
+
+    conversation: str
+    epoch: int
+    describe_lost: Callable[[], StoreError]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The claim, for statements that look for it."""
+        return {"claimed": self.conversation, "epoch": self.epoch}
+
+    def hold(self, connection: psycopg.Connection[Any]) -> None:
+        """Keeps the claim from others until the end of a transaction."""
+        if not connection.execute(HOLD, self.given).rowcount:
+            raise self.describe_lost()
 
 
 @define(eq=False)
@@ -80,6 +110,8 @@ class Database:
             yield joined
             return
         with self._room, self.begun(reading=reading) as connection:
+            if self.fence is not None and not reading:
+                self.fence.hold(connection)
             self._here.connection = connection
             try:
                 yield connection
@@ -91,22 +123,44 @@ class Database:
         """Whether a transaction is under way in this thread."""
         return getattr(self._here, "connection", None) is not None
 
-    def perform(self, statement: str, given: Mapping[str, Any]) -> int:
+    @property
+    def fence(self) -> Fence | None:
+        """Without what this thread is to change nothing."""
+        found: Fence | None = getattr(self._here, "fence", None)
+        return found
+
+    @contextmanager
+    def fenced(self, fence: Fence) -> Iterator[None]:
+        """While it is entered, what this thread changes is changed only if a claim holds.
+
+        Each transaction keeps the claim from others to its end; so does one that is under way.
+        Only :meth:`perform` leaves the look to its statement.
+        """
+        former, self._here.fence = self.fence, fence
+        try:
+            if self.is_joined:
+                with self.transact() as connection:
+                    fence.hold(connection)
+            yield
+        finally:
+            self._here.fence = former
+
+    def perform(self, statement: str, given: Mapping[str, Any]) -> psycopg.Cursor[Any]:
         """Performs one statement, which is a transaction by itself, in one round trip.
 
         Where one is under way in this thread, it joins that.
 
         Returns:
-            How many rows it has changed.
+            All that came of it, already here.
 
         Raises:
             StoreError: The server is out of reach, or refuses.
         """
         if self.is_joined:
             with self.transact() as connection:
-                return connection.execute(statement, given).rowcount
+                return connection.execute(statement, given)
         with self._room, self._lent(reading=False) as connection:
-            return connection.execute(statement, given).rowcount
+            return connection.execute(statement, given)
 
     @contextmanager
     def begun(self, *, reading: bool = False) -> Iterator[psycopg.Connection[Any]]:

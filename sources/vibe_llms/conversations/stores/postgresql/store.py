@@ -27,7 +27,7 @@ from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.naming import ensure_identity
 from vibe_llms.conversations.stores.places import produce_place, split_content
 from vibe_llms.conversations.stores.postgresql.contents import PostgresqlContents
-from vibe_llms.conversations.stores.postgresql.database import Database
+from vibe_llms.conversations.stores.postgresql.database import HOLD, Database
 from vibe_llms.exceptions import (
     CorruptionError,
     Finding,
@@ -53,6 +53,21 @@ WITH RECURSIVE chain (id, parent, start, until) AS (
 SELECT number, line FROM chain JOIN vibe_canisters
     ON conversation = chain.id AND number >= chain.start AND number < chain.until
 ORDER BY number
+"""
+# One round trip for what is said: nothing is added where the conversation does not end where it is
+# said to (a size), nor where a claim that is named is not held any more.
+_ADD = f"""
+WITH held AS ({HOLD}), grown AS (
+    UPDATE vibe_conversations
+    SET next = next + %(count)s, updated = greatest(updated, %(moment)s)
+    WHERE id = %(id)s AND (%(size)s::bigint IS NULL OR next - start - merged = %(size)s)
+        AND (%(claimed)s::text IS NULL OR EXISTS (SELECT FROM held))
+    RETURNING start, next, merged
+), added AS (
+    INSERT INTO vibe_canisters SELECT %(id)s, next - %(count)s + place - 1, line
+    FROM grown, unnest(%(lines)s::text[]) WITH ORDINALITY AS new (line, place)
+)
+SELECT next - start, merged FROM grown
 """
 _OWN = "SELECT number, line FROM vibe_canisters WHERE conversation = %s ORDER BY number"
 # In the words as they are written, so that a damaged line still protects what it names.
@@ -173,35 +188,54 @@ class PostgresqlStore:
             place = self.contents.place
             stored = detach_media(canisters, self.contents, place=place) if holds else canisters
             lines = [encode_canister(canister).decode() for canister in stored]
-            with self.database.transact() as connection:
-                row = self._access(connection, identity, changing=True)
-                if after is not None and after.own_size != row.position.own_size:
-                    raise StaleConversationError(
-                        identity=identity,
-                        path=self._place(identity),
-                        remedy="Read it again, or fork it, or append whatever the others have "
-                        "said.",
-                    )
-                if lines:
-                    row = self._add(connection, identity, row, lines, _find_updated(stored, row))
-        return Receipt(position=row.position)
+            position = self._add(identity, stored, lines, after) if lines else None
+            if position is None:
+                position = self._add_surely(identity, stored, lines, after)
+        return Receipt(position=position)
+
+    def _add_surely(
+        self,
+        identity: str,
+        canisters: Sequence[AnyCanister],
+        lines: list[str],
+        after: Position | None,
+    ) -> Position:
+        """Adds lines, if there are any, or says why none may be added."""
+        with self.database.transact() as connection:
+            position = self._access(connection, identity, changing=True).position
+            if after is not None and after.own_size != position.own_size:
+                raise StaleConversationError(
+                    identity=identity,
+                    path=self._place(identity),
+                    remedy="Read it again, or fork it, or append whatever the others have said.",
+                )
+            if lines:
+                added = self._add(identity, canisters, lines, after)
+                assert (
+                    added is not None
+                )  # what is in its way is raised above, and nobody changes it
+                position = added
+        return position
 
     def _add(
         self,
-        connection: psycopg.Connection[Any],
         identity: str,
-        row: _Row,
-        lines: Sequence[str],
-        updated: datetime,
-    ) -> _Row:
-        end = row.next + len(lines)
-        connection.execute(
-            "WITH new AS (INSERT INTO vibe_canisters SELECT %s, %s + ordinality - 1, line"
-            " FROM unnest(%s::text[]) WITH ORDINALITY AS new (line, ordinality))"
-            " UPDATE vibe_conversations SET next = %s, updated = %s WHERE id = %s",
-            (identity, row.next, list(lines), end, updated, identity),
-        )
-        return row._replace(next=end)
+        canisters: Sequence[AnyCanister],
+        lines: list[str],
+        after: Position | None,
+    ) -> Position | None:
+        """Returns where a conversation ends now; ``None`` where nothing may be added."""
+        fence, now = self.database.fence, access_now()
+        given: dict[str, object] = {
+            "id": identity,
+            "size": None if after is None else after.own_size,
+            "lines": lines,
+            "count": len(lines),
+            "moment": find_moment(canisters, now) or now,
+            **({"claimed": None, "epoch": None} if fence is None else fence.given),
+        }
+        row: tuple[int, int] | None = self.database.perform(_ADD, given).fetchone()
+        return None if row is None else Position(size=row[0], merged=row[1])
 
     def secure(self, identity: str) -> None:
         """Only looks for it: what was not committed, nobody can read."""
@@ -389,13 +423,6 @@ def _read_history(
     lines: list[tuple[int, str]] = connection.execute(_HISTORY, (identity,)).fetchall()
     # Within a transaction that writes, others may have appended since the row was read.
     return [each for each in lines if each[0] < row.next]
-
-
-def _find_updated(canisters: Sequence[AnyCanister], row: _Row) -> datetime:
-    """Returns when something was last said in a conversation to which these are added."""
-    now = access_now()
-    moment = find_moment(canisters, now)
-    return now if moment is None else max(moment, row.updated)
 
 
 def _write_about(metadata: ConversationMetadata) -> str:
