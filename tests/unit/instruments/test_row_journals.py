@@ -242,6 +242,42 @@ async def test_what_comes_is_followed_as_it_comes_or_in_order(database: BatchDat
         assert stored == ({0, 2, 4} if not ordered else set(range(6)))
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_who_follows_misses_nothing_where_the_database_goes_away_amid_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool
+) -> None:
+    """What was read until then was told to nobody, and is read again."""
+    database = open_database(choose_url("sqlite", tmp_path))
+    await submit(database, BATCH, *"abcdef", chunk=2)
+    for chunk in range(3):
+        journal = await asyncio.to_thread(produce_journal, database, chunk)
+        for index in (2 * chunk, 2 * chunk + 1):
+            await keep(journal, index)
+    plain, reads = type(database).transact, 0
+
+    @contextmanager
+    def transact(self: BatchDatabase, **how: Any) -> Iterator[Any]:
+        with plain(self, **how) as transaction:
+
+            def fetch(statement: str, *values: Any) -> Any:
+                nonlocal reads
+                if statement.startswith("SELECT place, lines"):
+                    reads += 1
+                    if reads == 3:
+                        raise StoreError(detail="away")
+                return transaction.fetch(statement, *values)
+
+            yield Mock(fetch=fetch)
+
+    monkeypatch.setattr(type(database), "transact", transact)
+    follower = BatchFollower(database, BATCH, waits=True, before={})
+    async with asyncio.timeout(20):
+        found = [decode_item(each.line).index async for each in follower.follow(ordered=ordered)]
+    assert found == [*range(6)]
+    assert reads > 3
+    database.close()
+
+
 async def test_a_stopped_batch_is_followed_over_its_gaps(database: BatchDatabase) -> None:
     """What lies behind an input that nobody will ask was paid for, too."""
     await submit(database, BATCH, *map(str, range(5)), chunk=3)

@@ -77,10 +77,17 @@ class BatchFollower:
         self, read: Callable[[Transaction, bool], list[ItemOutcome]]
     ) -> tuple[bool, list[ItemOutcome]]:
         """Reads a page; tells first whether more may come, at the same moment."""
-        with self._database.transact(reading=True) as transaction:
-            states = transaction.fetch("SELECT state FROM vibe_batches WHERE id = ?", self._batch)
-            is_working = self._waits and bool(states) and states[0][0] in WORKING
-            return is_working, read(transaction, is_working)
+        before = self._seen.copy(), self._low, self._next, self._held.copy()
+        query = "SELECT state FROM vibe_batches WHERE id = ?"
+        try:
+            with self._database.transact(reading=True) as transaction:
+                states = transaction.fetch(query, self._batch)
+                is_working = self._waits and bool(states) and states[0][0] in WORKING
+                return is_working, read(transaction, is_working)
+        except StoreError:
+            # What was read of this page is told to nobody: it is read again.
+            self._seen, self._low, self._next, self._held = before
+            raise
 
     def _read_new(self, transaction: Transaction, is_working: bool) -> list[ItemOutcome]:
         """Reads a page of what came since."""
