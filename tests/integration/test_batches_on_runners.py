@@ -557,13 +557,37 @@ async def test_who_has_waited_for_room_begins_nothing_that_nobody_wants(
     await place.channel(concurrency=1).submit(["One?", "Two?"])
     await begun.wait()
     (work,) = worker.performer._works.values()
-    await until(lambda: work.room._waiters)
+    await until(lambda: work.places.errands == 2)
     worker.is_leaving = True
     leave.set()
     await worker.close()
     assert sum(vendor.asked.values()) == 1
     database.close()
     await application.close()
+
+
+async def test_the_next_chunk_begins_when_nothing_of_one_is_left_to_begin(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for its last answer; yet a worker has no more than one more for each."""
+    begun, go_on = list[int](), asyncio.Event()
+    plain = chunk_runs.attempt
+
+    async def attempt(work: Any, due: Any) -> Any:
+        begun.append(due.index)
+        await go_on.wait()
+        return await plain(work, due)
+
+    monkeypatch.setattr(chunk_runs, "attempt", attempt)
+    async with working(vendor, tmp_path, queues=[Queue("batches", 1)]) as place:
+        inputs = [f"Number {number}?" for number in range(24)]  # three chunks
+        report = asyncio.create_task(place.channel().collect(inputs))
+        await until(lambda: len(begun) >= 16)
+        await asyncio.sleep(0.3)  # as long as it takes who has nothing to do to look again
+        assert sorted(begun) == [*range(16)]
+        go_on.set()
+        assert len((await report).results) == 24
+    assert set(vendor.asked.values()) == {1}
 
 
 async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from batching import BASES, ask, choose_url, order, submit
 from vibe_llms.agents.batches import submitting
 from vibe_llms.agents.batches.batches import Batches, look_at_batches
 from vibe_llms.agents.batches.submitting import BatchHandover
-from vibe_llms.exceptions import StoreError
+from vibe_llms.exceptions import RequestError, StoreError
 from vibe_llms.instruments.channels.batches.databases import (
     BatchDatabase,
     check_database,
@@ -237,3 +237,96 @@ def survey_tables(url: str) -> list[str]:
             query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
             rows = server.execute(query).fetchall()
     return [name for (name,) in rows]
+
+
+def write(database: BatchDatabase, name: str, *, at_once: bool = False, more: bytes = b"") -> None:
+    """Writes something."""
+    with database.transact(at_once=at_once) as transaction:
+        transaction.change("INSERT INTO vibe_budgets VALUES (?, ?)", name, len(more))
+        transaction.change(
+            "INSERT INTO vibe_results VALUES (?, 0, ?, '', ?)", FIRST, int(name, 36), more
+        )
+
+
+async def test_what_is_done_at_once_waits_for_nobody(tmp_path: Path) -> None:
+    """Neither for another thread, nor for another process; those wait as before."""
+    database = open_database(choose_url("sqlite", tmp_path))
+    with pytest.raises(BlockingIOError):
+        write(database, "unopened", at_once=True)
+    await hand_over(database, FIRST, 1)
+    write(database, "a", at_once=True)
+    with database.transact(), pytest.raises(BlockingIOError):
+        await asyncio.to_thread(write, database, "b", at_once=True)
+    with closing(sqlite3.connect(tmp_path / "runner.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(BlockingIOError):
+            write(database, "c", at_once=True)
+        with database.transact(reading=True) as transaction:
+            assert transaction.fetch("PRAGMA busy_timeout") == [(30_000,)]
+        other.execute("ROLLBACK")
+    write(database, "d", at_once=True)
+    with database.transact(reading=True) as transaction:
+        names = transaction.fetch("SELECT name FROM vibe_budgets ORDER BY name")
+    assert names == [("a",), ("d",)]
+    database.close()
+
+
+async def test_what_is_done_at_once_leaves_the_disk_to_others(tmp_path: Path) -> None:
+    """A log that is long is folded by who may wait, as is the first write after that."""
+    database = open_database(choose_url("sqlite", tmp_path))
+    await hand_over(database, FIRST, 1)
+    log, number = tmp_path / "runner.db-wal", 0
+    for _ in range(3):
+        with suppress(BlockingIOError):
+            while number < 100:
+                number += 1
+                write(database, str(number), at_once=True, more=bytes(1 << 18))
+        assert log.stat().st_size < 1 << 23
+        write(database, f"{number}a")  # folds it
+        with pytest.raises(BlockingIOError):
+            write(database, f"{number}b", at_once=True)
+        write(database, f"{number}c")
+    assert 30 < number < 60
+    assert log.stat().st_size < 1 << 23
+    database.close()
+
+
+@pytest.mark.postgresql
+def test_nothing_is_done_at_once_at_a_server(tmp_path: Path) -> None:
+    database = open_database(choose_url("postgresql", tmp_path))
+    with pytest.raises(BlockingIOError):
+        write(database, "a", at_once=True)
+    database.close()
+
+
+async def test_a_chunk_is_taken_at_once_where_it_is_short(tmp_path: Path) -> None:
+    """Who finds none, or one that is long, changes nothing."""
+    database = open_database(choose_url("sqlite", tmp_path))
+    await hand_over(database, FIRST, 1)
+    with closing(sqlite3.connect(tmp_path / "runner.db")) as other:
+        taken = take_next(database, at_once=True)
+        assert taken is not None
+        assert [each.input for each in taken.rows] == ['"input 0"']
+        await BatchHandover(database, SECOND, order(), 1).perform(
+            ask("x" * (1 << 18)), lambda: None
+        )
+        before = other.execute("PRAGMA data_version").fetchall()
+        with pytest.raises(BlockingIOError):
+            take_next(database, at_once=True)
+        assert take_next(database, total=1, at_once=True) is None
+        assert other.execute("PRAGMA data_version").fetchall() == before
+    assert take(database).batch == SECOND
+    database.close()
+
+
+async def test_nobody_has_what_is_done(database: BatchDatabase) -> None:
+    """Whoever has it asked again waits for no lease, nor is one renewed that is over."""
+    await hand_over(database, FIRST, 1)
+    taken = take(database)
+    journal = RowJournal(database, taken, settings="s")
+    error = RequestError(path="x", detail="no")
+    await journal.put(BatchItem(index=0, error=error), "d")
+    assert journal.is_done
+    renew(database, taken)
+    await Batches(database).resume(FIRST, retry_failed=True)
+    assert take(database).attempts == 1

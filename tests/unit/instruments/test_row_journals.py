@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -193,6 +194,39 @@ async def test_long_results_are_rows_of_their_own(
         sizes = transaction.fetch("SELECT length(lines) FROM vibe_results ORDER BY place")
     assert len(sizes) == 3
     assert sizes[1][0] > 400
+
+
+async def test_what_another_process_holds_up_is_written_in_a_thread(tmp_path: Path) -> None:
+    """What is short and held up by nobody is written at once; each of them is there once."""
+    database = open_database(choose_url("sqlite", tmp_path))
+    await submit(database, BATCH, *"abcd")
+    taken = await asyncio.to_thread(take_up, database, BATCH, 0)
+    assert taken is not None
+    journal = RowJournal(database, taken, settings="s", room=1)
+    there: list[threading.Thread] = []
+    is_held_up = threading.Event()
+    plain = type(database).transact
+
+    def transact(**how: Any) -> Any:
+        there.append(threading.current_thread())
+        if len(there) == 3:
+            is_held_up.set()
+        return plain(database, **how)
+
+    object.__setattr__(journal, "_database", Mock(transact=transact))
+    await keep(journal, 0)
+    with closing(sqlite3.connect(tmp_path / "runner.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.create_task(keep(journal, 1))
+        await asyncio.to_thread(is_held_up.wait, 20)
+        assert not waiting.done()
+        other.execute("ROLLBACK")
+        await waiting
+    await keep(journal, 2, "x" * (1 << 18))
+    assert [each is threading.main_thread() for each in there] == [True, True, False, False]
+    assert [index for index, _ in await read(database, ordered=True)] == [0, 1, 2]
+    await journal.finish()
+    database.close()
 
 
 async def test_inputs_are_compared_and_others_come_behind_them(database: BatchDatabase) -> None:

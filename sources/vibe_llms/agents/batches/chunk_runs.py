@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from vibe_llms.agents.batches.making import Items
+from vibe_llms.agents.batches.places import Places
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import (
     ConverseError,
@@ -30,7 +31,6 @@ from vibe_llms.instruments.channels.batches.row_chunks import (
 )
 from vibe_llms.instruments.channels.batches.row_journals import RowJournal
 from vibe_llms.instruments.channels.batches.runs import Due, attempt
-from vibe_llms.instruments.channels.batches.workers import perform_all
 from vibe_llms.values import define
 
 _LOGGER = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Work:
     order: BatchOrder
     items: Items
     purse: Purse
-    room: asyncio.Semaphore
+    places: Places
     estimator: AnyEstimator | None = None
     users: int = 0
 
@@ -66,11 +66,13 @@ class ChunkRun:
         taken: Taken,
         work: Work,
         is_leaving: Callable[[], bool],
+        note: Callable[[bool], object],
     ) -> None:
         self._database = database
         self._taken = taken
         self._work = work
         self._is_leaving = is_leaving
+        self._note_ending = note
         self._is_careful = taken.attempts > ATTEMPTS
         # What an answer has cost is known when it is kept, and who is capped waits for that. Where
         # an input may end this process, those before it must not be lost with it, and blamed.
@@ -88,6 +90,11 @@ class ChunkRun:
         self._failure: BaseException | None = None
         self._withheld: StoreError | None = None
         self.is_capped = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of the chunk is done, and written."""
+        return self._journal.is_done
 
     @property
     def must_stop(self) -> bool:
@@ -109,6 +116,7 @@ class ChunkRun:
                 rows = self._held
                 if not rows or self.must_stop:
                     break
+                self._note_ending(False)
                 # Whoever leaves meanwhile cancels it.
                 await asyncio.sleep(min(_PAUSE_SECONDS * 2.0**turn, _LONGEST_SECONDS))
         finally:
@@ -123,33 +131,18 @@ class ChunkRun:
             await self._work.items.forget(row, is_mine=False)
 
     async def _ask_all(self, rows: Sequence[InputRow]) -> None:
-        concurrency = 1 if self._is_careful else self._work.order.concurrency
-        due = iter(rows)
-        places = range(min(concurrency, len(rows)))
-        items: AsyncGenerator[None] = perform_all(
-            places,
-            lambda *_: self._ask_some(due),
-            _pass,
-            concurrency=len(places),
-            ordered=False,
-            window=len(places),
-        )
-        async with aclosing(items):
-            async for _ in items:
-                pass
+        most = 1 if self._is_careful else len(rows)
+        await self._work.places.perform(self._take(rows), self._ask, most)
 
-    async def _ask_some(self, due: Iterator[InputRow]) -> None:
-        """Asks one input after the other, as long as there are any.
-
-        A place among those that are asked at once is given up at the end alone: to hand it over
-        at each input would cost as much as to write its result.
-        """
-        async with self._work.room:
-            for row in due:
-                # Who has waited for room begins nothing that nobody wants any more.
-                if self.must_stop:
-                    return
-                await self._ask(row)
+    def _take(self, rows: Sequence[InputRow]) -> Iterator[InputRow]:
+        """Yields one input after the other, until there are no more, or nobody wants them."""
+        for place, row in enumerate(rows, 1):
+            # Who has waited for a place begins nothing that nobody wants any more.
+            if self.must_stop:
+                return
+            if place == len(rows):
+                self._note_ending(True)
+            yield row
 
     async def _ask(self, row: InputRow) -> None:
         if self._is_careful and not await self._begin(row):
@@ -256,8 +249,3 @@ class ChunkRun:
         item: BatchItem[Any] = BatchItem(index=row.number, id=row.name, error=error)
         await self._write(row, item)
         return False
-
-
-def _pass(results: Sequence[None]) -> Sequence[None]:
-    """Tells nobody: whoever follows the batch reads its rows."""
-    return results

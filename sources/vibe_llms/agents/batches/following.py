@@ -94,7 +94,7 @@ class BatchFollower:
         found: list[ItemOutcome] = []
         for chunk, size, placed, done in transaction.fetch(
             "SELECT number, size, placed, done FROM vibe_chunks"
-            " WHERE batch = ? AND number >= ? ORDER BY number LIMIT ?",
+            " WHERE batch = ? AND number >= ? AND placed > 0 ORDER BY number LIMIT ?",
             self._batch,
             self._low,
             _CHUNKS,

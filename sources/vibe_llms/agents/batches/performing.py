@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from vibe_llms.agents.batches.chunk_runs import ChunkRun, Work
 from vibe_llms.agents.batches.making import WorkMaker
+from vibe_llms.agents.batches.places import Places
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import ConverseError, StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase
@@ -43,23 +44,31 @@ class ChunkPerformer:
         self._works: dict[str, Work] = {}
         self._door = asyncio.Lock()
 
-    async def perform(self, taken: Taken, is_leaving: Callable[[], bool]) -> None:
+    async def perform(
+        self,
+        taken: Taken,
+        is_leaving: Callable[[], bool],
+        note: Callable[[bool], object] = lambda is_ending: None,
+    ) -> None:
         """Performs a chunk, until all of it is done or nobody wants it any more; then leaves it.
 
         Args:
             is_leaving: Says whether nothing more is to be begun.
+            note: Is told whether nothing of it is left to be begun.
 
         Raises:
             StoreError: The database is out of reach.
         """
         try:
             work = await self._access(taken)
-            run = ChunkRun(self.database, taken, work, is_leaving)
+            run = ChunkRun(self.database, taken, work, is_leaving, note)
             work.users += 1
             try:
                 await run.perform()
             finally:
                 work.users -= 1
+            if run.is_done:  # then nobody has it any more
+                return
             if run.is_capped:
                 await self._stop(taken, "capped")
         except (StoreError, asyncio.CancelledError):
@@ -114,7 +123,7 @@ class ChunkPerformer:
             order=order,
             items=await self._maker.produce(batch, order),
             purse=Purse(self.database, batch),
-            room=asyncio.Semaphore(order.concurrency),
+            places=Places(order.concurrency),
         )
 
     async def _make_room(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Final
 
 from vibe_llms.agents.batches.making import WorkMaker
@@ -22,6 +23,7 @@ from vibe_llms.instruments.channels.batches.row_chunks import (
     renew,
     take_next,
 )
+from vibe_llms.values import define
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -32,8 +34,22 @@ _LOOK_SECONDS: Final = 0.2
 """How often a worker that has nothing to do looks for what others have handed over."""
 _PAUSE_SECONDS: Final = 1.0
 """How long a worker that has met a fault takes nothing."""
+_HELD: Final = 2
+"""How many times as many chunks as it is to have a worker has, with those that end."""
 _BEATS: Final = 3
 """How often a chunk is said to be had while it is had."""
+
+
+@define(eq=False)
+class _Hold:
+    """A chunk that a worker has.
+
+    Attributes:
+        is_ending: Whether nothing of it is left to be begun.
+    """
+
+    taken: Taken
+    is_ending: bool = False
 
 
 class ChunkWorker:
@@ -59,7 +75,7 @@ class ChunkWorker:
         self._lease_seconds = lease_seconds
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
-        self._chunks: dict[asyncio.Task[None], Taken] = {}
+        self._chunks: dict[asyncio.Task[None], _Hold] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.performer = ChunkPerformer(database, maker)
         self.is_leaving = False
@@ -90,7 +106,7 @@ class ChunkWorker:
     async def _work(self) -> None:
         while not self.is_leaving:
             self._woken.clear()
-            has_room = len(self._chunks) < self._queue.each
+            has_room = self._has_room
             taken = await self._take() if has_room else None
             if taken is not None:
                 if taken.doubted:
@@ -101,8 +117,9 @@ class ChunkWorker:
                         taken.batch,
                         taken.doubted,
                     )
-                chunk = asyncio.create_task(self._perform(taken))
-                self._chunks[chunk] = taken
+                hold = _Hold(taken)
+                chunk = asyncio.create_task(self._perform(hold))
+                self._chunks[chunk] = hold
                 chunk.add_done_callback(self._forget)
                 continue
             timer = self._loop.call_later(_LOOK_SECONDS, self._woken.set) if has_room else None
@@ -110,25 +127,37 @@ class ChunkWorker:
             if timer is not None:
                 timer.cancel()
 
+    @property
+    def _has_room(self) -> bool:
+        """Whether one more is taken: those whose last inputs are under way keep no place free."""
+        begun = sum(not each.is_ending for each in self._chunks.values())
+        return begun < self._queue.each and len(self._chunks) < _HELD * self._queue.each
+
     def _forget(self, chunk: asyncio.Task[None]) -> None:
         del self._chunks[chunk]
         self._woken.set()
 
     async def _take(self) -> Taken | None:
-        held = {(each.batch, each.chunk) for each in self._chunks.values()}
-        queue = self._queue
+        given = self._database, self._lease_seconds, self._queue.total
+        held = {(each.taken.batch, each.taken.chunk) for each in self._chunks.values()}
         try:
-            return await finish(
-                asyncio.to_thread(take_next, self._database, self._lease_seconds, queue.total, held)
-            )
+            with suppress(BlockingIOError):
+                return take_next(*given, held, at_once=True)
+            return await finish(asyncio.to_thread(take_next, *given, held))
         except StoreError as error:
             _LOGGER.warning("a chunk cannot be taken now: %s", error)
         await self._pause()
         return None
 
-    async def _perform(self, taken: Taken) -> None:
+    async def _perform(self, hold: _Hold) -> None:
+        taken = hold.taken
+
+        def note(is_ending: bool) -> None:
+            hold.is_ending = is_ending
+            self._woken.set()
+
         try:
-            await self.performer.perform(taken, lambda: self.is_leaving)
+            await self.performer.perform(taken, lambda: self.is_leaving, note)
         except Exception as error:  # also a mistake of ours: others may do better
             _LOGGER.warning("chunk %s of batch %s waits: %s", taken.chunk, taken.batch, error)
             await self._pause()
@@ -143,10 +172,10 @@ class ChunkWorker:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self._lease_seconds / _BEATS)
-            for taken in list(self._chunks.values()):
+            for hold in list(self._chunks.values()):
                 try:
                     await finish(
-                        asyncio.to_thread(renew, self._database, taken, self._lease_seconds)
+                        asyncio.to_thread(renew, self._database, hold.taken, self._lease_seconds)
                     )
                 except StoreError as error:  # others may take it, which costs and loses nothing
                     _LOGGER.warning("the database of batches is out of reach: %s", error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 _SQLITE: Final = "sqlite:///"
 _BUSY_SECONDS: Final = 30.0
+_LOG_BYTES: Final = 1 << 22
+"""So much SQLite's log gets until it is folded, but for what is written then."""
+_STATEMENT_BYTES: Final = 1 << 13
+"""What a statement adds to it besides what is written: the pages that lead there."""
+AT_ONCE_BYTES: Final = 1 << 18
+"""So much is read or written at most by an event loop, which nobody else has meanwhile."""
 _LOCK: Final = 0x76696262
 """Two processes that find no tables make them one after the other."""
 
@@ -49,14 +55,18 @@ class BatchDatabase(Protocol):
     def now(self) -> str:
         """What says the moment in its statements, in seconds, by its own clock."""
 
-    def transact(self, *, reading: bool = False) -> AbstractContextManager[Transaction]:
+    def transact(
+        self, *, reading: bool = False, at_once: bool = False
+    ) -> AbstractContextManager[Transaction]:
         """Keeps what is done within, or nothing.
 
         Args:
             reading: Nothing is to be changed.
+            at_once: It waits for nobody, nor for a disk: whoever may do so may be an event loop.
 
         Raises:
             StoreError: It is out of reach, or refuses.
+            BlockingIOError: It would have to wait, and was not to.
         """
 
     def close(self) -> None:
@@ -109,6 +119,8 @@ class SqliteBatches:
         self._makes = makes
         self._door = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._log_bytes = 0
+        self._is_log_new = True
 
     @property
     def place(self) -> str:
@@ -116,27 +128,66 @@ class SqliteBatches:
         return f"{_SQLITE}{self._path}"
 
     @contextmanager
-    def transact(self, *, reading: bool = False) -> Iterator[Transaction]:
-        """Keeps what is done within, or nothing. Raises StoreError."""
-        with self._door:
+    def transact(self, *, reading: bool = False, at_once: bool = False) -> Iterator[Transaction]:
+        """Keeps what is done within, or nothing. Raises StoreError, BlockingIOError."""
+        if not self._door.acquire(blocking=not at_once):
+            raise BlockingIOError
+        try:
+            connection = self._begin_at_once() if at_once else self._begin(reading)
+            transaction = _SqliteTransaction(connection)
             try:
-                connection = self._connection or self._open()
-                connection.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
-                try:
-                    yield _SqliteTransaction(connection)
-                    connection.execute("COMMIT")
-                finally:
-                    # A commit may fail and leave it open, and a full disk has ended it already.
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-            except StoreError:  # is an OSError, too
+                yield transaction
+                connection.execute("COMMIT")
+            finally:
+                # A commit may fail and leave it open, and a full disk has ended it already.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            if not reading:
+                self._log_bytes += transaction.written
+                if not at_once:
+                    self._fold_log(connection)
+        except (StoreError, BlockingIOError):  # are OSErrors, too
+            raise
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                path=self.place,
+                detail=f"{self.place}: {error}.",
+                remedy=advise_file(str(error)),
+            ) from error
+        finally:
+            self._door.release()
+
+    def _begin(self, reading: bool) -> sqlite3.Connection:
+        connection = self._connection or self._open()
+        connection.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
+        return connection
+
+    def _begin_at_once(self) -> sqlite3.Connection:
+        """Begins, where neither another process nor the disk is waited for."""
+        connection = self._connection
+        if connection is None or self._is_log_new or self._log_bytes >= _LOG_BYTES:
+            raise BlockingIOError
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
-            except (sqlite3.Error, OSError) as error:
-                raise StoreError(
-                    path=self.place,
-                    detail=f"{self.place}: {error}.",
-                    remedy=advise_file(str(error)),
-                ) from error
+            raise BlockingIOError from error
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000:.0f}")
+        return connection
+
+    def _fold_log(self, connection: sqlite3.Connection) -> None:
+        """Brings what was committed to its place, where it is much, and the disk has to be awaited.
+
+        Whoever writes first after that waits for the disk once more.
+        """
+        self._is_log_new = self._log_bytes >= _LOG_BYTES
+        if self._is_log_new:
+            with suppress(sqlite3.Error):  # it is kept already, and folded with what comes next
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._log_bytes = 0
 
     def _open(self) -> sqlite3.Connection:
         check_folder(self._path)
@@ -158,7 +209,12 @@ class SqliteBatches:
             )
         # What was committed survives the death of any process; the loss of power takes what was
         # written since the last checkpoint, whose items are asked again.
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            "foreign_keys=ON",
+            "wal_autocheckpoint=0",  # which whoever is not to wait would have to wait for
+        ):
             connection.execute(f"PRAGMA {pragma}")
         if self._makes:
             connection.execute("BEGIN IMMEDIATE")
@@ -183,11 +239,14 @@ def _has_table(connection: sqlite3.Connection, name: str) -> bool:
 class _SqliteTransaction:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.written = 0
 
     def fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, values).fetchall()
 
     def change(self, statement: str, *values: Any) -> int:
+        self.written += _STATEMENT_BYTES
+        self.written += sum(len(each) for each in values if isinstance(each, bytes))
         return self._connection.execute(statement, values).rowcount
 
 
@@ -215,8 +274,10 @@ class PostgresqlBatches:
         return self._database.place
 
     @contextmanager
-    def transact(self, *, reading: bool = False) -> Iterator[Transaction]:
-        """Keeps what is done within, or nothing. Raises StoreError."""
+    def transact(self, *, reading: bool = False, at_once: bool = False) -> Iterator[Transaction]:
+        """Keeps what is done within, or nothing. Raises StoreError, BlockingIOError."""
+        if at_once:  # it is at the other end of a connection
+            raise BlockingIOError
         if not self._is_prepared:
             self._prepare()
         with self._database.transact(reading=reading) as connection:

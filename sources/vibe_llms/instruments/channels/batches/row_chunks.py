@@ -9,7 +9,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
+from vibe_llms.instruments.channels.batches.databases import (
+    AT_ONCE_BYTES,
+    BatchDatabase,
+    Transaction,
+)
 from vibe_llms.instruments.channels.batches.orders import KeptInput, decode_order
 from vibe_llms.instruments.channels.batches.tables import WORKING
 
@@ -72,6 +76,8 @@ def take_next(
     seconds: float = LEASE_SECONDS,
     total: int | None = None,
     held: Collection[tuple[str, int]] = (),
+    *,
+    at_once: bool = False,
 ) -> Taken | None:
     """Takes the chunk that comes next, so that nobody else works at it; ``None`` where none does.
 
@@ -82,10 +88,20 @@ def take_next(
         total: How many chunks all workers together may have.
         held: What this worker has: that is none for it, also where its time has run out, as on a
             machine that was asleep.
+        at_once: As of :meth:`.BatchDatabase.transact`; inputs that are long are waited for.
 
     Raises:
         StoreError: The database is out of reach.
+        BlockingIOError: It would have to wait, and was not to.
     """
+    if at_once:
+        with database.transact(at_once=True) as transaction:  # which holds all others off
+            found = _find_next(transaction, database.now, total, held)
+            if found is None:
+                return None
+            if _measure_inputs(transaction, *found) > AT_ONCE_BYTES:
+                raise BlockingIOError
+            return take(transaction, database.now, *found, seconds)
     with database.transact(reading=True) as transaction:  # who has nothing to do writes nothing
         if _find_next(transaction, database.now, total, held) is None:
             return None
@@ -93,6 +109,11 @@ def take_next(
         transaction.change(_GATE)
         found = _find_next(transaction, database.now, total, held)
         return None if found is None else take(transaction, database.now, *found, seconds)
+
+
+def _measure_inputs(transaction: Transaction, batch: str, chunk: int) -> int:
+    query = "SELECT length(inputs) FROM vibe_inputs WHERE batch = ? AND chunk = ?"
+    return int(transaction.fetch(query, batch, chunk)[0][0])
 
 
 def _find_next(
@@ -178,7 +199,7 @@ def renew(database: BatchDatabase, taken: Taken, seconds: float = LEASE_SECONDS)
     with database.transact() as transaction:
         transaction.change(
             f"UPDATE vibe_chunks SET leased = {database.now} + ?"
-            " WHERE batch = ? AND number = ? AND epoch = ?",
+            " WHERE batch = ? AND number = ? AND epoch = ? AND done < size",
             seconds,
             taken.batch,
             taken.chunk,
