@@ -20,6 +20,7 @@ from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.running import run
+from vibe_llms.interfaces.cli.runs.titles import Titles
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister
 
@@ -27,6 +28,20 @@ from vibe_llms.messages.canisters import UserCanister
 def pay() -> str:
     """Pays."""
     return "paid"
+
+
+def test_first_words_are_asked_for_once(premises: Premises, address: str) -> None:
+    async def name() -> None:
+        titles = Titles()
+        async with connect(address) as runs:
+            order = premises.order([say("Done.")])
+            await runs.start(order, [UserCanister("Look\naround.")])
+            rows = await runs.survey()
+            named = await titles.name(runs, rows)
+        assert [each.name for each in named] == ["Look around."]
+        assert await titles.name(runs, rows) == named  # the connection is closed
+
+    asyncio.run(name())
 
 
 @pytest.fixture
@@ -109,7 +124,8 @@ def test_a_run_is_seen_and_spoken_to_elsewhere(
     watched = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert "waits for 1 approval" in watched.stdout
     assert f"runs approve {run_id} --address {address}" in watched.stderr
-    assert run_id in vibe("list", *there, "--state", "waiting").stdout
+    assert run_id in (listed := vibe("list", *there, "--state", "waiting").stdout)
+    assert listed.endswith("\tDo it.\n")  # so that one is told from another, as here
     assert vibe("list").stdout == ""  # this machine has none
     shown = json.loads(vibe("show", run_id[:6], *there, "--json").stdout)
     assert (shown["id"], shown["requests"][0]["name"]) == (run_id, "pay")

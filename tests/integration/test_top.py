@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from acting import invoke, say
@@ -221,7 +222,10 @@ async def test_006_who_is_too_late_is_told(premises: Premises) -> None:
 
 
 async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> None:
-    app = TopApp(premises.runs)
+    async def name(rows: Sequence[RunSummary]) -> Sequence[RunSummary]:
+        return [attrs.evolve(each, name="a [b]title") for each in rows]
+
+    app = TopApp(premises.runs, name=name)
     async with premises, app.run_test(size=(80, 24)) as pilot:
         run_id = await premises.start(premises.order([invoke("pay")], [say("Done.")]))
         await premises.wait(run_id, "waiting")
@@ -230,7 +234,8 @@ async def test_007_a_run_is_told_something_and_stopped(premises: Premises) -> No
         await pilot.press("m")
         await wait_for(app, lambda text: f"Say to {run_id[:8]}" in text)
         await pilot.press(*"Wait", "enter")
-        await wait_for(app, lambda text: "hears: Wait" in text)
+        text = await wait_for(app, lambda text: "hears: Wait" in text)
+        assert text.count("a [b]title") == 2  # in the list, and above what happens
         await pilot.press("s")
         await wait_for(app, lambda text: f"Stop {run_id[:8]}?" in text)
         await pilot.press("escape", "s", *"why", "enter")

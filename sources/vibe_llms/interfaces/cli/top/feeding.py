@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -29,7 +29,10 @@ from vibe_llms.interfaces.cli.top.views import (
     WaitingRead,
     fold,
 )
+from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.values import define
+
+Naming: TypeAlias = Callable[[Sequence[RunSummary]], Awaitable[Sequence[RunSummary]]]
 
 _LOOK_SECONDS: Final = 1.0
 _SLOW_SECONDS: Final = 2.0
@@ -76,10 +79,14 @@ class BoardFeed:
     Attributes:
         runs: That are read.
         board: What is read is told there.
+
+    Args:
+        name: Gives those a title that have no name.
     """
 
     runs: Runs
     board: Board
+    _name: Naming | None = None
     _wanted: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -115,7 +122,8 @@ class BoardFeed:
     async def _read_rows(self) -> None:
         query = self.board.view.query
         rows = await self.runs.survey(states=query.states, after=query.after, limit=PAGE + 1)
-        self.board.tell(RowsRead(query, tuple(rows[:PAGE]), len(rows) > PAGE))
+        page = rows[:PAGE] if self._name is None else await self._name(rows[:PAGE])
+        self.board.tell(RowsRead(query, tuple(page), len(rows) > PAGE))
 
     async def _read_waiting(self) -> None:
         view = self.board.view

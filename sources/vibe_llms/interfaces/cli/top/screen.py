@@ -20,7 +20,7 @@ from vibe_llms.interfaces.cli.runs.words import ANSWERED, count
 from vibe_llms.interfaces.cli.top import words
 from vibe_llms.interfaces.cli.top.answering import ApprovalScreen
 from vibe_llms.interfaces.cli.top.asking import LineScreen
-from vibe_llms.interfaces.cli.top.feeding import Board, BoardFeed
+from vibe_llms.interfaces.cli.top.feeding import Board, BoardFeed, Naming
 from vibe_llms.interfaces.cli.top.keys import SMALL_COLUMNS, Keys
 from vibe_llms.interfaces.cli.top.views import (
     FILTERS,
@@ -54,6 +54,7 @@ class TopApp(App[None]):
     Args:
         runs: That are shown.
         place: Where they are, to be told above them.
+        name: Gives those a title that have no name.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -99,11 +100,11 @@ class TopApp(App[None]):
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
     ]
 
-    def __init__(self, runs: Runs, place: str = "") -> None:
+    def __init__(self, runs: Runs, place: str = "", name: Naming | None = None) -> None:
         super().__init__()
         self.board = Board()
         self.runs = runs
-        self.feed = BoardFeed(runs, self.board)
+        self.feed = BoardFeed(runs, self.board, name)
         self._place = place
         self._drawn: tuple[View, int, int] | None = None
         self._rows: list[tuple[str, str]] = []

@@ -7,7 +7,6 @@ from typing import cast
 
 import click
 
-from vibe_llms.interfaces.cli.access import open_index
 from vibe_llms.interfaces.cli.interrupts import run
 from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
@@ -43,14 +42,10 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
     from vibe_llms.interfaces.cli.runs.words import describe_state
 
     wanted = cast("tuple[RunState, ...]", states) or STATES
-    found = run(_survey(address, wanted, None if flows else limit))
-    rows = [each for each in found if not flows or each.kind == "flow"][:limit]
+    rows = run(_survey(address, wanted, limit, flows=flows, named=not as_json))
     if as_json:
         write_json([export_summary(each) for each in rows])
         return
-    words = {}
-    if not address and any(not each.name for each in rows):
-        words = {row.id: row.first_words for row in open_index().survey(limit=None)}
     if not rows:
         note("There is no such run." if states or flows else "There is no run yet.")
     write_table(
@@ -60,7 +55,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
                 describe_state(each),
                 each.updated.astimezone().strftime("%Y-%m-%d %H:%M"),
                 each.model,
-                each.name or words.get(each.id, ""),
+                each.name,
             )
             for each in rows
         ),
@@ -70,7 +65,11 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
 
 
 async def _survey(
-    address: str, states: Sequence[RunState], limit: int | None
+    address: str, states: Sequence[RunState], limit: int, *, flows: bool, named: bool
 ) -> Sequence[RunSummary]:
+    from vibe_llms.interfaces.cli.runs.titles import Titles
+
     async with open_runs(address) as runs:
-        return await runs.survey(states=states, limit=limit)
+        found = await runs.survey(states=states, limit=None if flows else limit)
+        rows = [each for each in found if not flows or each.kind == "flow"][:limit]
+        return await Titles().name(runs, rows) if named else rows

@@ -1,0 +1,58 @@
+"""What runs without a name are told apart by: what was first said in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from vibe_llms.values import define
+
+if TYPE_CHECKING:
+    from vibe_llms.agents.local import LocalRuns
+    from vibe_llms.agents.remote import RemoteRuns
+    from vibe_llms.runs.summaries import RunSummary
+
+_MOST: Final = 500
+"""So many of the latest conversations a daemon tells at once."""
+
+
+@define
+class Titles:
+    """Knows first words by the ids of runs; one question for all of them."""
+
+    _known: dict[str, str] = attrs.field(factory=dict)
+
+    async def name(
+        self, runs: LocalRuns | RemoteRuns, rows: Sequence[RunSummary]
+    ) -> tuple[RunSummary, ...]:
+        """Returns runs, those without a name under their first words. Raises ConverseError."""
+        unknown = [each.id for each in rows if not each.name and each.id not in self._known]
+        if unknown:
+            self._known |= dict.fromkeys(unknown, "") | await _read_words(runs)
+        return tuple(
+            each if each.name else attrs.evolve(each, name=self._known[each.id]) for each in rows
+        )
+
+
+async def _read_words(runs: LocalRuns | RemoteRuns) -> dict[str, str]:
+    from vibe_llms.agents.local import LocalRuns
+
+    if isinstance(runs, LocalRuns):
+        return await asyncio.to_thread(_read_words_here)
+    path = f"/conversations?limit={_MOST}"
+    found = await runs.connection.ask(dict[str, object], "GET", path, is_repeatable=True)
+    rows = found.get("data")
+    return {
+        str(each.get("id")): str(each.get("first_words") or "")
+        for each in (rows if isinstance(rows, list) else ())
+        if isinstance(each, dict)
+    }
+
+
+def _read_words_here() -> dict[str, str]:
+    from vibe_llms.interfaces.cli.access import open_index
+
+    return {row.id: row.first_words for row in open_index().survey(limit=None)}
