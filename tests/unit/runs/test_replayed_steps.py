@@ -1,0 +1,231 @@
+"""What a replay says of each step of a log: that it is as it was, or what the machine would do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import attrs
+import pytest
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.events.engine import (
+    ApprovalRequestedEvent,
+    GenerationFailedEvent,
+    GenerationFinishedEvent,
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    StateEnteredEvent,
+)
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+    StopReason,
+    SupervisorCanister,
+    UserCanister,
+)
+from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.replaying import Replay, ReplayStep, Variant, replay_run
+
+CALL = InvocationCanister(id="k", name="look", arguments="{}", invocation_id="i", turn_id="t")
+RESULT = ResultCanister("seen", id="r", invocation_id="i", name="look")
+SAID: list[AnyCanister] = [
+    SupervisorCanister("Be brief.", id="s"),
+    UserCanister("Go.", id="u"),
+    CALL,
+    RESULT,
+    AssistantCanister("Done.", id="a", turn_id="t2"),
+]
+STARTED = RunStartedEvent(
+    run_id="r", conversation_id="c", length=2, limits={"run_steps": 2, "run_calls": None}
+)
+ASKED = GenerationStartedEvent(key="u", turn=1, model="m", pattern={"tools": "1", "settings": "2"})
+TOLD = GenerationFinishedEvent(
+    key="u", turn=1, model="m", provider="p", canisters=1, stop_reason=StopReason.INVOCATION
+)
+ENTERED = StateEnteredEvent(state="execute", turn=1)
+BEGUN = InvocationStartedEvent(
+    key="k", invocation_id="i", name="look", arguments="{}", effect="pure", idempotency_key="k"
+)
+CAME = InvocationFinishedEvent(key="k", invocation_id="i", name="look", result=RESULT)
+AGAIN = attrs.evolve(ASKED, key="r", turn=2, pattern={})
+DONE = attrs.evolve(TOLD, key="r", turn=2, stop_reason=StopReason.ANSWERED)
+ENDED = RunEndedEvent(run_id="r", reason="answered")
+LOG: list[Any] = [STARTED, ASKED, TOLD, ENTERED, BEGUN, CAME, AGAIN, DONE, ENDED]
+
+
+def replay(*events: Any, **variant: Any) -> Replay:
+    """Replays a log of these events."""
+    store = MemoryStore()
+    Conversation(id="c", canisters=SAID).save(store)
+    log = produce_log(store, "c")
+    log.claim()
+    for event in events:
+        log.append("r", event)
+    log.close()
+    return asyncio.run(replay_run(store, "c", Variant(**variant)))
+
+
+def test_each_step_says_what_was_done_and_with_how_much() -> None:
+    replayed = replay(*LOG)
+
+    assert replayed.difference is None
+    assert (replayed.identity, replayed.state, replayed.remarks) == ("c", "ended", ())
+    assert replayed.steps == (
+        ReplayStep(sequence=2, step="generate", detail="m, 2 canisters", length=2),
+        ReplayStep(sequence=4, step="execute", detail="look"),
+        ReplayStep(sequence=7, step="generate", detail="m, 4 canisters", length=4),
+        ReplayStep(sequence=9, step="terminate", detail="answered"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "step"),
+    [
+        (
+            [STARTED, attrs.evolve(ASKED, key="gone"), *LOG[2:]],
+            (2, "generate", "what was sent is not in the conversation"),
+        ),
+        (
+            [*LOG[:3], attrs.evolve(ASKED, key="k")],
+            (4, "generate", "the machine would execute look"),
+        ),
+        (
+            [*LOG[:3], StateEnteredEvent(state="await", turn=1)],
+            (4, "await", "the machine would execute look"),
+        ),
+        ([*LOG[:2], ENTERED], (3, "execute", "the machine would generate")),
+        (
+            [*LOG[:4], attrs.evolve(BEGUN, key="other")],
+            (5, "execute", "look: the machine would execute look"),
+        ),
+        ([*LOG[:2], BEGUN], (3, "execute", "look: the machine would generate")),
+        (
+            [*LOG[:6], attrs.evolve(ENDED, reason="refused")],
+            (7, "terminate", "the machine would generate"),
+        ),
+        (
+            [*LOG[:8], attrs.evolve(AGAIN, key="a")],
+            (9, "generate", "the machine would end (answered)"),
+        ),
+        (
+            [*LOG[:8], attrs.evolve(ENDED, reason="refused")],
+            (9, "terminate", "the machine would end (answered)"),
+        ),
+        (
+            [
+                *LOG[:6],
+                attrs.evolve(ENDED, reason="limit", limit="run_steps", readings={"steps": 1}),
+            ],
+            (7, "terminate", "the limit is not reached"),
+        ),
+    ],
+)
+def test_the_first_step_that_is_otherwise_is_named(
+    events: list[Any], step: tuple[int, str, str]
+) -> None:
+    """And is the last: what comes after it would follow from another history."""
+    replayed = replay(*events, *LOG)
+
+    found = replayed.difference
+    assert found is not None
+    assert found is replayed.steps[-1]
+    assert (found.sequence, found.step, found.difference) == step
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"reason": "cancelled"},
+        {"reason": "failed"},
+        {"reason": "limit", "limit": "run_seconds", "readings": {"seconds": 0}},
+        {"reason": "limit", "limit": "run_steps", "readings": {"steps": 2}},
+        {"reason": "limit", "limit": "run_steps", "readings": {"steps": "?"}},
+        {"reason": "limit", "limit": "run_calls", "readings": {"calls": 1}},
+        {"reason": "limit", "limit": "run_tokens", "readings": {"tokens": 1}},
+    ],
+)
+def test_an_end_that_came_from_outside_follows_from_nothing(end: Any) -> None:
+    """Nor does that of a limit of which the log does not say what it was, and how much was used."""
+    replayed = replay(*LOG[:6], RunEndedEvent(run_id="r", **end))
+
+    assert replayed.difference is None
+    assert replayed.steps[-1].detail == (end.get("limit") or end["reason"])
+    assert replay(*LOG[1:6], RunEndedEvent(run_id="r", **end)).difference is None
+
+
+@pytest.mark.parametrize(
+    ("variant", "difference"),
+    [
+        ({"model": "m"}, ""),
+        ({"model": "o:m"}, "the model is o:m, not m"),
+        ({"instructions": "Be brief."}, ""),
+        ({"instructions": ""}, "the instructions are others"),
+        ({"pattern": {"tools": "1", "settings": "2"}}, ""),
+        ({"pattern": {"tools": "1", "settings": "3"}}, "the settings are others"),
+        (
+            {"pattern": {"tools": "2"}, "model": "x", "instructions": "No."},
+            "the model is x, not m; the tools are others; the instructions are others",
+        ),
+    ],
+)
+def test_what_a_variant_would_send_otherwise_is_named(variant: Any, difference: str) -> None:
+    """Tools and settings are those that were last told, until another run begins."""
+    found = replay(*LOG, **variant).difference
+
+    assert (found.difference if found else "") == difference
+    assert found is None or (found.sequence, found.length) == (2, 2)
+
+
+def test_where_tools_and_settings_are_not_told_it_is_remarked_once() -> None:
+    silent = [attrs.evolve(each, pattern={}) if each is ASKED else each for each in LOG]
+    replayed = replay(*silent, pattern={"tools": "9", "settings": "9"})
+
+    assert replayed.difference is None
+    remark = "The log does not say with which tools and settings it asked."
+    assert replayed.remarks == (remark,)
+
+
+def test_what_broke_off_and_is_asked_again_replays() -> None:
+    """Its words are in the conversation, as far as they came."""
+    half = AssistantCanister("Half", id="h", turn_id="t3")
+    store = MemoryStore()
+    Conversation(id="c", canisters=[*SAID[:2], half]).save(store)
+    log = produce_log(store, "c")
+    log.claim()
+    for event in (
+        STARTED,
+        ASKED,
+        GenerationFailedEvent(key="u", turn=1, model="m", canisters=(half,)),
+        RunEndedEvent(run_id="r", reason="failed"),
+    ):
+        log.append("r", event)
+    log.close()
+
+    replayed = asyncio.run(replay_run(store, "c"))
+
+    assert [each.step for each in replayed.steps] == ["generate", "terminate"]
+    assert replayed.difference is None
+
+
+def test_what_somebody_was_asked_about_needs_an_approval_and_a_final_result_ends() -> None:
+    asked = ApprovalRequestedEvent(
+        key="k", invocation_id="i", name="look", arguments="{}", digest="d", effect="pure"
+    )
+    awaited = StateEnteredEvent(state="await", turn=1)
+    replayed = replay(*LOG[:3], awaited, asked)
+    assert replayed.difference is None
+    assert replayed.steps[-1] == ReplayStep(sequence=4, step="await", detail="look")
+    executed = replay(*LOG[:3], awaited, asked, ENTERED).difference
+    assert executed is not None
+    assert executed.difference == "the machine would await look"
+    final = replay(*LOG[:6], ENDED)
+    assert final.difference is None
+    failed = attrs.evolve(CAME, result=attrs.evolve(RESULT, is_error=True))
+    assert replay(*LOG[:5], failed, ENDED).difference is not None
