@@ -28,7 +28,7 @@ from vibe_llms.events.engine import (
 )
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
-from vibe_llms.exceptions import CorruptionError, UnknownConversationError
+from vibe_llms.exceptions import CodecError, CorruptionError, UnknownConversationError
 from vibe_llms.runs import indexing, lines, produce_log, read_summary, survey_runs
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.owners import read_subject
@@ -215,8 +215,9 @@ def test_others_are_no_place_to_begin_behind(tmp_path: Path) -> None:
     assert read_subject(store, identity) == "ann"
     assert index.survey(owner="bob") == []
     assert index.survey(owner="ann", after=identity) == []
-    with pytest.raises(UnknownConversationError):
+    with pytest.raises(UnknownConversationError) as raised:
         index.survey(owner="bob", after=identity)
+    assert raised.value.identity == identity
 
 
 def test_a_page_passes_over_what_is_not_wanted_unseen(
@@ -273,6 +274,74 @@ def test_whether_a_run_is_asked_for_again_is_read_once_and_from_few_lines(
         grow(store, identity, RunResumedEvent())
         index.refresh(all_of_them=True)
         assert index.survey() == read_all(store, STATES)
+
+
+def test_whose_a_run_is_is_read_once_also_where_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As is whether it is part of another."""
+    store, asked = MemoryStore(), list[str]()
+
+    def read(store: Any, identity: str) -> str | None:
+        asked.append(identity)
+        return read_subject(store, identity)
+
+    monkeypatch.setattr(indexing, "read_subject", read)
+    identity = begin(store, 1, ORDER, STARTED)
+    index = RunIndex(store)
+    for event in (ENDED, RunResumedEvent(), ENDED):
+        index.refresh(all_of_them=True)
+        assert [each.id for each in index.survey(owner="ann")] == [identity]
+        grow(store, identity, event)
+    assert asked == [identity]
+
+
+def test_a_longer_log_under_the_same_id_is_another_all_the_same() -> None:
+    store = MemoryStore()
+    identity = begin(store, 1, ORDER, STARTED)
+    former, index = produce_log(store, identity), RunIndex(store)
+    assert index.read_summary(identity).state == "working"
+    store.delete(identity)
+    begin(store, 1, RunRequestedEvent(order={"model": "m"}, subject="bob"), STARTED, ENDED, ORDER)
+    assert produce_log(store, identity) is not former
+    assert index.read_summary(identity) == read_summary(store, identity)
+
+
+def test_of_few_runs_it_is_kept_where_they_stand_those_last_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, made = MemoryStore(), list[str]()
+    ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(3)]
+    index, fold = RunIndex(store), indexing.RunFold
+    monkeypatch.setattr(indexing, "_FOLDS", 2)
+    monkeypatch.setattr(indexing, "RunFold", lambda each: made.append(each) or fold(each))
+    for place in (0, 1, 2, 2, 1, 2, 0, 2, 1):
+        assert index.read_summary(ids[place]).state == "ended"
+    assert made == [*ids, ids[0], ids[1]]
+
+
+def test_what_did_not_read_is_read_anew_when_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another thread has found the damage before."""
+    store = DirectoryStore(tmp_path, disk=HastyDisk())
+    identity = begin(store, 1, ORDER, STARTED)
+    index = RunIndex(store)
+    assert index.read_summary(identity).state == "working"
+    grow(store, identity, ENDED)
+    path = Path(store.locate(identity)) / "runs.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"run.ended", b"run.endid"))
+    with pytest.raises(CorruptionError, match=r"runs\.jsonl"):
+        index.read_summary(identity)
+    path.write_bytes(whole)
+    assert index.read_summary(identity).state == "ended"
+
+    def fail(_: object) -> None:
+        index._foldings.clear()
+        raise CodecError(detail="It does not read.")
+
+    grow(store, identity, RunResumedEvent())
+    monkeypatch.setattr(indexing, "open_envelope", fail)
+    assert index.read_summary(identity).state == "due"
 
 
 def test_many_runs_are_looked_at_less_often(
