@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import History, Position
 from vibe_llms.conversations.stores.memory import MemoryStore
-from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent
+from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, StateEnteredEvent
 from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import CorruptionError, StoreError, UnknownConversationError
 from vibe_llms.logs.tallies import Tally, read_tally
@@ -25,9 +26,11 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.lines import encode_canister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import snapshots
+from vibe_llms.runs.compacting import compact_log
 from vibe_llms.runs.file_log import TALLY
 from vibe_llms.runs.inbox import MemoryInbox
-from vibe_llms.runs.lines import write_logged
+from vibe_llms.runs.lines import write_line, write_logged
+from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.snapshots import (
     Snapshot,
@@ -275,6 +278,81 @@ def test_a_log_that_has_grown_there_meanwhile_is_left_alone() -> None:
 
     assert len(take_snapshot(target, "a").events) == 3
     produce_log(target, "a").claim()  # it was given up
+
+
+def test_only_what_is_new_is_added_and_a_log_that_is_shorter_by_now_takes_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target, told = begin(MemoryStore()), MemoryStore(), list[tuple[str, int]]()
+    target.contents.add(b"one", mime_type="image/png")
+    plant(target, take_snapshot(source, "a"))
+    adopt, replace = MemoryLog.adopt, MemoryLog.replace
+
+    def note_adopted(log: MemoryLog, lines: Any) -> None:
+        told.append(("adopt", len(lines)))
+        adopt(log, lines)
+
+    def note_replaced(log: MemoryLog, lines: Any, until: int) -> None:
+        told.append(("replace", until))
+        replace(log, lines, until)
+
+    write(source, "a", StateEnteredEvent(state="generate", turn=0), STARTED, ENDED)
+    monkeypatch.setattr(MemoryLog, "adopt", note_adopted)
+    monkeypatch.setattr(MemoryLog, "replace", note_replaced)
+    extend(target, take_snapshot(source, "a"), take_snapshot(target, "a"))
+    check_same(source, target, "a")
+    assert told == [("adopt", 3)]
+    produce_inbox(source, "a").empty(lambda letters: None)
+    assert compact_log(source, "a", datetime(9999, 1, 1, tzinfo=UTC)) is not None
+    told.clear()
+    short = take_snapshot(source, "a")
+    extend(target, short, take_snapshot(target, "a"))
+    assert take_snapshot(target, "a").events == short.events
+    assert told == [("replace", 5)]
+    extend(target, short, take_snapshot(target, "a"))
+    assert told == [("replace", 5)]
+
+
+def test_what_others_have_said_there_meanwhile_is_not_mixed_with_it() -> None:
+    source, target = begin(MemoryStore()), MemoryStore()
+    target.contents.add(b"one", mime_type="image/png")
+    plant(target, take_snapshot(source, "a"))
+    existing = take_snapshot(target, "a")
+    source.append("a", [UserCanister("here")])
+    target.append("a", [UserCanister("there")])
+
+    with pytest.raises(StoreError):
+        extend(target, take_snapshot(source, "a"), existing)
+
+    assert len(target.read("a").canisters) == 3
+
+
+def test_a_fork_of_nothing_has_nothing_from_its_parent() -> None:
+    store = begin(MemoryStore())
+    store.fork("a", from_index=0, child="z")
+    assert take_snapshot(store, "z").inherited == 0
+
+
+def test_a_log_is_read_to_its_end_however_many_pieces_it_comes_in() -> None:
+    store = OwnLogs(has_logs=True)
+    store.create("a", ConversationMetadata())
+    moment = datetime(2025, 1, 1, tzinfo=UTC)
+    lines = [write_line(number, moment, "r", STARTED) for number in (1, 2)]
+    pieces: list[Any] = [[], [SimpleNamespace(data=lines[1])], [SimpleNamespace(data=lines[0])]]
+    log = SimpleNamespace(tail=lambda: SimpleNamespace(read=pieces.pop))
+    store.produce_log = lambda identity: log
+    assert take_snapshot(store, "a").events == tuple(lines)  # type: ignore[arg-type]
+
+
+def test_a_database_that_brings_nothing_in_whole_is_written_to_as_others_are() -> None:
+    class Plain(MemoryStore):
+        database: Any = SimpleNamespace(transact=lambda *, reading: nullcontext())
+
+    source, target = begin(MemoryStore()), Plain()
+    target.contents.add(b"one", mime_type="image/png")
+    assert not plants_whole(target)
+    plant(target, take_snapshot(source, "a"))
+    check_same(source, target, "a")
 
 
 class OwnLogs:

@@ -1,0 +1,157 @@
+"""What the last event of a run says, and what few lines say of whether it is asked for again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import pytest
+
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    RunEndedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+    StateEnteredEvent,
+)
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeStartedEvent
+from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent
+from vibe_llms.runs.lines import write_line
+from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.surveying import (
+    STATES,
+    fold_log,
+    is_asked_again,
+    is_over,
+    summarize_run,
+    survey_states,
+)
+
+ORDER = RunRequestedEvent(order={"model": "m"})
+STARTED = RunStartedEvent(run_id="r", conversation_id="c", length=1)
+ENDED = RunEndedEvent(run_id="r", reason="answered")
+SUSPENDED = RunSuspendedEvent(run_id="r", digests=())
+FLOW = FlowStartedEvent(run_id="r")
+FLOW_WAITS = FlowEndedEvent(run_id="r", reason="waiting")
+RESTED, WAITS = (survey_states(each) for each in (ENDED, SUSPENDED))
+ASKED = ApprovalRequestedEvent(key="k", invocation_id="i", name="f", arguments="{}", digest="d")
+ANSWERED = ApprovalAnsweredEvent(key="k", name="f", digest="d", decision="allow")
+
+
+@pytest.mark.parametrize(
+    ("event", "states"),
+    [
+        (ORDER, {"queued", "working"}),
+        (STARTED, {"working", "stopped"}),
+        (FLOW, {"working", "stopped"}),
+        (SUSPENDED, {"queued", "waiting", "due"}),
+        (FLOW_WAITS, {"queued", "waiting", "due"}),
+        (ENDED, {"queued", "ended"}),
+        (FlowEndedEvent(run_id="r", reason="ended"), {"queued", "ended"}),
+        (RunEndedEvent(run_id="r", reason="cancelled"), {*STATES}),
+        (FlowEndedEvent(run_id="r", reason="cancelled"), {*STATES}),
+        (RunResumedEvent(), {*STATES}),
+    ],
+)
+def test_the_last_event_says_in_which_states_a_run_may_be(event: Any, states: set[str]) -> None:
+    assert survey_states(event) == states
+
+
+def told(*pieces: list[Any] | bytes) -> Any:
+    """Returns a log that comes in these pieces, of events or of bytes."""
+    moment = datetime(2025, 1, 1, tzinfo=UTC)
+    raw = [
+        piece
+        if isinstance(piece, bytes)
+        else b"".join(write_line(n, moment, "r", each) + b"\n" for n, each in enumerate(piece, 1))
+        for piece in pieces
+    ]
+    return SimpleNamespace(
+        tail=lambda: SimpleNamespace(read_raw=lambda: (raw.pop(0) if raw else b"", 0))
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "is_again"),
+    [
+        ([ORDER, STARTED, ENDED], False),
+        ([ORDER, STARTED, ORDER, ENDED], True),
+        ([ORDER, FLOW, ORDER, FLOW_WAITS], True),
+        ([STARTED, ORDER, SUSPENDED], True),
+        ([STARTED, ORDER, STARTED, ENDED], False),
+        ([ENDED], False),
+        ([ORDER, ENDED], False),
+        ([STARTED, ORDER], False),
+        ([STARTED], False),
+        ([STARTED, ENDED, ENDED], False),
+        ([STARTED, ORDER, ENDED, ORDER, ENDED], False),
+    ],
+)
+def test_a_run_is_asked_for_again_by_a_request_that_came_while_it_worked(
+    events: list[Any], is_again: bool
+) -> None:
+    for possible in (RESTED, WAITS):
+        assert is_asked_again(told(events), possible) == is_again
+        quiet = [StateEnteredEvent(state="generate", turn=0)]
+        pieces = [piece for event in events for piece in (quiet, [event], b"{ no turn }\n")]
+        assert is_asked_again(told(*pieces), possible) == is_again
+    assert is_over(told(events), ENDED) != is_again
+    assert not is_over(told(events), SUSPENDED)
+    assert is_asked_again(told(events), frozenset(STATES))
+
+
+def test_a_line_that_does_not_read_is_left_to_who_reads_it_whole() -> None:
+    assert is_asked_again(told([STARTED], b'{"run.ended"\n', [ENDED]), RESTED)
+
+
+def begin(store: MemoryStore, identity: str, *events: Any) -> None:
+    store.create(identity, ConversationMetadata())
+    log = produce_log(store, identity)
+    log.claim()
+    for event in events:
+        log.append("r", event)
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("visits", "state", "waiting"),
+    [
+        ([], "due", 0),
+        ([[STARTED, ASKED, SUSPENDED]], "waiting", 1),
+        ([[STARTED, ASKED, SUSPENDED], [STARTED, ASKED, SUSPENDED]], "waiting", 2),
+        ([[STARTED, ASKED, SUSPENDED], [STARTED, ASKED, SUSPENDED, ANSWERED]], "due", 1),
+        ([[STARTED, ENDED]], "due", 0),
+    ],
+)
+def test_a_flow_that_rests_waits_for_what_its_visits_wait_for(
+    visits: list[Any], state: str, waiting: int
+) -> None:
+    """One that was cut off before anything was said is none; the same reader reads them all."""
+    store, read = MemoryStore(), list[str]()
+    started = [
+        NodeStartedEvent(node="P", visit=1, branch=number, conversation_id=f"v{number}")
+        for number in range(3)
+    ]
+    begin(store, "flow", FLOW, *started, FLOW_WAITS)
+    for number, events in enumerate(visits):
+        begin(store, f"v{number}", *events)
+
+    def note(store: Any, identity: str) -> Any:
+        read.append(identity)
+        return fold_log(store, identity)
+
+    summary = summarize_run(store, "flow", note)
+
+    assert summary is not None
+    assert (summary.state, summary.waiting) == (state, waiting)
+    assert read == ["flow", "v0", "v1", "v2"]
+    works = attrs.evolve(FLOW_WAITS, reason="ended")
+    begin(store, "ended", FLOW, *started, works)
+    ended = summarize_run(store, "ended")
+    assert ended is not None
+    assert ended.state == "ended"
