@@ -21,7 +21,9 @@ def read_counts(account: object, *names: str) -> list[int | None]:
     if not isinstance(account, dict):
         return [None] * len(names)
     return [
-        value if value.__class__ is int and 0 <= value < 2**63 else _read_odd(value)
+        value
+        if value is None or (value.__class__ is int and 0 <= value < 2**63)
+        else _read_odd(value)
         for value in map(account.get, names)
     ]
 

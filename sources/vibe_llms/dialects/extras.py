@@ -32,7 +32,7 @@ def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def leave(fields: Mapping[str, Any], *known: str) -> dict[str, Any]:
     """Returns the fields that are not known and say something, as extras: null says nothing."""
     return {
-        MARK + name if name.startswith(MARK) else name: value
+        MARK + name if MARK in name and name.startswith(MARK) else name: value
         for name, value in fields.items()
         if value is not None and name not in known
     }

@@ -323,4 +323,5 @@ class Response:
         """All text of the answer, without reasoning."""
         from vibe_llms.messages.views import text_of
 
-        return text_of(self.canisters)
+        canisters = self.canisters
+        return text_of(canisters[0] if len(canisters) == 1 else canisters)  # as mostly

@@ -19,12 +19,6 @@ BUCKETS = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
 read_buckets = attrgetter(*BUCKETS)
 
 
-def read_counts(usage: Usage) -> dict[str, Any]:
-    """Returns what a vendor counted, by bucket."""
-    counts = zip(BUCKETS, read_buckets(usage), strict=True)
-    return {name: count for name, count in counts if count is not None}
-
-
 def count_reached(error: ConverseError) -> int:
     """Returns how often the request that failed may have reached its vendor."""
     return error.sent - error.missed - (error.stage is Stage.CONNECT)
@@ -133,8 +127,9 @@ class BatchTally:
         if origin is None or origin.usage is None:
             return
         buckets = self.tokens.setdefault((origin.provider, origin.model), {})
-        for name, count in read_counts(origin.usage).items():
-            buckets[name] = buckets.get(name, 0) + count
+        for name, count in zip(BUCKETS, read_buckets(origin.usage), strict=True):
+            if count is not None:  # what the vendor did not say is not 0
+                buckets[name] = buckets.get(name, 0) + count
 
     def end(self) -> None:
         """Stops the clock."""
