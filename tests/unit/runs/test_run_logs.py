@@ -62,6 +62,16 @@ def store(tmp_path: Path) -> DirectoryStore:
     return store
 
 
+class CountingDisk(Ledger):
+    """A disk that counts how often it was waited for."""
+
+    count = 0
+
+    def synchronize(self, descriptor: int) -> None:
+        self.count += 1
+        super().synchronize(descriptor)
+
+
 def find_path(store: DirectoryStore) -> Path:
     """Returns where the log of ``a`` is, or will be."""
     return Path(store.locate("a"), "runs.jsonl")
@@ -463,13 +473,6 @@ async def test_013_durable_means_on_the_disk(tmp_path: Path) -> None:
 async def test_014_durable_events_at_once_share_their_way_to_the_disk(tmp_path: Path) -> None:
     """Ten that wait together are not synchronized ten times."""
 
-    class CountingDisk(Disk):
-        count = 0
-
-        def synchronize(self, descriptor: int) -> None:
-            self.count += 1
-            super().synchronize(descriptor)
-
     disk = CountingDisk()
     store = DirectoryStore(tmp_path, disk=disk)
     store.create("a", ConversationMetadata())
@@ -487,13 +490,6 @@ async def test_014b_what_is_on_the_disk_is_not_waited_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even the first; and a file system that complains at the end harms nobody."""
-
-    class CountingDisk(Ledger):
-        count = 0
-
-        def synchronize(self, descriptor: int) -> None:
-            self.count += 1
-            super().synchronize(descriptor)
 
     disk = CountingDisk()
     store = DirectoryStore(tmp_path, disk=disk)

@@ -17,17 +17,6 @@ from vibe_llms.interfaces.cli.top.keys import Keys
 from vibe_llms.invocables.approvals import Approval, Scope, allow, deny, edit
 from vibe_llms.runs.waiting import Waiting
 
-_FRAME = """
-    align: center middle;
-    #call {
-        width: 96%; max-width: 120; height: 96%; padding: 0 1;
-        background: $surface; border: round $warning;
-    }
-    .head { text-style: bold; color: $text-warning; }
-    .about, .hint { color: $text-muted; }
-    Footer { dock: none; }
-"""
-
 
 class ApprovalScreen(ModalScreen[Approval | None]):
     """Asks whether a call may be executed; ``None`` where somebody leaves with Escape.
@@ -39,7 +28,6 @@ class ApprovalScreen(ModalScreen[Approval | None]):
         others: How many wait besides.
     """
 
-    CSS = f"ApprovalScreen {{ {_FRAME} #arguments {{ height: 1fr; }} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "allow('once')", "Once"),
         Binding("a", "allow('call')", "Always this call"),
@@ -116,7 +104,6 @@ class EditScreen(ModalScreen[Approval | None]):
         waiting: The call.
     """
 
-    CSS = f"EditScreen {{ {_FRAME} TextArea {{ height: 1fr; }} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "take", "Allow this instead", priority=True),
         Binding("escape", "leave", "Leave", priority=True),

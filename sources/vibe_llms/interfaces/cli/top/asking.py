@@ -19,11 +19,6 @@ class LineScreen(ModalScreen[str | None]):
         text: What stands there at first.
     """
 
-    CSS = """
-    LineScreen { align: center middle; }
-    #question { width: 90%; max-width: 100; height: auto; padding: 1 2; }
-    #question { background: $surface; border: round $primary; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Leave")]
 
     def __init__(self, question: str, text: str = "") -> None:

@@ -33,6 +33,7 @@ from vibe_llms.interfaces.cli.top.views import (
 )
 from vibe_llms.invocables.approvals import Approval
 from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.resources import access_data
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import RESTS
 
@@ -63,30 +64,6 @@ class TopApp(App[None]):
         (SMALL_COLUMNS, "-narrow"),
         (_WIDE_COLUMNS, "-wide"),
     ]
-    CSS = """
-    #page, #trouble, #notice, #header, #title, #stands { height: 1; }
-    .line { text-wrap: nowrap; text-overflow: ellipsis; padding: 0 1; }
-    #page { background: $primary; color: $text; text-style: bold; }
-    #trouble { background: $error; color: $text; display: none; }
-    #header { color: $text-muted; }
-    #title { text-style: bold; }
-    #waiting { height: auto; max-height: 4; background: $warning-muted; display: none; }
-    #rows { height: 1fr; border: none; padding: 0; background: $background; }
-    #rows > .option-list--option { padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    #rows:focus { border: none; }
-    #empty { padding: 0 1; display: none; color: $text-muted; }
-    #course { height: 1fr; scrollbar-size-vertical: 1; }
-    #said { height: auto; max-height: 6; padding: 0 1; color: $text-accent; display: none; }
-    #body { height: 1fr; }
-    .-small #body, .-narrow #body { layout: vertical; }
-    .-small #list, .-narrow #list { height: 2fr; }
-    .-small #run, .-narrow #run { height: 3fr; border-top: solid $primary; }
-    .-small Keys { display: block; }
-    .-small Footer { display: none; }
-    .-wide #body { layout: horizontal; }
-    .-wide #list { width: 1fr; }
-    .-wide #run { width: 1fr; border-left: solid $primary; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "answer", "Answer"),
         Binding("m", "say", "Say"),
@@ -101,7 +78,7 @@ class TopApp(App[None]):
     ]
 
     def __init__(self, runs: Runs, place: str = "", name: Naming | None = None) -> None:
-        super().__init__()
+        super().__init__(css_path=access_data("top", "screen.tcss"))
         self.board = Board()
         self.runs = runs
         self.feed = BoardFeed(runs, self.board, name)
