@@ -88,7 +88,7 @@ def finish(store: PostgresqlStore, identity: str, sent: list[str]) -> None:
 @pytest.mark.parametrize(
     ("stride", "is_behind"),
     [
-        (12, True),
+        (6, True),
         pytest.param(1, True, marks=pytest.mark.slow),
         pytest.param(1, False, marks=pytest.mark.slow),
     ],
