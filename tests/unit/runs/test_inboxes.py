@@ -35,6 +35,7 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
+from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.runs import inbox as inboxes
@@ -287,3 +288,26 @@ def test_there_is_no_inbox_without_a_conversation(tmp_path: Path) -> None:
     with pytest.raises(UnknownConversationError) as caught:
         produce_inbox(store, "none").put(StopRequestedEvent(letter="1"))
     assert (caught.value.identity, caught.value.path) == ("none", store.locate("none"))
+
+
+def test_an_inbox_is_open_to_others_also_where_a_child_was_forked_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps the descriptors that there are: the lock is given back, and not only closed."""
+    store = DirectoryStore(tmp_path)
+    Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
+    inbox, acquire, kept = produce_inbox(store, "a"), locks.acquire, list[int]()
+
+    def fork(path: str, **more: float) -> int:
+        descriptor = acquire(path, **more)  # type: ignore[arg-type]
+        kept.append(os.dup(descriptor))
+        return descriptor
+
+    monkeypatch.setattr(locks, "acquire", fork)
+    inbox.put(StopRequestedEvent(letter="1"))
+    try:
+        locks.release(acquire(str(Path(store.locate("a"), inboxes.INBOX)), wait_seconds=0.0))
+    finally:
+        for each in kept:
+            os.close(each)
+    assert kept

@@ -1,0 +1,43 @@
+"""Whoever hears the lines of a log hears each, until it is done, and of no other log."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+from vibe_llms.events.engine import RunEndedEvent
+from vibe_llms.runs import announcing
+from vibe_llms.runs.announcing import announce, find_place, hearing
+from vibe_llms.runs.log import LogLine
+
+ENDED = RunEndedEvent(run_id="r", reason="answered")
+
+
+def test_the_place_of_a_log_is_what_it_says() -> None:
+    told: Any = SimpleNamespace(place="there")
+    silent: Any = SimpleNamespace()
+    assert (find_place(told), find_place(silent)) == ("there", None)
+
+
+def test_lines_are_heard_by_all_who_hear_at_that_place() -> None:
+    heard: list[tuple[str, LogLine]] = []
+    announce("a", 1, ENDED, b"one")
+    with hearing("a", lambda line: heard.append(("first", line))):
+        announce("a", 2, ENDED, b"two")
+        with (
+            suppress(InterruptedError),
+            hearing("a", lambda line: heard.append(("second", line))),
+        ):
+            announce("a", 3, ENDED, b"three")
+            announce("b", 3, ENDED, b"elsewhere")
+            raise InterruptedError
+        announce("a", 4, ENDED, b"four")
+    announce("a", 5, ENDED, b"five")
+
+    two, three, four = (
+        LogLine(number, "run.ended", data)
+        for number, data in ((2, b"two"), (3, b"three"), (4, b"four"))
+    )
+    assert heard == [("first", two), ("first", three), ("second", three), ("first", four)]
+    assert "a" not in announcing._hearing
