@@ -60,10 +60,10 @@ ENDED = RunEndedEvent(run_id="r", reason="answered")
 LOG: list[Any] = [STARTED, ASKED, TOLD, ENTERED, BEGUN, CAME, AGAIN, DONE, ENDED]
 
 
-def replay(*events: Any, **variant: Any) -> Replay:
+def replay(*events: Any, said: list[AnyCanister] = SAID, **variant: Any) -> Replay:
     """Replays a log of these events."""
     store = MemoryStore()
-    Conversation(id="c", canisters=SAID).save(store)
+    Conversation(id="c", canisters=said).save(store)
     log = produce_log(store, "c")
     log.claim()
     for event in events:
@@ -181,6 +181,12 @@ def test_what_a_variant_would_send_otherwise_is_named(variant: Any, difference: 
 
     assert (found.difference if found else "") == difference
     assert found is None or (found.sequence, found.length) == (2, 2)
+
+
+def test_who_was_told_nothing_has_no_instructions() -> None:
+    begun = attrs.evolve(STARTED, length=1)
+    assert replay(begun, ASKED, said=SAID[1:2], instructions="").difference is None
+    assert replay(begun, ASKED, said=SAID[1:2], instructions="Be.").difference is not None
 
 
 def test_where_tools_and_settings_are_not_told_it_is_remarked_once() -> None:
