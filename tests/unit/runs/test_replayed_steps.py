@@ -11,6 +11,7 @@ import pytest
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
     GenerationFailedEvent,
     GenerationFinishedEvent,
@@ -21,6 +22,7 @@ from vibe_llms.events.engine import (
     RunStartedEvent,
     StateEnteredEvent,
 )
+from vibe_llms.invocables.approvals import produce_approval_request
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -43,7 +45,10 @@ SAID: list[AnyCanister] = [
     AssistantCanister("Done.", id="a", turn_id="t2"),
 ]
 STARTED = RunStartedEvent(
-    run_id="r", conversation_id="c", length=2, limits={"run_steps": 2, "run_calls": None}
+    run_id="r",
+    conversation_id="c",
+    length=2,
+    limits={"run_steps": 2, "run_calls": None, "run_seconds": 9},
 )
 ASKED = GenerationStartedEvent(key="u", turn=1, model="m", pattern={"tools": "1", "settings": "2"})
 TOLD = GenerationFinishedEvent(
@@ -228,6 +233,10 @@ def test_what_somebody_was_asked_about_needs_an_approval_and_a_final_result_ends
     replayed = replay(*LOG[:3], awaited, asked)
     assert replayed.difference is None
     assert replayed.steps[-1] == ReplayStep(sequence=4, step="await", detail="look")
+    digest = produce_approval_request("i", "look", {}).digest
+    denial = ApprovalAnsweredEvent(key="k", name="look", digest=digest, decision="deny")
+    denied = replay(*LOG[:3], awaited, asked, denial, ENTERED)
+    assert denied.steps[-1] == ReplayStep(sequence=7, step="execute", detail="look (denied)")
     executed = replay(*LOG[:3], awaited, asked, ENTERED).difference
     assert executed is not None
     assert executed.difference == "the machine would await look"

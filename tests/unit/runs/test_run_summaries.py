@@ -259,6 +259,8 @@ def test_016_what_it_waits_for_and_why_it_stopped_is_told() -> None:
     assert (answered.state, answered.detail) == ("due", "")
     assert fold(STARTED, parked, asleep, STARTED, ASKED, SUSPENDED).detail == ""
     assert fold(STARTED, STOP, end("cancelled", detail="Now.")).detail == "Now."
+    stopped = fold(STARTED, STOP)
+    assert (stopped.reason, stopped.detail, stopped.limit) == ("", "Too dear.", "")
     retried = fold(STARTED, STOP, RunRetriedEvent(detail="no", attempt=1, seconds=1.0))
     assert (retried.state, retried.detail, retried.reason) == ("stopped", "Too dear.", "")
     cancelled = fold(STARTED, end("cancelled", detail="Gone."))
