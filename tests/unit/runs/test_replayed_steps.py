@@ -244,3 +244,50 @@ def test_what_somebody_was_asked_about_needs_an_approval_and_a_final_result_ends
     assert final.difference is None
     failed = attrs.evolve(CAME, result=attrs.evolve(RESULT, is_error=True))
     assert replay(*LOG[:5], failed, ENDED).difference is not None
+
+
+def test_what_was_begun_before_is_repeated_or_asked_about_as_its_effect_says() -> None:
+    again = attrs.evolve(STARTED, length=3)
+    awaited = StateEnteredEvent(state="await", turn=1)
+    doubted = ApprovalRequestedEvent(
+        key="k", invocation_id="i", name="look", arguments="{}", digest="d", in_doubt=True
+    )
+    assert replay(*LOG[:5], again, ENTERED).difference is None
+    for effect in ("once", ""):
+        begun, asked = (attrs.evolve(each, effect=effect) for each in (BEGUN, doubted))
+        assert replay(*LOG[:4], begun, again, awaited, asked).difference is None
+    stopped = RunEndedEvent(run_id="r", reason="cancelled")
+    assert replay(*LOG[:3], stopped).difference is None  # nobody has begun it
+
+
+def test_a_call_of_which_nobody_was_asked_was_not_to_be_asked_about() -> None:
+    """As its arguments did not fit, or an answer held for it, though others of its name were."""
+    call = attrs.evolve(CALL, id="k2", invocation_id="i2", turn_id="t2")
+    result = attrs.evolve(RESULT, id="r2", invocation_id="i2")
+    digest = produce_approval_request("i", "look", {}).digest
+    replayed = replay(
+        *LOG[:3],
+        StateEnteredEvent(state="await", turn=1),
+        ApprovalRequestedEvent(
+            key="k", invocation_id="i", name="look", arguments="{}", digest=digest, effect="pure"
+        ),
+        ApprovalAnsweredEvent(key="k", name="look", digest=digest, decision="allow"),
+        *LOG[3:7],
+        attrs.evolve(DONE, stop_reason=StopReason.INVOCATION),
+        ENTERED,
+        attrs.evolve(BEGUN, key="k2", invocation_id="i2"),
+        attrs.evolve(CAME, key="k2", invocation_id="i2", result=result),
+        attrs.evolve(AGAIN, key="r2"),
+        said=[*SAID[:4], call, result],
+    )
+    assert replayed.difference is None
+    assert [each.step for each in replayed.steps][-2:] == ["execute", "generate"]
+
+
+def test_what_was_answered_already_ends_without_asking() -> None:
+    assert replay(attrs.evolve(STARTED, length=5), ENDED).difference is None
+
+
+def test_a_model_that_says_nothing_ends_the_run() -> None:
+    silent = attrs.evolve(TOLD, canisters=0)
+    assert replay(*LOG[:2], silent, ENDED).difference is None
