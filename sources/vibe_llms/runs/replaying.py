@@ -337,7 +337,7 @@ class _Walk:
                 self._started, self._length, self._is_silent = event, event.length, False
                 self._command, self._pattern = None, {}
             case GenerationStartedEvent():
-                self._length = self._places.get(event.key, self._length - 1) + 1
+                self._length = self._places[event.key] + 1  # else it has differed there
                 self._command = None
             case GenerationFinishedEvent() if event.key in self._places:
                 self._length = self._places[event.key] + 1 + event.canisters

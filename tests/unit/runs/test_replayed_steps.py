@@ -291,3 +291,20 @@ def test_what_was_answered_already_ends_without_asking() -> None:
 def test_a_model_that_says_nothing_ends_the_run() -> None:
     silent = attrs.evolve(TOLD, canisters=0)
     assert replay(*LOG[:2], silent, ENDED).difference is None
+
+
+def test_each_approval_that_was_asked_for_is_one_that_the_machine_would_ask_for() -> None:
+    awaited = StateEnteredEvent(state="await", turn=1)
+    asked = ApprovalRequestedEvent(
+        key="k", invocation_id="i", name="look", arguments="{}", digest="d", effect="pure"
+    )
+    found = replay(*LOG[:3], awaited, asked, attrs.evolve(asked, key="other")).difference
+    assert found is not None
+    assert (found.sequence, found.step) == (6, "await")
+    assert found.difference == "look: the machine would await look"
+
+
+def test_what_was_told_later_was_not_sent_before() -> None:
+    later = [*SAID[:2], SupervisorCanister("Be long.", id="l")]
+    assert replay(STARTED, ASKED, said=later, instructions="Be brief.").difference is None
+    assert replay(STARTED, ASKED, said=later, instructions="Be long.").difference is not None
