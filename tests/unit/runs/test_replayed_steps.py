@@ -308,3 +308,28 @@ def test_what_was_told_later_was_not_sent_before() -> None:
     later = [*SAID[:2], SupervisorCanister("Be long.", id="l")]
     assert replay(STARTED, ASKED, said=later, instructions="Be brief.").difference is None
     assert replay(STARTED, ASKED, said=later, instructions="Be long.").difference is not None
+
+
+def test_a_fork_knows_what_its_parent_has_begun() -> None:
+    store = MemoryStore()
+    Conversation(id="c", canisters=SAID[:3]).save(store)
+    store.fork("c", child="d")
+    once = attrs.evolve(BEGUN, effect="once")
+    doubted = ApprovalRequestedEvent(
+        key="k", invocation_id="i", name="look", arguments="{}", digest="d", effect="once"
+    )
+    logs: dict[str, list[Any]] = {
+        "c": [STARTED, once],
+        "d": [
+            attrs.evolve(STARTED, length=3),
+            StateEnteredEvent(state="await", turn=0),
+            attrs.evolve(doubted, in_doubt=True),
+        ],
+    }
+    for identity, events in logs.items():
+        log = produce_log(store, identity)
+        log.claim()
+        for event in events:
+            log.append("r", event)
+        log.close()
+    assert asyncio.run(replay_run(store, "d")).difference is None

@@ -156,6 +156,9 @@ STEPS: Any = [
     ([REQUESTED, ("r2", STOP), ("r2", STARTED), ("r2", end("cancelled"))], "stopped"),
     # Somebody runs it in spite of an earlier stop.
     ([STARTED, STOP, end("cancelled"), ("r2", STARTED)], "working"),
+    ([STARTED, STOP, end("cancelled"), STARTED], "working"),
+    # What it was asked for once was seen to.
+    ([STARTED, SUSPENDED, end("answered")], "ended"),
 ]
 
 
@@ -215,9 +218,11 @@ def test_004_what_was_used_adds_up_since_it_was_last_asked_for() -> None:
     anew = fold(STARTED, SPENT, end("limit"), RunResumedEvent(), STARTED, SPENT)
     assert (anew.steps, anew.tokens, anew.cents) == (1, 7, 0.5)
     assert fold(STARTED).cents is None
-    cut_off = FlowEndedEvent(run_id="a", reason="limit", requests=1, cost_cents=1.0)
+    cut_off = FlowEndedEvent(
+        run_id="a", reason="limit", requests=1, cost_cents=1.0, usage=Usage(output_tokens=5)
+    )
     flow = fold(FLOW, VISIT, VISITED, cut_off)
-    assert (flow.steps, flow.tokens, flow.cents) == (3, 10, 2.5)
+    assert (flow.steps, flow.tokens, flow.cents) == (3, 15, 2.5)
     # Who takes it up counts anew what was cut off.
     assert fold(FLOW, VISIT, VISITED, cut_off, FLOW).steps == 2
 
@@ -265,6 +270,23 @@ def test_016_what_it_waits_for_and_why_it_stopped_is_told() -> None:
     assert (retried.state, retried.detail, retried.reason) == ("stopped", "Too dear.", "")
     cancelled = fold(STARTED, end("cancelled", detail="Gone."))
     assert (cancelled.reason, cancelled.detail) == ("cancelled", "Gone.")
+
+
+def test_018_what_held_before_it_went_on_is_told_no_more() -> None:
+    """Neither why it ended, nor which limit it had reached."""
+    limited = end("limit", limit="run_steps", detail="Enough.")
+    for events in (
+        [STARTED, limited, RunResumedEvent()],
+        [STARTED, limited, STARTED],
+        [REQUESTED, STARTED, REQUESTED, limited],
+        [STARTED, limited, REQUESTED],
+    ):
+        summary = fold(*events)
+        assert (summary.reason, summary.detail, summary.limit) == ("", "", ""), events
+    stopped = fold(STARTED, limited, STARTED, STOP, end("cancelled"))
+    assert (stopped.reason, stopped.detail, stopped.limit) == ("", "Too dear.", "")
+    assert fold(STARTED).subject == ""
+    assert summarize(log([STARTED])).id == ""
 
 
 def test_017_visits_that_are_not_over_are_known_by_branch_and_purpose() -> None:
