@@ -190,7 +190,7 @@ def test_002_it_says_who_wanted_what_and_when() -> None:
     assert (summary.sequence, summary.starts) == (3, 2)
     assert fold(REQUESTED, STARTED, end("answered")).starts == 0
     assert summary.is_attached
-    assert not fold(REQUESTED, RunDetachedEvent()).is_attached
+    assert fold(REQUESTED, RunDetachedEvent()).is_attached is False
     flow = fold(FLOW)
     assert (flow.kind, flow.model, flow.name) == ("flow", "mock:x", "Tides")
 
@@ -223,6 +223,8 @@ def test_004_what_was_used_adds_up_since_it_was_last_asked_for() -> None:
     )
     flow = fold(FLOW, VISIT, VISITED, cut_off)
     assert (flow.steps, flow.tokens, flow.cents) == (3, 15, 2.5)
+    assert fold(FLOW, VISIT, VISITED, VISIT, VISITED).steps == 4
+    assert fold(STARTED, CALLED, CALLED).invocations == 2
     # Who takes it up counts anew what was cut off.
     assert fold(FLOW, VISIT, VISITED, cut_off, FLOW).steps == 2
 
@@ -262,6 +264,10 @@ def test_016_what_it_waits_for_and_why_it_stopped_is_told() -> None:
     assert "batch" in waiting.detail
     answered = fold(STARTED, parked, asleep, GenerationAnsweredEvent(key="g", fate="answered"))
     assert (answered.state, answered.detail) == ("due", "")
+    assert (answered.reason, answered.limit) == ("", "")
+    failed = RunRetriedEvent(detail="No gateway.", attempt=1, seconds=1.0)
+    retried = fold(STARTED, end("limit", limit="run_steps"), failed)
+    assert (retried.reason, retried.detail, retried.limit) == ("", "No gateway.", "")
     assert fold(STARTED, parked, asleep, STARTED, ASKED, SUSPENDED).detail == ""
     assert fold(STARTED, STOP, end("cancelled", detail="Now.")).detail == "Now."
     stopped = fold(STARTED, STOP)

@@ -179,6 +179,7 @@ def test_010_an_answer_to_what_nobody_asks_is_refused(store: ConversationStore) 
         with pytest.raises(UnknownNameError, match=SEND.digest) as raised:
             answer(store, "a", approval, key=key)
         assert raised.value.name == approval.digest + (f" ({key})" if key else "")
+        assert raised.value.known == (SEND.digest + (" (k1)" if key else ""),)
         assert raised.value.remedy == ""
         assert (raised.value.kind, raised.value.stage) == ("waiting call", Stage.EXECUTE)
 
