@@ -174,6 +174,7 @@ def test_a_fork_is_looked_at_until_nothing_comes_in_between(tmp_path: Path) -> N
     snapshot = take_snapshot(store, "c")
 
     assert (snapshot.inherited, len(snapshot.canisters), store.looks) == (2, 5, 6)
+    assert snapshot.metadata.parent == ParentLink(identity="a", canisters=2)
     store.writes, store.looks = 1000, 0
     with pytest.raises(StoreError, match=r"Others write to c all the time.*Try again"):
         take_snapshot(store, "c")
@@ -192,6 +193,9 @@ def test_what_is_put_there_is_what_was_taken(kind: str, tmp_path: Path) -> None:
         position = plant(target, take_snapshot(source, identity))
         assert position == target.read(identity).position
         check_same(source, target, identity)
+    if kind == "directory":
+        log = Path(target.locate("a"), "runs.jsonl")
+        assert read_tally(f"{target.locate('a')}/{TALLY}") == Tally(2, log.stat().st_size)
 
     source.append("a", [UserCanister("more")])
     write(source, "a", STARTED, ENDED)
