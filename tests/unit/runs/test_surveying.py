@@ -155,3 +155,32 @@ def test_a_flow_that_rests_waits_for_what_its_visits_wait_for(
     ended = summarize_run(store, "ended")
     assert ended is not None
     assert ended.state == "ended"
+
+
+def test_what_a_log_does_not_say_its_conversation_does() -> None:
+    """Its name is told rather than that of an order; its model where the log names none."""
+    store = MemoryStore()
+    ordered = RunRequestedEvent(order={"model": "o:m", "name": "Ordered"})
+    for identity, name, events in (
+        ("named", "Named", [STARTED]),
+        ("both", "Named", [ordered]),
+        ("ordered", None, [ordered]),
+    ):
+        begin(store, identity, *events)
+        store.update_metadata(identity, name=name, model="c:m")
+    store.create("none", ConversationMetadata())
+    store.fork("none", child="fork")
+    begin_again = produce_log(store, "fork")
+    begin_again.claim()
+    begin_again.append("r", STARTED)
+    begin_again.close()
+
+    told = [summarize_run(store, each) for each in ("named", "both", "ordered", "fork")]
+
+    assert [(each.name, each.model, each.origin) for each in told if each] == [
+        ("Named", "c:m", ""),
+        ("Named", "o:m", ""),
+        ("Ordered", "o:m", ""),
+        ("", "", "none"),
+    ]
+    assert summarize_run(store, "none") is None
