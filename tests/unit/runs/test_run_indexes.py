@@ -294,6 +294,47 @@ def test_whose_a_run_is_is_read_once_also_where_it_goes_on(monkeypatch: pytest.M
     assert asked == [identity]
 
 
+def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is read twice; what is deleted meanwhile is passed over, and then forgotten."""
+    store, looked, opened = MemoryStore(), list[str](), list[str]()
+    ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(3)]
+    working = begin(store, 9, STARTED)
+    index, look = RunIndex(store), RunIndex._may_be
+
+    def may_be(self: RunIndex, entry: Any, wanted: Any) -> bool:
+        looked.append(entry.identity)
+        return look(self, entry, wanted)
+
+    def produce(store: Any, identity: str) -> Any:
+        opened.append(identity)
+        return produce_log(store, identity)
+
+    index.refresh(all_of_them=True)
+    assert [each.id for each in index.survey(owner="ann")] == ids[::-1]  # whose they are is known
+    monkeypatch.setattr(RunIndex, "_may_be", may_be)
+    monkeypatch.setattr(indexing, "produce_log", produce)
+    assert [each.id for each in index.survey(states=["working"])] == [working]
+    assert looked == [working]
+    assert [each.id for each in index.survey(states=["ended"], owner="ann")] == ids[::-1]
+    assert looked[1:] == ids[::-1]
+    assert index.survey(owner="bob") == []
+    assert looked[4:] == []
+    assert [each.id for each in index.survey()] == [working, *ids[::-1]]
+    assert [each.id for each in index.survey(limit=2)] == [working, ids[2]]
+    opened.clear()
+    index.refresh(all_of_them=True)
+    assert opened == []
+    unread: Any = SimpleNamespace(read=None)
+    index._foldings[ids[0]].tail = unread
+    assert index.read_summary(ids[0]).state == "ended"
+    store.delete(ids[2])
+    assert [each.id for each in index.survey()] == [working, ids[1], ids[0]]
+    index.refresh(all_of_them=True)
+    assert [each.id for each in index.survey(limit=2)] == [working, ids[1]]
+
+
 def test_a_longer_log_under_the_same_id_is_another_all_the_same() -> None:
     store = MemoryStore()
     identity = begin(store, 1, ORDER, STARTED)
