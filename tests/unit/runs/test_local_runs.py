@@ -27,6 +27,7 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import (
     CodecError,
     RequestError,
+    Stage,
     StoreError,
     UnknownNameError,
 )
@@ -102,6 +103,11 @@ async def test_002_what_is_not_json_does_not_come_through_a_step() -> None:
 
     with pytest.raises(CodecError, match=r"Expected `object`.*receipt of count \(turn2\)"):
         await context.step("count", {}, key="turn2")
+    for keys in (["turn3"], ["turn4", "turn4"]):
+        steps = [Step("count", {}, key) for key in keys]
+        with pytest.raises(CodecError, match=rf"receipt of count \({keys[0]}\)") as raised:
+            await context.gather(steps)
+        assert raised.value.stage == Stage.EXECUTE
     with pytest.raises(CodecError, match=r"receipt of give \(turn1\)"):
         await context.step("give", {}, key="turn1")
     with pytest.raises(CodecError, match=r"arguments of give \(turn1\)"):
