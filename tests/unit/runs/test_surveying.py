@@ -21,6 +21,7 @@ from vibe_llms.events.engine import (
 )
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeStartedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent
+from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.lines import write_line
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import (
@@ -28,6 +29,7 @@ from vibe_llms.runs.surveying import (
     fold_log,
     is_asked_again,
     is_over,
+    read_summary,
     summarize_run,
     survey_states,
 )
@@ -184,3 +186,5 @@ def test_what_a_log_does_not_say_its_conversation_does() -> None:
         ("", "", "none"),
     ]
     assert summarize_run(store, "none") is None
+    with pytest.raises(StoreError, match=r"none is a conversation that has not run.*runs list"):
+        read_summary(store, "none")
