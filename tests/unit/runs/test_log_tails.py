@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,6 +160,20 @@ def test_what_is_cut_off_while_it_is_read_is_no_more(
     monkeypatch.setattr(tailing, "find_torn_start", lambda _, size: size + 5)
     tail = tailing.FileTail(str(path))
     assert [len(tail.read()) for _ in range(3)] == [1, 0, 0]
+
+
+def test_a_file_that_became_another_is_read_by_its_numbers(tmp_path: Path) -> None:
+    """Where a line has come to lie over the place up to which it was read."""
+    path = tmp_path / "runs.jsonl"
+    ended = RunSuspendedEvent(run_id="r", digests=())
+    moment = datetime(2025, 1, 1, tzinfo=UTC)
+    lines = [write_line(number, moment, "r", ended) + b"\n" for number in range(1, 6)]
+    path.write_bytes(b"".join(lines[:3]))
+    tail = tailing.FileTail(str(path))
+    assert [line.sequence for line in tail.read()] == [1, 2, 3]
+    long = attrs.evolve(ended, digests=("d" * len(lines[0]) * 4,))
+    path.write_bytes(write_line(4, moment, "r", long) + b"\n" + lines[4])
+    assert [line.sequence for line in tail.read()] == [4, 5]
 
 
 @given(data=st.data())
