@@ -234,8 +234,11 @@ def test_015_a_log_that_the_server_has_forgotten_is_not_written_on(
     with other.database.transact() as connection:
         connection.execute("DELETE FROM vibe_events WHERE sequence = 3")
 
-    with pytest.raises(StoreUnavailableError, match="does not end with number 3 any more"):
+    assert isinstance(log, DatabaseLog)
+    with pytest.raises(StoreUnavailableError, match="not end with number 3 any more") as raised:
         log.append("run", ENDED)
+    assert raised.value.path == log.place
+    assert "taken up again" in raised.value.remedy
 
     assert len(read_events(log)) == 2
     log.close()
