@@ -170,6 +170,10 @@ async def _pass_on(
                 continue
             record.sent_bytes += len(data)
             await call.send(data)
+    except Exception:  # it looks cut, and has all that came
+        if sieve is not None and (rest := sieve.finish()):
+            await call.send(rest)
+        raise
     finally:
         record.usage = tap.find_usage()
         record.is_estimated = record.usage is not None and not tap.is_whole
