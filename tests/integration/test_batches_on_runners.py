@@ -736,9 +736,9 @@ async def test_a_killed_workers_chunks_are_gone_on_with(tmp_path: Path, vendor: 
                     workers[0].send_signal(signal.SIGKILL)
         assert sorted(seen) == list(range(80))
         assert set(vendor.asked) == set(texts)
-        assert (
-            sum(vendor.asked.values()) <= 80 + 2 + 2 * 2  # also what waited to be written
-        )  # under way, and what waited to be written
+        # Of each of two chunks, of which one was ending: what was under way, and what waited to be
+        # written.
+        assert sum(vendor.asked.values()) <= 80 + 2 * (2 + 2)
     finally:
         for each in workers:
             each.kill()

@@ -110,6 +110,13 @@ checks.allow_header_conformance.enabled = false
 """All other checks that there are hold."""
 
 
+def _free_model(told: Any, body: Any) -> Any:
+    """Returns the schema of a body, in which any text may be the model."""
+    name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    schema = told["components"]["schemas"][name]
+    return {**schema, "properties": {**schema["properties"], "model": {"type": "string"}}}
+
+
 def _narrow(told: Any, there: dict[tuple[str, str], dict[str, str]]) -> None:
     """Lets made-up requests name models, responses and conversations that are here, too.
 
@@ -132,6 +139,9 @@ def _narrow(told: Any, there: dict[tuple[str, str], dict[str, str]]) -> None:
                     parameter["schema"]["enum"] = [_ECHO, "no:model"]
                 elif found := there.get((method, path), {}).get(name):
                     parameter["schema"]["enum"] = [found, "none"]
+    # The path of a deployment says which model is meant, and its body may say anything.
+    azure = told["paths"]["/openai/deployments/{model}/chat/completions"]["post"]["requestBody"]
+    azure["content"]["application/json"]["schema"] = _free_model(told, azure)
     body = told["paths"]["/v1/responses/compact"]["post"]["requestBody"]["content"]
     body["application/json"]["schema"] = {
         "type": "object",
