@@ -13,6 +13,7 @@ import pytest
 
 from acting import invoke, say
 from flow_tasks import compose_task
+from gateways import become
 from hosted import Premises, produce_application
 from vibe_llms.agents import hosting
 from vibe_llms.agents.hosting import HostSettings
@@ -27,6 +28,7 @@ from vibe_llms.exceptions import (
     EnsembleError,
     RequestError,
     StoreError,
+    StoreUnavailableError,
     UnknownConversationError,
     UnknownNameError,
 )
@@ -335,6 +337,28 @@ async def test_what_is_out_of_reach_is_tried_again(tmp_path: Path) -> None:
         run_id = await premises.start(premises.order(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "failed"
         assert premises.read_kinds(run_id).count("run.retried") == 3
+
+
+async def test_who_was_cut_off_says_nothing_of_a_run_that_another_has_ended(
+    tmp_path: Path,
+) -> None:
+    async with Premises(tmp_path) as premises:
+        tries: list[object] = []
+
+        async def fail(names: Any) -> Any:
+            tries.append(names)
+            if len(tries) == 2:  # as a host that could reach the store all the time
+                ended = RunEndedEvent(run_id="another", reason="answered", detail="")
+                hosting.write_event(premises.store, run_id, ended)
+            raise StoreUnavailableError(path="store", detail="It is out of reach.")
+
+        object.__setattr__(premises.host.performer, "produce_tools", fail)
+        run_id = await premises.start(premises.order(DONE))
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+        await become(lambda: not premises.host.working)
+        kinds = premises.read_kinds(run_id)
+    assert len(tries) == 2
+    assert (kinds.count("run.retried"), kinds.count("run.ended")) == (1, 1)
 
 
 @pytest.mark.parametrize("what", ["deliver", "write_event"])

@@ -14,7 +14,7 @@ from vibe_llms.agents.spending import count_begun, count_retried
 from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent
-from vibe_llms.events.flow import LogEvent
+from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.events.runs import RunRetriedEvent
 from vibe_llms.exceptions import (
     ConverseError,
@@ -320,8 +320,11 @@ class RunHost:
         """Sees to it that the log says what became of a run that raised."""
         if error is None:
             return None
+        since = await asyncio.to_thread(self._read_on, run_id, log)
+        if any(isinstance(each.event, FlowEndedEvent | RunEndedEvent) for each in since):
+            return 0.0  # another went on with it while this one was cut off from the store
         if isinstance(error, PASSING):
-            return await self._retry(run_id, log, error)
+            return await self._retry(run_id, [*log, *since], error)
         if isinstance(error, StoreError):  # another has it, or the disk is full
             return _wait_for_store(run_id, error)
         if not isinstance(error, ConverseError):
@@ -332,7 +335,6 @@ class RunHost:
 
     async def _retry(self, run_id: str, log: Sequence[LoggedEvent], error: ConverseError) -> float:
         settings = self.settings
-        log = [*log, *await asyncio.to_thread(self._read_on, run_id, log)]
         attempt = count_retried(log) + 1
         if attempt > settings.attempts:
             await self._end(run_id, error)
