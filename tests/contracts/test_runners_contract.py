@@ -274,6 +274,28 @@ async def test_logs_are_tidied_beside_all_else(
         go_on.set()
 
 
+@LACKING
+async def test_a_worker_that_leaves_takes_no_more_runs_while_its_loop_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DBOS would take one that nothing can perform any more, and warn at some time later."""
+    from dbos._event_loop import BackgroundEventLoop
+
+    taking: list[list[str]] = []
+    stop = BackgroundEventLoop.stop
+
+    def note(self: BackgroundEventLoop) -> None:
+        names = [each.name for each in threading.enumerate()]
+        taking.append([name for name in names if name.startswith("queue-worker-")])
+        stop(self)
+
+    monkeypatch.setattr(BackgroundEventLoop, "stop", note)
+    async with opened(produce_build("sqlite", tmp_path)()) as premises:
+        await premises.wait(await premises.start(premises.order(DONE)), "ended")
+
+    assert taking == [[]]
+
+
 async def test_what_waits_in_a_queue_is_stopped_there(build_queue: Build) -> None:
     """No worker performs it, also one that comes later; and it can be taken back."""
     asker = build_queue(queues=())

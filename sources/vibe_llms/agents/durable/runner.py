@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.agents.batches.budgets import RowBudgets
 from vibe_llms.agents.batches.making import WorkMaker, gather_functions
@@ -34,6 +34,9 @@ from vibe_llms.instruments.channels.batches.functions import Function
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.local import BegunRun
+
+if TYPE_CHECKING:
+    from dbos import DBOS
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -230,7 +233,7 @@ class DurableRunner:
             self._heartbeats.prepare()
             self._scheduler.register(self._run_queues)
             try:
-                DBOS(
+                self._dbos = DBOS(
                     config={
                         "name": APPLICATION,
                         "application_version": VERSION,
@@ -254,6 +257,7 @@ class DurableRunner:
         from dbos import DBOS
 
         try:
+            _stop_queues(self._dbos)
             DBOS.destroy(destroy_registry=True)
             with suppress(StoreError), reaching(self.url):  # else it is found dead soon
                 self._heartbeats.leave()
@@ -299,3 +303,12 @@ class DurableRunner:
             self._heartbeats.beat()
             self._heartbeats.bury()
             self._heartbeats.purge()
+
+
+def _stop_queues(dbos: DBOS) -> None:
+    """Has no more runs taken; DBOS itself stops its event loop first, where a run is lost then."""
+    for event in dbos.background_thread_stop_events:
+        event.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("queue-worker-"):
+            thread.join(_PATIENCE_SECONDS)
