@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -23,7 +24,7 @@ from vibe_llms.conversations import Conversation, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
-from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent
+from vibe_llms.events.engine import InvocationFinishedEvent, RunEndedEvent, RunStartedEvent
 from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -34,7 +35,8 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.canisters import ResultCanister, UserCanister
+from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import claims, database_inbox, database_log
 from vibe_llms.runs.database_log import DatabaseLog
@@ -581,6 +583,65 @@ def test_012_a_letter_is_in_the_log_once_or_in_the_inbox(store: PostgresqlStore)
     assert deliver(store, conversation.id)
 
     assert (inbox.is_empty, read_events(log)) == (True, [LETTER])
+
+
+def test_012b_one_question_tells_all_runs_of_a_process_whether_there_are_letters(
+    store: PostgresqlStore, other: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked again where the answer is too old, and where this process has written some."""
+    identities = [begin(store, "one").id for _ in range(2)]
+    inboxes = [produce_inbox(store, each) for each in identities]
+    asked: list[str] = []
+    execute = psycopg.Connection.execute
+
+    def note(self: Any, query: Any, *given: Any) -> Any:
+        asked.extend(["look"] if "DISTINCT conversation" in query else [])
+        return execute(self, query, *given)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", note)
+    monkeypatch.setattr(database_inbox, "_FRESH_SECONDS", 1.0)
+    clock = SimpleNamespace(monotonic=lambda: 0.25)  # a machine that has just begun
+    monkeypatch.setattr(database_inbox, "time", clock)
+
+    produce_inbox(other, identities[0]).put(LETTER)
+    assert [each.is_empty for each in inboxes] == [False, True]
+    produce_inbox(other, identities[1]).put(LETTER)
+    clock.monotonic = lambda: 1.25
+    assert [each.is_empty for each in inboxes] == [False, True]
+    assert asked == ["look"]
+    clock.monotonic = lambda: 1.5
+    assert [each.is_empty for each in inboxes] == [False, False]
+    assert asked == ["look"] * 2
+    for each in inboxes:
+        each.empty(lambda letters: None)
+    assert [each.is_empty for each in inboxes] == [True, True]
+    inboxes[1].put(attrs.evolve(LETTER, letter="two"))
+    assert [each.is_empty for each in inboxes] == [True, False]
+    assert asked == ["look"] * 4
+
+
+async def test_013a_a_line_says_of_which_run_it_is_and_names_the_media(
+    store: PostgresqlStore,
+) -> None:
+    """Their bytes are with the other content, where they are kept once."""
+    conversation = begin(store, "one")
+    log = produce_log(store, conversation.id)
+    log.claim()
+    picture = ImageContent(mime_type="image/png", data=b"picture")
+    result = ResultCanister([picture], invocation_id="i")
+    await log.write(
+        "this one", InvocationFinishedEvent(key="k", invocation_id="i", name="f", result=result)
+    )
+    log.close()
+
+    (logged,) = log.read()
+    assert logged.run_id == "this one"
+    assert isinstance(logged.event, InvocationFinishedEvent)
+    (content,) = logged.event.result.content
+    assert isinstance(content, ImageContent)
+    assert content.data is None
+    assert content.content_id is not None
+    assert store.contents.read(content.content_id) == b"picture"
 
 
 def test_013_a_log_is_read_on_from_any_number_in_pieces(

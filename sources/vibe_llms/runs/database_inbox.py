@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -85,8 +86,8 @@ class DatabaseInbox:
 
 def _look(database: Database) -> frozenset[str]:
     """Returns which conversations have letters: one question for all runs of this process."""
-    moment, found = _LOOKS.get(database, (0.0, frozenset()))
-    if not moment or time.monotonic() > moment + _FRESH_SECONDS:
+    moment, found = _LOOKS.get(database, (-math.inf, frozenset()))
+    if time.monotonic() > moment + _FRESH_SECONDS:
         with database.transact(reading=True) as connection:
             rows: list[tuple[str]] = connection.execute(
                 "SELECT DISTINCT conversation FROM vibe_letters"

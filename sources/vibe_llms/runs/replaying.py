@@ -22,7 +22,6 @@ from vibe_llms.engine.replaying import STATES, find_situation
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,
-    GenerationFailedEvent,
     GenerationFinishedEvent,
     GenerationStartedEvent,
     InvocationFinishedEvent,
@@ -342,8 +341,6 @@ class _Walk:
             case GenerationFinishedEvent() if event.key in self._places:
                 self._length = self._places[event.key] + 1 + event.canisters
                 self._is_silent = not event.canisters
-            case GenerationFailedEvent():
-                self._length += len(event.canisters)
             case InvocationFinishedEvent() if event.result.id in self._places:
                 self._length = max(self._length, self._places[event.result.id] + 1)
 

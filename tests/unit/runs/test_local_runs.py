@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from vibe_llms.events.engine import (
     StateEnteredEvent,
 )
 from vibe_llms.events.flow import LogEvent
+from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import (
     CodecError,
     RequestError,
@@ -37,13 +39,16 @@ from vibe_llms.messages.canisters import (
     AssistantCanister,
     InvocationCanister,
     ResultCanister,
+    UserCanister,
 )
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.local import ConversationJournal, LocalRunContext, open_run
+from vibe_llms.runs.local import BegunRun, ConversationJournal, LocalRunContext, open_run
+from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.memory_log import MemoryLog
+from vibe_llms.runs.places import produce_inbox
 
 STATE = StateEnteredEvent(state="generate", turn=0)
 PROGRESS = InvocationProgressEvent(key="k", invocation_id="i", name="f", text="half")
@@ -580,3 +585,31 @@ async def test_what_a_killed_run_has_left_is_made_certain_before_it_is_acted_upo
 
     async with open_run(conversation, store):
         assert messages in ledger.owed
+
+
+@pytest.mark.parametrize("kind", ["files", "memory"])
+async def test_050_a_run_that_was_just_begun_knows_its_order_and_hears_what_is_said(
+    tmp_path: Path, kind: str
+) -> None:
+    """Nothing is read again for it; its log is held, and given back."""
+    store = DirectoryStore(tmp_path) if kind == "files" else MemoryStore()
+    conversation = produce_conversation()
+    conversation.save(store)
+    log = produce_log(store, conversation.id)
+    log.claim()
+    logged = LoggedEvent(sequence=1, timestamp=datetime.now(UTC), run_id="run", event=STATE)
+    begun = BegunRun(conversation=conversation, log=log, events=[logged])
+    said = MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
+
+    async with open_run(conversation, store, run_id="run", begun=begun) as (context, journal):
+        assert context.survey() == [STATE]
+        assert journal.log is log
+        assert await context.receive() == ()
+        produce_inbox(store, conversation.id).put(said)
+        assert await context.receive() == [said]
+        with pytest.raises(StoreError, match="on its way"):
+            produce_log(store, conversation.id).claim()
+
+    assert [(each.run_id, each.event) for each in log.read()] == [("run", said)]
+    log.claim()
+    log.close()

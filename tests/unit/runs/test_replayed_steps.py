@@ -32,6 +32,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
+from vibe_llms.runs import replaying
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import Replay, ReplayStep, Variant, replay_run
 
@@ -111,6 +112,7 @@ def test_each_step_says_what_was_done_and_with_how_much() -> None:
             (5, "execute", "look: the machine would execute look"),
         ),
         ([*LOG[:2], BEGUN], (3, "execute", "look: the machine would generate")),
+        ([*LOG[:7], BEGUN], (8, "execute", "look: the machine would generate")),
         (
             [*LOG[:6], attrs.evolve(ENDED, reason="refused")],
             (7, "terminate", "the machine would generate"),
@@ -308,6 +310,15 @@ def test_what_was_told_later_was_not_sent_before() -> None:
     later = [*SAID[:2], SupervisorCanister("Be long.", id="l")]
     assert replay(STARTED, ASKED, said=later, instructions="Be brief.").difference is None
     assert replay(STARTED, ASKED, said=later, instructions="Be long.").difference is not None
+
+
+def test_what_was_invoked_is_never_executed() -> None:
+    """Not even by mistake: what stands for it in a replay refuses."""
+    recorded = replaying._produce_recorded([BEGUN], SAID)
+    (invoker,) = asyncio.run(recorded.survey())
+
+    with pytest.raises(AssertionError, match=r"^a replay executes nothing$"):
+        invoker.function()
 
 
 def test_a_fork_knows_what_its_parent_has_begun() -> None:
