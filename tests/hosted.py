@@ -19,7 +19,10 @@ from vibe_llms.agents.runners import LOCAL, Runner, produce_runner
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import ConversationStore, DirectoryStore
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs import produce_log
+from vibe_llms.runs.log import claim_soon
 from vibe_llms.runs.summaries import RunSummary
 
 FAST = HostSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds=0.02, attempts=3)
@@ -30,6 +33,17 @@ def produce_application(folder: Path) -> Application:
     environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "none.toml")}
     (folder / "none.toml").touch()
     return Application(load_configuration(environment=environment, working_directory=folder))
+
+
+def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
+    """Adds an event to a log, as a host does that is somewhere else."""
+    log = produce_log(store, run_id)
+    claim_soon(log)
+    try:
+        log.append(run_id, event)
+        log.synchronize()
+    finally:
+        log.close()
 
 
 @attrs.define
@@ -103,8 +117,6 @@ class Premises:
 
     def read_kinds(self, run_id: str) -> list[str]:
         """Returns the kinds of all events."""
-        from vibe_llms.runs import produce_log
-
         return [each.event.type for each in produce_log(self.store, run_id).read()]
 
     async def __aenter__(self) -> Premises:

@@ -14,9 +14,9 @@ import psycopg
 import pytest
 
 from acting import invoke, say
-from hosted import FAST, Premises
+from hosted import FAST, Premises, write_event
 from postgresql_server import Server, produce_url
-from vibe_llms.agents.hosting import RunHost, write_event
+from vibe_llms.agents.hosting import RunHost
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.queues import Queue

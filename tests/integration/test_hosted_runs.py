@@ -14,7 +14,8 @@ import pytest
 from acting import invoke, say
 from flow_tasks import compose_task
 from gateways import become
-from hosted import Premises, produce_application
+from hosted import Premises, produce_application, write_event
+from scripting import write_script
 from vibe_llms.agents import hosting
 from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.orders import Order, OrderRules
@@ -25,6 +26,7 @@ from vibe_llms.events.flow import FlowEndedEvent, LogEvent, NodeFinishedEvent
 from vibe_llms.events.runs import MessageReceivedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.exceptions import (
     ConfigurationError,
+    ConverseError,
     EnsembleError,
     RequestError,
     StoreError,
@@ -349,7 +351,7 @@ async def test_who_was_cut_off_says_nothing_of_a_run_that_another_has_ended(
             tries.append(names)
             if len(tries) == 2:  # as a host that could reach the store all the time
                 ended = RunEndedEvent(run_id="another", reason="answered", detail="")
-                hosting.write_event(premises.store, run_id, ended)
+                write_event(premises.store, run_id, ended)
             raise StoreUnavailableError(path="store", detail="It is out of reach.")
 
         object.__setattr__(premises.host.performer, "produce_tools", fail)
@@ -361,7 +363,24 @@ async def test_who_was_cut_off_says_nothing_of_a_run_that_another_has_ended(
     assert (kinds.count("run.retried"), kinds.count("run.ended")) == (1, 1)
 
 
-@pytest.mark.parametrize("what", ["deliver", "write_event"])
+async def test_a_flow_that_cannot_reach_its_model_is_tried_again_and_ends_once(
+    tmp_path: Path,
+) -> None:
+    """What it says of its end by itself is no other host's, and not the last word."""
+    cut = {"contents": [{"text": "yes"}], "fault": {"kind": "cut"}}
+    task = compose_task("START --> P0 --> END", "yes", script=write_script(tmp_path, cut))
+    async with Premises(tmp_path) as premises:
+        run_id = (await premises.runs.start(Order(task=task))).id
+        await become(lambda: not premises.host.working)
+        summary = await premises.runs.find(run_id)
+        kinds = premises.read_kinds(run_id)
+    assert (summary.state, summary.reason) == ("ended", "failed")
+    assert "ended without" in summary.detail
+    assert kinds.count("run.retried") == 3
+    assert [kinds.count(kind) for kind in ("flow.ended", "run.ended")] == [4, 0]
+
+
+@pytest.mark.parametrize("what", ["deliver", "write_outcome"])
 async def test_a_run_waits_for_a_disk_that_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
@@ -391,7 +410,6 @@ async def test_a_run_waits_for_a_disk_that_is_full(
 
 
 async def test_what_kills_its_host_is_given_up(tmp_path: Path) -> None:
-    from vibe_llms.agents.hosting import write_event
     from vibe_llms.events.engine import RunStartedEvent
 
     premises = Premises(tmp_path)
@@ -411,9 +429,10 @@ async def test_of_two_hosts_one_says_that_it_could_not_be_begun(tmp_path: Path) 
     first, second = Premises(tmp_path), Premises(tmp_path)
     run_id = await first.start(Order(model="scripted:nowhere"))
     await first.host.close()
-    error = StoreError(detail="It cannot be begun.")
+    error = ConverseError(detail="It cannot be begun.")
+    known = produce_log(first.store, run_id).read()
     hosts: list[Any] = [first.host, second.host]
-    await asyncio.gather(*(each._end(run_id, error) for each in hosts))
+    await asyncio.gather(*(each._settle(run_id, known, error) for each in hosts))
     assert first.read_kinds(run_id).count("run.ended") == 1
 
 
@@ -430,7 +449,7 @@ async def test_what_comes_further_each_time_is_not_given_up(tmp_path: Path) -> N
     )
     for _ in range(4):
         for event in (begun, begun, answered):
-            hosting.write_event(premises.store, run_id, event)
+            write_event(premises.store, run_id, event)
     assert count_begun(produce_log(premises.store, run_id).read()) == 0
     premises.runs.host = host
     async with premises:

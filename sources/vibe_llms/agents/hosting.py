@@ -7,14 +7,16 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import Final
 
-from vibe_llms.agents.performing import PASSING, OrderPerformer
+from vibe_llms.agents.outcomes import PASSING, write_outcome
+from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.spending import count_begun, count_retried
 from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent
-from vibe_llms.events.flow import FlowEndedEvent, LogEvent
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import RunRetriedEvent
 from vibe_llms.exceptions import (
     ConverseError,
@@ -30,15 +32,12 @@ from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.inbox import LETTER_WORDS
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.local import BegunRun
-from vibe_llms.runs.log import LoggedEvent, LogLine, claim_soon
+from vibe_llms.runs.log import LoggedEvent, LogLine
 from vibe_llms.runs.places import produce_inbox, produce_log
-from vibe_llms.runs.summaries import RunState
+from vibe_llms.runs.surveying import OPEN
 from vibe_llms.values import frozen
 
 _LOGGER = logging.getLogger(__name__)
-
-OPEN: Final[frozenset[RunState]] = frozenset({"queued", "due", "working"})
-"""In which states somebody has to perform a run."""
 
 _PAUSE_SECONDS: Final = 0.5
 
@@ -280,8 +279,8 @@ class RunHost:
         times = count_begun(log)
         if times >= self.settings.begun:
             detail = f"It was begun {times} times, and never came any further."
-            await self._end(run_id, ConverseError(detail=detail, stage=Stage.EXECUTE))
-            return 0
+            error = ConverseError(detail=detail, stage=Stage.EXECUTE)
+            return await self._settle(run_id, log, error)
         work = asyncio.create_task(self.performer.perform(run_id, log, begun))
         self._works[run_id] = work
         try:
@@ -320,42 +319,24 @@ class RunHost:
         """Sees to it that the log says what became of a run that raised."""
         if error is None:
             return None
-        since = await asyncio.to_thread(self._read_on, run_id, log)
-        if any(isinstance(each.event, FlowEndedEvent | RunEndedEvent) for each in since):
-            return 0.0  # another went on with it while this one was cut off from the store
-        if isinstance(error, PASSING):
-            return await self._retry(run_id, [*log, *since], error)
-        if isinstance(error, StoreError):  # another has it, or the disk is full
-            return _wait_for_store(run_id, error)
+        if isinstance(error, StoreError) and not isinstance(error, PASSING):
+            return _wait_for_store(run_id, error)  # another has it, or the disk is full
         if not isinstance(error, ConverseError):
             _LOGGER.error("run %s failed", run_id, exc_info=error)
             error = ConverseError(detail=repr(error), stage=Stage.EXECUTE)
-        await self._end(run_id, error)
-        return 0.0
+        choose = partial(self._choose_outcome, run_id, error)
+        outcome = await finish(asyncio.to_thread(write_outcome, self.store, run_id, log, choose))
+        return outcome.seconds if isinstance(outcome, RunRetriedEvent) else 0.0
 
-    async def _retry(self, run_id: str, log: Sequence[LoggedEvent], error: ConverseError) -> float:
-        settings = self.settings
-        attempt = count_retried(log) + 1
-        if attempt > settings.attempts:
-            await self._end(run_id, error)
-            return 0.0
-        seconds = min(settings.longest_retry_seconds, settings.retry_seconds * 2.0 ** (attempt - 1))
-        await self._write(
-            run_id, RunRetriedEvent(detail=str(error), attempt=attempt, seconds=seconds)
-        )
-        return seconds
-
-    def _read_on(self, run_id: str, log: Sequence[LoggedEvent]) -> list[LoggedEvent]:
-        after = log[-1].sequence if log else 0
-        return [*produce_log(self.store, run_id).read(after=after)]
-
-    async def _end(self, run_id: str, error: ConverseError) -> None:
-        """Ends a run that cannot be performed."""
-        event = RunEndedEvent(run_id=run_id, reason="failed", detail=str(error), error=error)
-        await self._write(run_id, event)
-
-    async def _write(self, run_id: str, event: LogEvent) -> None:
-        await finish(asyncio.to_thread(write_event, self.store, run_id, event))
+    def _choose_outcome(
+        self, run_id: str, error: ConverseError, log: Sequence[LoggedEvent]
+    ) -> LogEvent:
+        settings, attempt = self.settings, count_retried(log) + 1
+        if isinstance(error, PASSING) and attempt <= settings.attempts:
+            seconds = settings.retry_seconds * 2.0 ** (attempt - 1)
+            seconds = min(settings.longest_retry_seconds, seconds)
+            return RunRetriedEvent(detail=str(error), attempt=attempt, seconds=seconds)
+        return RunEndedEvent(run_id=run_id, reason="failed", detail=str(error), error=error)
 
 
 def _wait_for_store(run_id: str, error: StoreError) -> float:
@@ -379,22 +360,3 @@ def is_free(store: ConversationStore, run_id: str) -> bool:
         return False
     log.close()
     return True
-
-
-def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
-    """Adds an event to a log that nobody writes to, and waits for the disk.
-
-    The end of a run that has ended by then is not added: it has said so itself, or another host.
-
-    Raises:
-        StoreError: Somebody has it and keeps it, or it cannot be written.
-    """
-    log = produce_log(store, run_id)
-    claim_soon(log)  # whoever says something to the run has it for a moment
-    try:
-        last = log.read_last() if isinstance(event, RunEndedEvent) else None
-        if last is None or not isinstance(last.event, RunEndedEvent):
-            log.append(run_id, event)
-            log.synchronize()
-    finally:
-        log.close()

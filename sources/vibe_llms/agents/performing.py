@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import attrs
 
 from vibe_llms.agents.orders import Order, read_order
+from vibe_llms.agents.outcomes import PASSING
 from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange
 from vibe_llms.agents.spending import measure_spent
 from vibe_llms.application import Application
@@ -17,13 +18,6 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
 from vibe_llms.events.runs import RunRequestedEvent
-from vibe_llms.exceptions import (
-    ConverseError,
-    EnsembleError,
-    StoreUnavailableError,
-    StreamTruncatedError,
-    TransportError,
-)
 from vibe_llms.flows.adapter import UniversalAdapter
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.results import AdapterResult
@@ -33,14 +27,6 @@ from vibe_llms.limits import Limits
 from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.values import define, frozen
-
-PASSING: Final[tuple[type[ConverseError], ...]] = (
-    EnsembleError,
-    StoreUnavailableError,
-    StreamTruncatedError,
-    TransportError,
-)
-"""Faults of the surroundings: a gateway, a database or a server of tools that is not there now."""
 
 HOLDING_SECONDS: Final = 60.0
 

@@ -12,16 +12,13 @@ from vibe_llms.events.engine import (
     GenerationFinishedEvent,
     InvocationFinishedEvent,
     InvocationStartedEvent,
-    RunEndedEvent,
     RunStartedEvent,
-    RunSuspendedEvent,
 )
-from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeFinishedEvent
+from vibe_llms.events.flow import FlowStartedEvent, NodeFinishedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, RunRetriedEvent
-from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.log import RESTED, LoggedEvent
 
 _BEGINS = (FlowStartedEvent, RunStartedEvent)
-_RESTS = (FlowEndedEvent, RunEndedEvent, RunSuspendedEvent)
 _ANEW = (RunRequestedEvent, RunResumedEvent)
 _PROGRESS = (*_ANEW, GenerationFinishedEvent, InvocationFinishedEvent, NodeFinishedEvent)
 
@@ -39,10 +36,10 @@ def measure_spent(log: Sequence[LoggedEvent]) -> Readings:
         event = logged.event
         if isinstance(event, _ANEW):
             spent = Readings()
-        if isinstance(event, (*_BEGINS, *_RESTS, *_ANEW, RunRetriedEvent)):
+        if isinstance(event, (*_BEGINS, *RESTED, *_ANEW, RunRetriedEvent)):
             if begun is not None and last is not None:
                 # Of one that was killed, what it wrote last counts: nobody knows what came then.
-                end = logged.timestamp if isinstance(event, _RESTS) else last
+                end = logged.timestamp if isinstance(event, RESTED) else last
                 spent.seconds += max(0.0, (end - begun).total_seconds())
             begun = logged.timestamp if isinstance(event, _BEGINS) else None
         if not getattr(event, "letter", ""):  # others may write to a run that was killed long ago
@@ -74,7 +71,7 @@ def count_begun(log: Sequence[LoggedEvent]) -> int:
     for logged in log:
         if isinstance(logged.event, _BEGINS):
             count += 1
-        elif isinstance(logged.event, (*_RESTS, *_PROGRESS, RunRetriedEvent)):
+        elif isinstance(logged.event, (*RESTED, *_PROGRESS, RunRetriedEvent)):
             count = 0
     return count
 

@@ -17,8 +17,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.contexts import Operation, RunEvent, Step
 from vibe_llms.events.bus import EventBus
-from vibe_llms.events.engine import RunEndedEvent, RunSuspendedEvent
-from vibe_llms.events.flow import FlowEndedEvent, LogEvent
+from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import (
     CodecError,
@@ -34,7 +33,7 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.delivering import take_letters
 from vibe_llms.runs.inbox import Inbox
-from vibe_llms.runs.log import FencedLog, LoggedEvent, RunLog, read_events, read_unsettled
+from vibe_llms.runs.log import RESTED, FencedLog, LoggedEvent, RunLog, read_events, read_unsettled
 from vibe_llms.runs.places import (
     keeps_logs,
     produce_inbox,
@@ -46,9 +45,6 @@ from vibe_llms.values import define, frozen
 
 _LOOK_SECONDS: Final = 0.2
 """How soon a run hears what is said to it while a step is under way."""
-
-_RESTED = (FlowEndedEvent, RunEndedEvent, RunSuspendedEvent)
-"""What the log ends with where no run was cut off."""
 
 
 class LocalRunContext:
@@ -449,7 +445,7 @@ def _read_earlier(
     inherited = survey_inherited(store, conversation)
     if store is None or is_at_hand(store):
         return [*inherited, *own]
-    is_killed = own and not isinstance(own[-1], _RESTED)
+    is_killed = own and not isinstance(own[-1], RESTED)
     if is_killed or not keeps_logs(store):
         # A run was killed, or nobody knows. What it had stored is acted upon from here on,
         # and may not have reached the disk: a loss of power would take it away from under

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Final, Protocol, runtime_checkable
 
-from vibe_llms.events.engine import RunEndedEvent
-from vibe_llms.events.flow import LogEvent
+from vibe_llms.events.engine import RunEndedEvent, RunSuspendedEvent
+from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.values import frozen
 
@@ -22,6 +22,12 @@ PATIENCE_SECONDS: Final = 2.0
 PIECE_BYTES: Final = 1 << 17
 """So much of a log is read at once. More is not faster: buffers so large are given back to the
 system each time, and new ones have to be filled with zeros."""
+
+ENDS: Final = (FlowEndedEvent, RunEndedEvent)
+"""What says that a run is over, whoever has ended it."""
+
+RESTED: Final = (*ENDS, RunSuspendedEvent)
+"""What the log ends with where no run was cut off."""
 
 _PAUSE_SECONDS: Final = 0.02
 

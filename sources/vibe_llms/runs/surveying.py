@@ -26,6 +26,9 @@ STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 RESTS: Final[frozenset[RunState]] = frozenset({"ended", "stopped"})
 """In which nothing happens any more, unless somebody wants it to go on."""
 
+OPEN: Final[frozenset[RunState]] = frozenset({"queued", "due", "working"})
+"""In which somebody has to perform a run."""
+
 _RESTED: Final[frozenset[RunState]] = frozenset({"queued", "ended"})
 _SUSPENDED: Final[frozenset[RunState]] = frozenset({"queued", "waiting", "due"})
 _BEGUN: Final[frozenset[RunState]] = frozenset({"working", "stopped"})

@@ -24,7 +24,7 @@ from vibe_llms.agents.durable.engine import (
 )
 from vibe_llms.agents.durable.heartbeats import BEAT_SECONDS, DEAD_SECONDS, Heartbeats
 from vibe_llms.agents.durable.scheduling import WORKFLOW, Scheduler
-from vibe_llms.agents.hosting import OPEN, HostSettings, RunHost
+from vibe_llms.agents.hosting import HostSettings, RunHost
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCH_QUEUE, Queue
 from vibe_llms.asynchrony import finish
@@ -34,6 +34,7 @@ from vibe_llms.instruments.channels.batches.functions import Function
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.local import BegunRun
+from vibe_llms.runs.surveying import OPEN
 
 if TYPE_CHECKING:
     from dbos import DBOS

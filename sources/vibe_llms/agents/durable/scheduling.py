@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.agents.durable.engine import VERSION, DurableDatabase, reaching
-from vibe_llms.agents.hosting import OPEN, is_free
+from vibe_llms.agents.hosting import is_free
 from vibe_llms.agents.queues import DEFAULT_QUEUE, Queue
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.surveying import OPEN
 
 if TYPE_CHECKING:
     from dbos import EnqueueOptions
