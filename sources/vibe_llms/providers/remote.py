@@ -256,13 +256,12 @@ class RemoteClient:
             raise self.clean(error)  # noqa: B904  # it is the same error
 
     async def carry(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str], turn: Ticket
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Exchange:
         """Sends bytes as they are, once, and returns whatever the vendor answers, errors too.
 
         Args:
             headers: Of whoever is carried, none of them a credential; ours go over them.
-            turn: Is waited for before.
 
         Raises:
             ConverseError: It could not be sent.
@@ -276,6 +275,7 @@ class RemoteClient:
             headers={"accept": "*/*", **ours, **headers, **compose_tracks(), **secret},
             body=body,
         )
+        turn = Ticket(self.limiter)
         try:
             await turn.take(len(body))
             exchange = await self._access_transport().send(request)

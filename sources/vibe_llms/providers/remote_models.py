@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -15,7 +15,6 @@ from vibe_llms.providers.attempts import Attempt, HeldAnswer
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.moulds import Moulds, are_verbatim
-from vibe_llms.providers.rates import Ticket
 from vibe_llms.providers.retries import RetryingSource, RetryPolicy
 from vibe_llms.providers.sources import WireSource
 from vibe_llms.providers.streams import EventSource, close_quietly
@@ -23,7 +22,6 @@ from vibe_llms.providers.usual import UsualAnswer
 from vibe_llms.providers.vendors import Vendor
 from vibe_llms.providers.wholes import read_whole
 from vibe_llms.providers.written import keep_written
-from vibe_llms.wire.exchanges import Exchange
 
 if TYPE_CHECKING:
     from vibe_llms.providers.batching import ModelBatches
@@ -110,26 +108,3 @@ class RemoteModel(ModelBase[JsonObject]):
     def compose_path(self, *, streaming: bool) -> str:
         """Returns the path behind the base URL at which the vendor answers."""
         return self._vendor.compose_path(self._descriptor, streaming=streaming)
-
-    async def carry(
-        self,
-        body: bytes,
-        headers: Mapping[str, str],
-        *,
-        streaming: bool,
-        path: str = "",
-        method: str = "POST",
-    ) -> Exchange:
-        """Sends a body in the vendor's protocol as it is, once; any status is an answer.
-
-        Args:
-            headers: Of whoever is carried, none of them a credential.
-            streaming: Whether the body asks for the answer piece by piece.
-            path: Behind the base URL; by default where the vendor answers.
-            method: Of HTTP.
-
-        Raises:
-            ConverseError: It could not be sent.
-        """
-        path = path or self.compose_path(streaming=streaming)
-        return await self._client.carry(method, path, body, headers, Ticket(self.client.limiter))

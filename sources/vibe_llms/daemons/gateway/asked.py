@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import msgspec
@@ -16,6 +16,9 @@ from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.providers.remote_models import RemoteModel
 
 
 class ServingDialect(Protocol):
@@ -52,6 +55,7 @@ class Face:
         echo: Returns what a whole answer repeats of the request, where the protocol does.
         is_ours: Whether it is our own protocol, in which nothing is lost: the request says by
             itself what may be, and the answer tells what was.
+        is_path: Whether it is no protocol but a path of the vendor's, whatever that speaks.
     """
 
     name: str
@@ -64,11 +68,19 @@ class Face:
     echo: Callable[[Mapping[str, Any]], JsonObject] | None = None
     is_kept: bool = False
     is_ours: bool = False
+    is_path: bool = False
 
     def write_error(self, error: ConverseError) -> ErrorAnswer:
         """Writes an error in the words of the protocol."""
         told: ErrorAnswer = self.dialect.nativize_error(error)
         return told
+
+
+def rename_model(body: bytes, model: str) -> bytes:
+    """Returns a body that names another model, each other value of it as it was written."""
+    fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    fields["model"] = model
+    return msgspec.json.encode(fields)
 
 
 @frozen(kw_only=True)
@@ -79,22 +91,28 @@ class Asked:
         body: As it came.
         model: By the name that the client used; empty where it named none.
         streaming: Whether the answer is wanted piece by piece.
-        is_named_in_body: Whether the model stands in the body, as a field ``model``.
+        rename: Makes the body name another model; ``None`` where the model does not stand there.
         response_id: The id that an answer of ours must have; by default it is made up.
         echo: The request as the client wrote it, but for its input, where ``body`` is another.
-        find_path: From the path at which a vendor answers to that which this request is for, where
-            it is another.
+        method: Of HTTP, by which the request goes on.
+        find_path: Returns the path at a model's vendor that the request is for, where that is
+            another than the one at which the model answers.
         writing: How the dialect's writer of streams is to write, beyond what the body says.
     """
 
     body: bytes = attrs.field(repr=False)
     model: str
     streaming: bool
-    is_named_in_body: bool = True
+    rename: Callable[[bytes, str], bytes] | None = rename_model
     response_id: str | None = None
     echo: Mapping[str, Any] | None = None
-    find_path: Callable[[str], str] | None = None
+    method: str = "POST"
+    find_path: Callable[[RemoteModel], str] | None = None
     writing: Mapping[str, bool] = attrs.field(factory=dict)
+
+    def move(self, path: str) -> Asked:
+        """Returns the request for another path behind a vendor's base URL."""
+        return attrs.evolve(self, find_path=lambda model: path)
 
 
 class _Head(msgspec.Struct):
@@ -140,10 +158,3 @@ def _explain(error: Exception, body: bytes) -> str:
             return "it is nested too deeply"
         case _:
             return str(error)
-
-
-def rename_model(body: bytes, model: str) -> bytes:
-    """Returns a body that names another model, each other value of it as it was written."""
-    fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    fields["model"] = model
-    return msgspec.json.encode(fields)

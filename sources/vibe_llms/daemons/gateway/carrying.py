@@ -7,13 +7,13 @@ from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from vibe_llms.daemons.asgi import JSON, HttpCall
-from vibe_llms.daemons.gateway.asked import Asked, Face, rename_model
+from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.sifting import UsageSieve, ask_for_usage
 from vibe_llms.daemons.gateway.tapping import Tap
-from vibe_llms.daemons.gateway.upstreams import CarryingModel
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
 from vibe_llms.limits import Limits
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.tracing import read_trace
 
@@ -50,39 +50,33 @@ async def carry(
     record: CallRecord,
     face: Face,
     asked: Asked,
-    model: CarryingModel,
+    model: RemoteModel,
     *,
-    name: str,
     limits: Limits,
-    path: str = "",
-    method: str = "POST",
     is_accounted: bool = False,
 ) -> None:
     """Answers a call with what an upstream says, whatever that is.
 
     Args:
         model: Is asked.
-        name: What the vendor calls it.
-        path: At the vendor; by default where it answers.
-        method: Of HTTP.
         is_accounted: Somebody has to know what it uses: the vendor is asked to tell.
 
     Raises:
         ConverseError: It cannot be reached; or the answer broke off after it had begun.
     """
-    body = asked.body
-    if asked.is_named_in_body and asked.model != name:
-        body = rename_model(body, name)
-    asking = ask_for_usage(body) if is_accounted and _may_hide_usage(asked, model, path) else None
-    if asked.find_path is not None:
-        path = asked.find_path(model.compose_path(streaming=asked.streaming))
+    body, name = asked.body, model.descriptor.name
+    if asked.rename is not None and asked.model != name:
+        body = asked.rename(body, name)
+    asking = ask_for_usage(body) if is_accounted and _may_hide_usage(face, asked, model) else None
+    if asked.find_path is None:
+        path = model.compose_path(streaming=asked.streaming)
+    else:
+        path = asked.find_path(model)
     if told := call.scope["query_string"]:
-        path = path or model.compose_path(streaming=asked.streaming)
         path = add_query(path, told.decode("latin-1"))
     record.way = "carry"
-    headers_out = choose_headers(face, call)
-    exchange = await model.carry(
-        asking or body, headers_out, streaming=asked.streaming, path=path, method=method
+    exchange = await model.client.carry(
+        asked.method, path, asking or body, choose_headers(face, call)
     )
     async with exchange:
         headers = {key: text for key, text in exchange.headers.items() if key not in _KEPT}
@@ -96,12 +90,11 @@ async def carry(
             await _hand_over(call, record, exchange, headers, face, limits)
 
 
-def _may_hide_usage(asked: Asked, model: CarryingModel, path: str) -> bool:
+def _may_hide_usage(face: Face, asked: Asked, model: RemoteModel) -> bool:
     """Tells whether a stream has an account only where it is asked for, and can be asked for it."""
-    if path or not asked.streaming or model.protocol != chat_completions.PROTOCOL:
+    if not asked.streaming or face.dialect.PROTOCOL != chat_completions.PROTOCOL:
         return False
-    vendor = getattr(getattr(model, "client", None), "vendor", None)
-    return bool(getattr(getattr(vendor, "quirks", None), "stream_options", False))
+    return bool(getattr(model.client.vendor.quirks, "stream_options", False))
 
 
 def add_query(path: str, told: str) -> str:

@@ -16,7 +16,6 @@ from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
 from vibe_llms.daemons.gateway.settling import demand_nothing, settling, settling_nothing
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import (
-    CarryingModel,
     Upstream,
     Upstreams,
     is_carrying,
@@ -29,6 +28,7 @@ from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.daemons import Authorizer, Grant
+from vibe_llms.providers.remote_models import RemoteModel
 
 if TYPE_CHECKING:
     from vibe_llms.events.reactors import ConversationReactors
@@ -166,7 +166,6 @@ class Gateway:
                 face,
                 asked,
                 model,
-                name=upstream.name,
                 limits=self.limits,
                 is_accounted=is_accounted,
             )
@@ -216,10 +215,10 @@ class Gateway:
         path: str,
         write: Callable[[TokenCount], JsonObject],
     ) -> None:
-        model, name = upstream.model, upstream.name
+        model = upstream.model
         if _carries(model, face):
-            path, limits = path.format(model=name), self.limits
-            await carry(call, record, face, asked, model, name=name, path=path, limits=limits)
+            asked = asked.move(path.format(model=upstream.name)) if path else asked
+            await carry(call, record, face, asked, model, limits=self.limits)
             return
         request = face.dialect.normalize_request(decode_body(asked.body)).value
         counted = await model.tokenizer.count_request(request, model.descriptor)
@@ -254,9 +253,8 @@ class Gateway:
         if self.keeper is not None and face.is_kept:
             asked = await expand(self.keeper, asked, record.subject, upstream)
         reservation = None if grant is None else await grant.reserve(estimate(asked, upstream))
-        name, limits = upstream.name, self.limits
         async with settling(reservation, record, upstream):
-            await carry(call, record, face, asked, model, name=name, path=path, limits=limits)
+            await carry(call, record, face, asked.move(path), model, limits=self.limits)
 
     async def list_names(self, call: HttpCall, record: CallRecord) -> list[str]:
         """Returns the names of the models that whoever asks may use. Raises AccessError."""
@@ -295,7 +293,9 @@ class Gateway:
             await self._authorizer.close()
 
 
-def _carries(model: ConverserModel, face: Face) -> TypeGuard[CarryingModel]:
+def _carries(model: ConverserModel, face: Face) -> TypeGuard[RemoteModel]:
+    if face.is_path:
+        return isinstance(model, RemoteModel)
     # In our own protocol nothing is lost, and what the next one is asked for is another model.
     return not face.is_ours and is_carrying(model, face.dialect.PROTOCOL)
 

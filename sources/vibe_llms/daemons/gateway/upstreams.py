@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -15,8 +15,8 @@ from vibe_llms.exceptions import (
     UnknownNameError,
 )
 from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.values import frozen
-from vibe_llms.wire.exchanges import Exchange
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -51,28 +51,9 @@ class Upstream:
         return self.model.descriptor.name
 
 
-class CarryingModel(Protocol):
-    """A model whose vendor can be sent a body that is written in its protocol already."""
-
-    @property
-    def protocol(self) -> str: ...
-
-    def compose_path(self, *, streaming: bool) -> str: ...
-
-    async def carry(
-        self,
-        body: bytes,
-        headers: Mapping[str, str],
-        *,
-        streaming: bool,
-        path: str = "",
-        method: str = "POST",
-    ) -> Exchange: ...
-
-
-def is_carrying(model: object, protocol: str) -> TypeGuard[CarryingModel]:
-    """Tells whether what clients of a protocol ask can go to a model as it is."""
-    return getattr(model, "protocol", "") == protocol and hasattr(model, "carry")
+def is_carrying(model: object, protocol: str) -> TypeGuard[RemoteModel]:
+    """Tells whether what clients of a protocol ask can go to a model's vendor as it is."""
+    return isinstance(model, RemoteModel) and model.protocol == protocol
 
 
 class Upstreams:

@@ -55,4 +55,4 @@ def read_asked(face: Face, body: bytes) -> Asked:
         head = _HEAD.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise refuse_body(f"The body is no request: {error}.") from None
-    return Asked(body=body, model=head.request.model, streaming=head.stream, is_named_in_body=False)
+    return Asked(body=body, model=head.request.model, streaming=head.stream, rename=None)

@@ -12,6 +12,7 @@ from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route
 from vibe_llms.dialects import generate_content
+from vibe_llms.providers.remote_models import RemoteModel
 
 FACE = Face(
     name="generate_content",
@@ -59,18 +60,19 @@ def _read(call: HttpCall, streaming: bool, face: Face, body: bytes) -> Asked:
         body=body,
         model=call.names["model"],
         streaming=streaming,
-        is_named_in_body=False,
-        find_path=_drop_query if is_array else None,
+        rename=None,
+        find_path=_find_array if is_array else None,
         writing={"array": True} if is_array else {},
     )
 
 
-def _drop_query(path: str) -> str:
-    return path.partition("?")[0]
+def _find_array(model: RemoteModel) -> str:
+    return model.compose_path(streaming=True).partition("?")[0]
+
+
+def _find_count(model: RemoteModel) -> str:
+    return model.compose_path(streaming=False).replace(":generateContent", ":countTokens")
 
 
 def _read_count(call: HttpCall, face: Face, body: bytes) -> Asked:
-    return attrs.evolve(
-        _read(call, False, face, body),
-        find_path=lambda path: path.replace(":generateContent", ":countTokens"),
-    )
+    return attrs.evolve(_read(call, False, face, body), find_path=_find_count)

@@ -143,16 +143,20 @@ class ResponseEndpoints:
             )
         query = call.scope["query_string"].decode("latin-1")
         path = f"/responses/{quote(found.id, safe='')}{below}" + (f"?{query}" if query else "")
+        asked = Asked(
+            body=b"",
+            model="",
+            streaming="stream=true" in query,
+            rename=None,
+            method=call.method,
+        )
         await carry(
             call,
             record,
             self._face,
-            Asked(body=b"", model="", streaming="stream=true" in query, is_named_in_body=False),
+            asked.move(path),
             model,
-            name=upstream.name,
             limits=self._gateway.limits,
-            path=path,
-            method=call.method,
         )
         record.usage = None  # it was used, and told, when the response was made
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import attrs
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
+from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked, rename_model
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.gateway.routing.targets import Target, plan
 from vibe_llms.daemons.gateway.routing.walks import Walk
@@ -24,10 +24,7 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Route
 from vibe_llms.dialects import chat_completions
 from vibe_llms.exceptions import RequestError, Stage, UnknownNameError
-from vibe_llms.models.descriptors import ModelDescriptor
-from vibe_llms.providers.rates import Ticket
-from vibe_llms.providers.remote import RemoteClient
-from vibe_llms.wire.exchanges import Exchange
+from vibe_llms.providers.remote_models import RemoteModel
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.routing.router import ModelRoute, TableRouter
@@ -38,52 +35,14 @@ MODEL_HEADER: Final = "x-vibe-model"
 _METHODS: Final = ("POST", "GET", "DELETE")
 
 FACE: Final = Face(
-    name="path", dialect=chat_completions, passed=("openai-", "anthropic-", "idempotency-key")
+    name="path",
+    dialect=chat_completions,
+    passed=("openai-", "anthropic-", "idempotency-key"),
+    is_path=True,
 )
 """Most of what is carried so is of OpenAI's family, in whose words our own errors are told."""
 
 _FORM_MODEL: Final = re.compile(rb'(name="model"\r\n(?:[^\r]+\r\n)*\r\n)([^\r]*)(?=\r\n)')
-
-
-class PathModel:
-    """A model that is asked at a path of its vendor's, as :class:`.CarryingModel` wants it."""
-
-    protocol = FACE.dialect.PROTOCOL
-
-    def __init__(
-        self, client: RemoteClient, descriptor: ModelDescriptor, method: str, path: str
-    ) -> None:
-        self.client = client
-        self.descriptor = descriptor
-        self._method = method
-        self._path = path
-
-    def compose_path(self, *, streaming: bool) -> str:
-        """Returns the path behind the base URL, as it came."""
-        return self._path
-
-    async def carry(
-        self,
-        body: bytes,
-        headers: Mapping[str, str],
-        *,
-        streaming: bool,
-        path: str = "",
-        method: str = "POST",
-    ) -> Exchange:
-        """Sends a request as it is, by the method that it came with. Raises ConverseError."""
-        if headers.get("content-type", "").startswith("multipart/"):
-            name = self.descriptor.name.encode()
-            body = _FORM_MODEL.sub(lambda found: found[1] + name, body, count=1)
-        path = path or self._path
-        ticket = Ticket(self.client.limiter)
-        return await self.client.carry(self._method, path, body, headers, ticket)
-
-
-def shorten(base_url: str, path: str) -> str:
-    """Returns a path without what stands at the end of the base URL already, such as ``/v1``."""
-    base = urlsplit(base_url).path.rstrip("/")
-    return path.removeprefix(base) if base and path.startswith(f"{base}/") else path
 
 
 def produce_routes(
@@ -113,14 +72,18 @@ async def _answer(
     grant = await gateway.authorize(call, record)
     body = await call.read_body()
     call.watch_client()
+    if {".", ".."} & set(call.path.split("/")):  # it would lead elsewhere, with our key
+        raise refuse_body("A path must not lead upwards.")
     router = access_router()
     asked = _read(call, body)
     route = _find_route(router.routes, asked.model, pattern)
     record.model = route.name
     ensure_admitted(grant, route.name)
-    asked = attrs.evolve(asked, model=route.name)
+    asked = attrs.evolve(
+        asked, model=route.name, method=call.method, find_path=partial(_find_path, call.path)
+    )
     targets = [each for each in plan(route.groups, router.draw) if _allows(each, pattern)]
-    if not asked.is_named_in_body:  # what is kept somewhere is there, and nowhere else
+    if asked.rename is not rename_model:  # what is kept somewhere is there, and nowhere else
         targets = [each for group in route.groups for each in group if _allows(each, pattern)][:1]
     walk = Walk(
         gateway=gateway,
@@ -131,7 +94,7 @@ async def _answer(
         grant=grant,
         clock=router.clock,
         seals=None,
-        adapt=partial(_adapt, call),
+        check=_ensure_paths,
     )
     await walk.run(targets)
 
@@ -142,13 +105,23 @@ def _read(call: HttpCall, body: bytes) -> Asked:
     if call.headers.get("content-type", "").startswith("multipart/"):
         found = _FORM_MODEL.search(body)
         name = found[2].decode("utf-8", "replace") if found else named
-        return Asked(body=body, model=name, streaming=False, is_named_in_body=False)
+        return Asked(body=body, model=name, streaming=False, rename=_rename_in_form)
     if not body:
-        return Asked(body=body, model=named, streaming=False, is_named_in_body=False)
+        return Asked(body=body, model=named, streaming=False, rename=None)
     asked = read_asked(FACE, body)
     if asked.model:
         return asked
-    return attrs.evolve(asked, model=named, is_named_in_body=False)
+    return attrs.evolve(asked, model=named, rename=None)
+
+
+def _rename_in_form(body: bytes, model: str) -> bytes:
+    return _FORM_MODEL.sub(lambda found: found[1] + model.encode(), body, count=1)
+
+
+def _find_path(path: str, model: RemoteModel) -> str:
+    """Returns a path without what stands at the end of the base URL already, such as ``/v1``."""
+    base, path = urlsplit(model.client.vendor.settings.base_url).path.rstrip("/"), quote(path)
+    return path.removeprefix(base) if base and path.startswith(f"{base}/") else path
 
 
 def _allows(target: Target, pattern: str) -> bool:
@@ -171,16 +144,10 @@ def _find_route(routes: Mapping[str, ModelRoute], name: str, pattern: str) -> Mo
     return next(iter(carrying.values()))
 
 
-def _adapt(call: HttpCall, upstream: Upstream) -> Upstream:
-    client = getattr(upstream.model, "client", None)
-    if not isinstance(client, RemoteClient):
+def _ensure_paths(upstream: Upstream) -> None:
+    if not isinstance(upstream.model, RemoteModel):
         raise RequestError(
             detail="This model is asked in a way that has no paths.",
             remedy="Take the path out of carry in its table.",
             stage=Stage.SEND,
         )
-    if {".", ".."} & set(call.path.split("/")):  # it would lead elsewhere, with our key
-        raise refuse_body("A path must not lead upwards.")
-    path = shorten(client.vendor.settings.base_url, quote(call.path))
-    model = PathModel(client, upstream.model.descriptor, call.method, path)
-    return Upstream(model)  # type: ignore[arg-type]  # nothing else is asked of it

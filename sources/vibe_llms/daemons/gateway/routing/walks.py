@@ -47,8 +47,8 @@ _Failure: TypeAlias = tuple[ConverseError, Refused | None]
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
 
 
-def _keep(upstream: Upstream) -> Upstream:
-    return upstream
+def _admit(upstream: Upstream) -> None:
+    pass
 
 
 class AnswerListener(Protocol):
@@ -67,7 +67,7 @@ class Walk:
         gateway, call, record, face, asked, grant: Of the request.
         clock: Tells when it is.
         seals: Where parts of requests came from; ``None`` where all targets are of one provider.
-        adapt: Makes of each upstream what is asked.
+        check: Refuses an upstream that cannot be asked so.
     """
 
     gateway: Gateway
@@ -78,7 +78,7 @@ class Walk:
     grant: Grant | None
     clock: Clock
     seals: Seals | None
-    adapt: Callable[[Upstream], Upstream] = _keep
+    check: Callable[[Upstream], None] = _admit
     _attempts: list[UpstreamAttempt] = attrs.field(init=False, factory=list)
     _waits: list[tuple[float, bool]] = attrs.field(init=False, factory=list)
     _last: _Failure | None = attrs.field(init=False, default=None)
@@ -109,7 +109,8 @@ class Walk:
             upstream = await self.gateway.upstreams.reach(
                 placement.settings.model, strict=placement.strict
             )
-            return self.adapt(upstream)
+            self.check(upstream)
+            return upstream
         except ConverseError as error:
             return error
 
