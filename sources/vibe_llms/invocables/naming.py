@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from vibe_llms.messages.descriptions import CHOICES
+from vibe_llms.messages.naming import NAME_LENGTH, clean_name, mark_name
 from vibe_llms.values import frozen
-
-NAME_LENGTH: Final = 64
-"""How long a name may be for the vendor that takes the least."""
-
-_FOREIGN: Final = re.compile("[^A-Za-z0-9_-]")
 
 
 @frozen
@@ -75,10 +68,8 @@ def _find_obstacle(name: str, taken: set[str], wanted: Counter[str]) -> str:
 
 def _clean(name: str) -> str:
     """Returns the name in letters, digits, ``_`` and ``-``; if it is long, with a digest."""
-    clean = _FOREIGN.sub("_", name) or "_"
-    if len(clean) <= NAME_LENGTH:
-        return clean
-    return f"{clean[: NAME_LENGTH - 9]}_{_digest(name)}"
+    clean = clean_name(name)
+    return clean if len(clean) <= NAME_LENGTH else mark_name(clean, name)
 
 
 def _find_free(name: str, place: InvokerOrigin, taken: set[str]) -> str:
@@ -86,11 +77,6 @@ def _find_free(name: str, place: InvokerOrigin, taken: set[str]) -> str:
     attempt, salt = name, 0
     while attempt in taken:
         salt += 1
-        digest = _digest(f"{place.ensemble}\0{place.name}\0{place.number}\0{salt}")
-        attempt = f"{name[: NAME_LENGTH - 9]}_{digest}"
+        told = f"{place.ensemble}\0{place.name}\0{place.number}\0{salt}"
+        attempt = mark_name(name, told)
     return attempt
-
-
-def _digest(text: str) -> str:
-    # A stranger's name may hold half of a pair of surrogates, which UTF-8 refuses.
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -175,7 +175,7 @@ class RemoteClient:
         self, request: Request, model: ModelDescriptor, *, streaming: bool = False
     ) -> Translation[JsonObject]:
         """Returns what the vendor is asked, as the processors write it. Raises RequestError."""
-        return self.vendor.nativize(request, model, self.processors, streaming=streaming)
+        return self.vendor.compose_request(request, model, self.processors, streaming=streaming)
 
     async def close(self) -> None:
         """Closes the connections. May be called again."""

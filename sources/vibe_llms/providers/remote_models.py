@@ -53,7 +53,7 @@ class RemoteModel(ModelBase[JsonObject]):
     def _translate(self, request: Request, streaming: bool) -> Translation[JsonObject]:
         if self._descriptor.attributes.control_defaults:
             request = attrs.evolve(request, controls=self.complete_controls(request))
-        return self._vendor.nativize(
+        return self._vendor.compose_request(
             request, self._descriptor, self._processors, streaming=streaming
         )
 

@@ -16,6 +16,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.credentials import acquire_key, advise_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
+from vibe_llms.providers.names import fit_names
 from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable
 from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
 from vibe_llms.providers.tokenizers import VendorTokenizer
@@ -48,7 +49,7 @@ class Vendor(abc.ABC):
     """
 
     dialect: Dialect
-    quirks: Any
+    quirks: Any = None
     base_url: str
     base_url_variables: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
@@ -113,6 +114,17 @@ class Vendor(abc.ABC):
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
         """Returns the path, and what is asked there, to have the tokens of a request counted."""
         raise NotImplementedError
+
+    def compose_request(
+        self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
+    ) -> Translation[JsonObject]:
+        """Returns the body of the request, with such names of invocables as the vendor takes.
+
+        Pure. The controls are complete. Raises RequestError.
+        """
+        named = fit_names(request, self.quirks)
+        native = self.nativize(named.value, model, processors, streaming=streaming)
+        return Translation(native.value, (*named.losses, *native.losses))
 
     def nativize(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool

@@ -55,6 +55,7 @@ class Quirks:
             as ``file_url``, or not at all.
         id_pattern, alias_length, alias_prefix: What ids of tool calls must look like; see
             :class:`vibe_llms.dialects.history.HistoryRules`.
+        name_pattern: A regular expression for the whole of a tool's name that is taken.
         names_results: Whether a tool result must name its tool.
         alternates: Whether user and assistant must take turns, the user first.
         bridges_results: Whether an assistant message must stand between a tool result and a user
@@ -88,6 +89,7 @@ class Quirks:
     id_pattern: str = ".+"
     alias_length: int = 24
     alias_prefix: String = "call_"
+    name_pattern: str = "[a-zA-Z0-9_-]{1,64}"
     names_results: bool = False
     alternates: bool = False
     bridges_results: bool = False

@@ -22,10 +22,13 @@ class Quirks:
     Attributes:
         shows_thoughts: Whether thoughts are asked for where a request does not say.
         takes_display_names: Whether data inline may have a name (``displayName``).
+        name_pattern: A regular expression for the whole of a function's name that is taken. Its
+            documentation has 64 characters in some places and 128 in others.
     """
 
     shows_thoughts: bool = False
     takes_display_names: bool = True
+    name_pattern: str = "[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"
 
 
 def find_generation(attributes: ModelAttributes) -> int:

@@ -12,4 +12,10 @@ PROTOCOL: Final = "messages"
 
 @frozen(kw_only=True)
 class Quirks:
-    """What servers of this dialect do in their own way: so far nothing, as all are Anthropic's."""
+    """What servers of this dialect do in their own way: so far all are Anthropic's.
+
+    Attributes:
+        name_pattern: A regular expression for the whole of a tool's name that is taken.
+    """
+
+    name_pattern: str = "[a-zA-Z0-9_-]{1,128}"

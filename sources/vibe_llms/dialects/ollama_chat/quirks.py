@@ -12,4 +12,7 @@ PROTOCOL: Final = "ollama_chat"
 
 @frozen(kw_only=True)
 class Quirks:
-    """What servers of this dialect do in their own way: so far nothing, as all are Ollama's."""
+    """What servers of this dialect do in their own way: so far nothing, as all are Ollama's.
+
+    Any name of a tool is taken.
+    """

@@ -19,6 +19,7 @@ class Quirks:
         takes_reasoning: Whether readable reasoning of others may be sent; vendors of open models
             take it, OpenAI takes only what it has signed.
         takes_audio: Whether a message may hold sound.
+        name_pattern: A regular expression for the whole of a tool's name that is taken.
         siblings: Further faces of the same service, with the same uploaded files; see
             :class:`vibe_llms.dialects.ledger.Ledger`.
     """
@@ -26,4 +27,5 @@ class Quirks:
     supervisor_role: str = "system"
     takes_reasoning: bool = False
     takes_audio: bool = False
+    name_pattern: str = "[a-zA-Z0-9_-]{1,64}"
     siblings: tuple[tuple[str, str], ...] = ()

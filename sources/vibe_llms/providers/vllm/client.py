@@ -24,6 +24,7 @@ _QUIRKS: Final = Quirks(
     reasoning_field="reasoning",
     takes_custom=False,
     takes_refusals=False,
+    name_pattern=r"[\s\S]+",
     media=("image_url", "input_audio", "audio_url", "video_url"),
     maximum_stops=None,
 )

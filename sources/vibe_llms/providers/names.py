@@ -1,0 +1,156 @@
+"""Names of invocables such as a vendor takes, and the way back to those that were given.
+
+What stands for a name follows from that name, so that it is the same at every turn, as vendors
+recognize by its bytes what they have in their caches. What an answer calls follows from the
+request alone: nothing is kept in between.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from vibe_llms.dialects.invocations import is_vendors_own
+from vibe_llms.dialects.processors import Decoder
+from vibe_llms.events.stream import ContentFinishedEvent, ContentStartedEvent, StreamEvent
+from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.naming import clean_name, mark_name
+from vibe_llms.messages.requests import Request
+
+_NAMED: Final = (InvocationCanister, ResultCanister)
+_Named = TypeVar("_Named", bound=InvocationCanister | ResultCanister)
+
+
+def fit_names(request: Request, quirks: Any) -> Translation[Request]:
+    """Returns the request with names alone that the vendor takes; each that changes is a loss.
+
+    Args:
+        quirks: Of the vendor, in the dialect's own class.
+
+    Raises:
+        RequestError: What an invocable has of its vendor makes no sense.
+    """
+    aliases = find_aliases(request, quirks)
+    if not aliases:
+        return Translation(request)
+    places = _survey_names(request)
+    losses = [
+        Loss(
+            kind=LossKind.COERCED,
+            path=places[name],
+            reason=f"{name!r} goes as {alias}: this vendor takes no such name",
+        )
+        for name, alias in aliases.items()
+    ]
+    fitted = attrs.evolve(
+        request,
+        canisters=[
+            _rename(each, aliases) if isinstance(each, _NAMED) else each
+            for each in request.canisters
+        ],
+        invocables=[
+            attrs.evolve(each, name=aliases[each.name]) if each.name in aliases else each
+            for each in request.invocables
+        ],
+        invocation_choice=aliases.get(request.invocation_choice, request.invocation_choice),
+    )
+    return Translation(fitted, losses)
+
+
+def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
+    """Returns what goes in the place of each name that the vendor does not take; mostly nothing.
+
+    Each of them is unlike all other names in the request.
+
+    Args:
+        quirks: Of the vendor. Who takes any name needs no ``name_pattern`` in them.
+
+    Raises:
+        RequestError: What an invocable has of its vendor makes no sense.
+    """
+    pattern: str | None = getattr(quirks, "name_pattern", None)
+    if pattern is None:
+        return {}
+    is_taken = re.compile(pattern).fullmatch
+    names = _survey_names(request)
+    strange = [name for name in names if not is_taken(name)]
+    aliases: dict[str, str] = {}
+    used = {*names, *(each.name for each in request.invocables)} if strange else set[str]()
+    for name in strange:
+        aliases[name] = next(alias for alias in _derive_aliases(name) if alias not in used)
+        used.add(aliases[name])
+    return aliases
+
+
+def _survey_names(request: Request) -> dict[str, str]:
+    """Returns the place of each name that is told to a vendor, but for those of its own tools."""
+    places: dict[str, str] = {}
+    for index, each in enumerate(request.invocables):
+        if each.schema is not None or not is_vendors_own(each):
+            places.setdefault(each.name, f"invocables[{index}].name")
+    for index, canister in enumerate(request.canisters):
+        if isinstance(canister, _NAMED) and canister.owner is Owner.OURS and canister.name:
+            places.setdefault(canister.name, f"canisters[{index}].name")
+    return places
+
+
+def _derive_aliases(name: str) -> Iterator[str]:
+    """Yields what may stand for a name; the same for the same name, whenever it is asked."""
+    clean = clean_name(name)
+    if not (clean[0].isalpha() or clean[0] == "_"):
+        clean = f"_{clean}"  # Gemini takes no digit there
+    yield mark_name(clean, name)
+    for number in itertools.count(1):
+        yield mark_name(clean, f"{name}\0{number}")
+
+
+def _rename(canister: _Named, names: Mapping[str, str]) -> _Named:
+    name = names.get(canister.name or "")
+    if name is None or canister.owner is not Owner.OURS:
+        return canister
+    return attrs.evolve(canister, name=name)
+
+
+class NamingDecoder:
+    """A decoder whose events call invocables by the names that were given.
+
+    Args:
+        decoder: Reads the vendor's answer.
+        aliases: What went to the vendor in the place of each name.
+    """
+
+    def __init__(self, decoder: Decoder, aliases: Mapping[str, str]) -> None:
+        self._decoder = decoder
+        self._names = {alias: name for name, alias in aliases.items()}
+
+    def __getattr__(self, name: str) -> Any:  # what a decoder may have besides
+        return getattr(self._decoder, name)
+
+    def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
+        """Returns the events of one frame. Raises ConverseError."""
+        return self._restore(self._decoder.decode(data, event))
+
+    def decode_response(self, body: bytes) -> list[StreamEvent]:
+        """Returns all events of a whole response. Raises ConverseError."""
+        return self._restore(self._decoder.decode_response(body))
+
+    def finish(self) -> list[StreamEvent]:
+        """Returns the last events. Raises StreamTruncatedError where the vendor had not ended."""
+        return self._restore(self._decoder.finish())
+
+    def _restore(self, events: Sequence[StreamEvent]) -> list[StreamEvent]:
+        return [self._restore_name(event) for event in events]
+
+    def _restore_name(self, event: StreamEvent) -> StreamEvent:
+        names = self._names
+        if isinstance(event, ContentStartedEvent):
+            if event.name in names and event.owner is Owner.OURS:
+                return attrs.evolve(event, name=names[event.name])
+        elif isinstance(event, ContentFinishedEvent) and isinstance(event.item, InvocationCanister):
+            return attrs.evolve(event, item=_rename(event.item, names))
+        return event
