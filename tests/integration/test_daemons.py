@@ -17,8 +17,9 @@ from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.routes import Handler, Route, write_plain_error
 from vibe_llms.daemons.server import Server, ServerSettings
-from vibe_llms.daemons.service import Handler, Route, Service, write_plain_error
+from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import RequestError
 from vibe_llms.version import __version__
 

@@ -23,8 +23,8 @@ from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.daemons.agents.making import produce_service
+from vibe_llms.daemons.routes import Route
 from vibe_llms.daemons.server import Server, ServerSettings
-from vibe_llms.daemons.service import Route
 from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister

@@ -11,7 +11,8 @@ from gateways import serve
 from serving import Message, Receive, Send, begin, read_body, say
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route, Service
+from vibe_llms.daemons.routes import Route
+from vibe_llms.daemons.service import Service
 from vibe_llms.dialects.answering import ErrorAnswer
 from vibe_llms.exceptions import ConverseError
 

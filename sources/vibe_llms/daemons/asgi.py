@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import Final
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from vibe_llms.daemons.server.words import (
     DISCONNECT_EXTENSION,
     Application,
@@ -245,6 +247,12 @@ class HttpCall:
         told = {"content-type": content_type, "content-length": str(len(body)), **headers}
         await self.begin(status, told)
         await self._send({"type": "http.response.body", "body": body})
+
+    async def tell(
+        self, body: object, status: int = 200, headers: Mapping[str, str] = _NOTHING
+    ) -> None:
+        """Answers with plain data, as JSON."""
+        await self.answer(status, msgspec.json.encode(body), headers)
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Begins an answer; :meth:`send` goes on, :meth:`finish` ends it."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import ApiOperation, describe
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route, Service, encode, write_plain_error
+from vibe_llms.daemons.routes import Route, write_plain_error
+from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import DependencyError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def add_health(service: Service) -> None:
 
     async def tell_ready(call: HttpCall, record: CallRecord) -> None:
         word = "ready" if service.is_ready else "not ready"
-        await call.answer(200 if service.is_ready else 503, encode({"status": word}), {})
+        await call.tell({"status": word}, 200 if service.is_ready else 503)
 
     async def tell_metrics(call: HttpCall, record: CallRecord) -> None:
         if isinstance(metrics, DependencyError):
@@ -45,7 +46,7 @@ def add_health(service: Service) -> None:
         await call.answer(200, metrics.write(), {}, content_type=CONTENT_TYPE)
 
     async def tell_description(call: HttpCall, record: CallRecord) -> None:
-        await call.answer(200, encode(describe(service.routes, "vibe-llms")), {})
+        await call.tell(describe(service.routes, "vibe-llms"))
 
     told = (
         produce(pattern="/", handler=_tell_name, operation=_NAME),
@@ -74,4 +75,4 @@ async def _tell_name(call: HttpCall, record: CallRecord) -> None:
     from vibe_llms.version import __version__
 
     told = {"name": "vibe-llms", "version": __version__, "description": "/openapi.json"}
-    await call.answer(200, encode(told), {})
+    await call.tell(told)

@@ -17,7 +17,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.service import Route
+    from vibe_llms.daemons.routes import Route
 
 _JSON: Final = "application/json"
 _OBJECT: Final[JsonObject] = {"type": "object"}

@@ -1,4 +1,4 @@
-"""The ASGI application that all daemons are: routes, admission, errors, and each request's end.
+"""The ASGI application that all daemons are: admission, errors, and each request's end.
 
 What a daemon does stands in its routes; what holds for every request stands here.
 """
@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from itertools import takewhile
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall, read_credential
 from vibe_llms.daemons.contents import Contents
-from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.pages import ASKED_METHOD, compose_page_headers
 from vibe_llms.daemons.records import CallRecord, Listener
+from vibe_llms.daemons.routes import Route, RouteTable, write_plain_error
 from vibe_llms.daemons.server.words import (
     DRAIN_EXTENSION,
     BrokenAnswer,
@@ -28,7 +26,7 @@ from vibe_llms.daemons.server.words import (
     Scope,
     Send,
 )
-from vibe_llms.dialects.answering import ErrorAnswer, classify
+from vibe_llms.dialects.answering import classify
 from vibe_llms.exceptions import (
     ConverseError,
     LimitError,
@@ -37,53 +35,14 @@ from vibe_llms.exceptions import (
     Stage,
     TransportError,
 )
-from vibe_llms.values import frozen
 from vibe_llms.wire.tracing import TRACE, read_trace
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.tracing import Tracing
 
-Handler: TypeAlias = Callable[[HttpCall, CallRecord], Awaitable[None]]
-"""Answers one request; what it raises before it has begun to answer becomes an error's answer."""
-
-ErrorWriter: TypeAlias = Callable[[ConverseError], ErrorAnswer]
-
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 _GONE_STATUS: Final = 499
 """As nginx has it, for logs alone: the client has left before it was answered."""
-
-
-@frozen(kw_only=True)
-class Route:
-    """One kind of request that a daemon answers.
-
-    Attributes:
-        method: Of HTTP.
-        pattern: The path, with ``{name}`` for a part without slashes and ``{name:path}`` for one
-            that may have some.
-        handler: Answers.
-        write_error: Writes errors as the clients of this path expect them.
-        choose_writer: Says who does instead, where clients of several protocols ask this path.
-        is_admitted: Whether it counts among the requests that are answered at once; what tells of
-            the daemon itself does not.
-        operation: What is said there.
-    """
-
-    method: str
-    pattern: str
-    handler: Handler
-    write_error: ErrorWriter
-    is_admitted: bool = True
-    operation: ApiOperation = ApiOperation()
-    choose_writer: Callable[[HttpCall], ErrorWriter] | None = None
-
-    def compile(self) -> re.Pattern[str]:
-        """Returns what matches its paths; the parts are groups."""
-        parts = re.split(r"\{(\w+)(:path)?\}", self.pattern)
-        found = [re.escape(parts[0])]
-        for name, deep, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-            found.append(f"(?P<{name}>{'.+' if deep else '[^/]+'}){re.escape(rest)}")
-        return re.compile("".join(found))
 
 
 class Service:
@@ -135,11 +94,7 @@ class Service:
     def adopt_routes(self, routes: Sequence[Route]) -> None:
         """Answers other kinds of requests from now on."""
         self.routes = tuple(routes)
-        self._exact = {
-            (route.method, route.pattern): route for route in routes if "{" not in route.pattern
-        }
-        self._exact_paths = frozenset(path for _, path in self._exact)
-        self._patterns = [(route, route.compile()) for route in routes if "{" in route.pattern]
+        self._table = RouteTable(self.routes)
 
     @property
     def busy_count(self) -> int:
@@ -258,7 +213,7 @@ class Service:
             if call.method == "OPTIONS" and ASKED_METHOD in call.headers:
                 await call.answer(204, b"", {})
                 return
-        route, names = self._find(call)
+        route, names = self._table.find(call.method, call.path)
         if route is None:
             route, names = self._find_spelt(call)
         if route is None:
@@ -320,22 +275,11 @@ class Service:
                 stage=Stage.EXECUTE,
             ) from error
 
-    def _find(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
-        method = "GET" if call.method == "HEAD" else call.method
-        if (route := self._exact.get((method, call.path))) is not None:
-            return route, {}
-        if call.path in self._exact_paths:  # which is its own, whatever pattern fits as well
-            return None, {}
-        for route, pattern in self._patterns:
-            if route.method == method and (found := pattern.fullmatch(call.path)):
-                return route, found.groupdict()
-        return None, {}
-
     def _find_spelt(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
         """Finds the route of a path of ours that is spelt otherwise, which the call then has."""
         came = call.path
         for call.path in self._survey_spellings(came):
-            route, names = self._find(call)
+            route, names = self._table.find(call.method, call.path)
             if route is not None:
                 return route, names
         call.path = came
@@ -343,12 +287,7 @@ class Service:
 
     async def _refuse(self, call: HttpCall, record: CallRecord) -> None:
         """Answers what no route is for."""
-        exact = {method for method, path in self._exact if path == call.path}
-        allowed = sorted(
-            exact or {route.method for route, found in self._patterns if found.fullmatch(call.path)}
-        )
-        if not exact and self._has_other_verbs(call):
-            allowed = []
+        allowed = self._table.list_methods(call.method, call.path)
         record.error = "method" if allowed else "path"
         record.detail = "no such path" if not allowed else "no such method"
         text = (
@@ -360,35 +299,15 @@ class Service:
             allowed.insert(allowed.index("GET") + 1, "HEAD")
         headers = {"allow": ", ".join(allowed)} if allowed else {}
         status = 405 if allowed else 404
-        write = self._find_writer(call.path)
+        write = self._table.find_writer(call.path)
         if write is write_plain_error:
             code = "method_not_allowed" if allowed else "not_found"
             error = {"message": text, "type": "invalid_request_error", "code": code}
-            await call.answer(status, encode({"error": error}), headers)
+            await call.tell({"error": error}, status, headers)
             return
         fault = ProviderFault.INVALID_REQUEST if allowed else ProviderFault.NOT_FOUND
         refusal = write(ProviderError(fault=fault, status=status, detail=text))
-        await call.answer(status, encode(refusal.body), {**refusal.headers, **headers})
-
-    def _has_other_verbs(self, call: HttpCall) -> bool:
-        """Tells whether a path would be one of ours with another verb behind its last colon."""
-        stem, colon, _ = call.path.rpartition(":")
-        verbs = (
-            (found, route.pattern.rpartition("}:")[2])
-            for route, found in self._patterns
-            if route.method == call.method and "}:" in route.pattern
-        )
-        return bool(colon) and any(found.fullmatch(f"{stem}:{verb}") for found, verb in verbs)
-
-    def _find_writer(self, path: str) -> ErrorWriter:
-        """Returns what writes the errors of the paths that are next to one that is none of ours."""
-        shared, nearest = 0, None
-        for route in self.routes:
-            if route.pattern == path:
-                return route.write_error
-            if (count := _count_shared(route.pattern, path)) > shared:
-                shared, nearest = count, route
-        return write_plain_error if nearest is None else nearest.write_error
+        await call.tell(refusal.body, status, {**refusal.headers, **headers})
 
     async def _tell(
         self, error: ConverseError, route: Route, call: HttpCall, record: CallRecord
@@ -402,16 +321,9 @@ class Service:
             raise BrokenAnswer(str(error)) from error
         write = route.write_error if route.choose_writer is None else route.choose_writer(call)
         told = write(error)
-        await call.answer(
-            told.status, encode(told.body), {**told.headers, "x-vibe-request-id": call.request_id}
+        await call.tell(
+            told.body, told.status, {**told.headers, "x-vibe-request-id": call.request_id}
         )
-
-
-def encode(body: object) -> bytes:
-    """Returns plain data as JSON."""
-    import msgspec
-
-    return msgspec.json.encode(body)
 
 
 def _is_for_operator(error: ConverseError) -> bool:
@@ -428,19 +340,3 @@ def _name_request() -> str:
 def _note_gone(record: CallRecord, call: HttpCall) -> None:
     record.error = "client-gone"
     record.status = call.status or _GONE_STATUS
-
-
-def _count_shared(pattern: str, path: str) -> int:
-    """Returns how many parts two paths begin with that are the same."""
-    pairs = zip(pattern.split("/")[1:], path.split("/")[1:], strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def write_plain_error(error: ConverseError) -> ErrorAnswer:
-    """Writes an error where no protocol has words of its own for it."""
-    from vibe_llms.dialects.answering import compose_error_headers
-
-    fault, status = classify(error)
-    kind = "server_error" if status >= 500 or fault is ProviderFault.UNKNOWN else str(fault)
-    body = {"error": {"message": str(error), "type": kind, "code": error.WORD}}
-    return ErrorAnswer(status, body, compose_error_headers(error))

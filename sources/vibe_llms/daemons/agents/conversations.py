@@ -13,7 +13,7 @@ from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.schemas import CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.service import Route, encode
+from vibe_llms.daemons.routes import Route
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.tables.annotations import Amount, String
 from vibe_llms.tables.reading import read_table
@@ -125,7 +125,7 @@ class ConversationDesk:
                 limit=limit, after=after, subject=subject
             )
             data = [row._asdict() for row in rows]
-        await call.answer(200, encode({"data": data, "has_more": has_more}), {})
+        await call.tell({"data": data, "has_more": has_more})
 
     async def _read(self, call: HttpCall, subject: str) -> None:
         query = call.query
@@ -141,14 +141,14 @@ class ConversationDesk:
             "has_more": len(history.canisters) > end,
             "notices": [str(each) for each in history.notices],
         }
-        await call.answer(200, encode(told), {})
+        await call.tell(told)
 
     async def _rename(self, call: HttpCall, subject: str) -> None:
         said = read_table(Renaming, read_json(await call.read_body()), "body")
         name = said.name.strip() or None
         metadata = await self.conversations.rename(call.names["id"], name, subject=subject)
         told = {"id": call.names["id"], "metadata": attrs.asdict(metadata)}
-        await call.answer(200, encode(told), {})
+        await call.tell(told)
 
     async def _fork(self, call: HttpCall, subject: str) -> None:
         said = read_table(ConversationFork, read_json(await call.read_body()), "body")
@@ -157,7 +157,7 @@ class ConversationDesk:
             parent, from_index=said.from_index, key=key, subject=subject
         )
         told = {"id": child, "parent": parent}
-        await call.answer(201, encode(told), {"location": f"/conversations/{child}"})
+        await call.tell(told, 201, {"location": f"/conversations/{child}"})
 
     async def _export(self, call: HttpCall, subject: str) -> None:
         form = call.query.get("format", "markdown")
@@ -181,7 +181,7 @@ class ConversationDesk:
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.conversations.delete(call.names["id"], subject=subject)
         self._feeds.end(call.names["id"])
-        await call.answer(200, b"{}", {})
+        await call.tell({})
 
 
 def _is_plain_type(mime_type: str) -> bool:

@@ -12,7 +12,7 @@ from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route
+from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.daemons import Authorizer

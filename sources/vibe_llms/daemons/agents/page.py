@@ -19,7 +19,7 @@ from vibe_llms.daemons.arrivals import ensure_place
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route, write_plain_error
+from vibe_llms.daemons.routes import Route, write_plain_error
 from vibe_llms.plain import JsonObject
 from vibe_llms.resources import access_data
 from vibe_llms.values import frozen

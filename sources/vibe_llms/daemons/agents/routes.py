@@ -23,7 +23,7 @@ from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.streams import follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.service import Route, encode
+from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.summaries import RunState
@@ -117,7 +117,7 @@ class Desk:
         said = read_said(body.pop("input", None))
         key = call.headers.get("idempotency-key", "")
         summary = await self.runs.start(read_order(body), said, subject=subject, key=key)
-        await call.answer(201, encode(summary), {"location": f"/runs/{summary.id}"})
+        await call.tell(summary, 201, {"location": f"/runs/{summary.id}"})
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
         query = call.query
@@ -127,30 +127,30 @@ class Desk:
             states=states, after=behind, limit=limit + 1, subject=subject
         )
         page = {"data": found[:limit], "has_more": len(found) > limit}
-        await call.answer(200, encode(page), {})
+        await call.tell(page)
 
     async def _find(self, call: HttpCall, subject: str) -> None:
         summary = await self.runs.find(call.names["id"], subject=subject)
-        await call.answer(200, encode(summary), {})
+        await call.tell(summary)
 
     async def _delete(self, call: HttpCall, subject: str) -> None:
         await self.runs.delete(call.names["id"], subject=subject)
         self._feeds.end(call.names["id"])
-        await call.answer(200, b"{}", {})
+        await call.tell({})
 
     async def _outline(self, call: HttpCall, subject: str) -> None:
         outline = await self.runs.outline(call.names["id"], subject=subject)
-        await call.answer(200, encode(attrs.asdict(outline)), {})
+        await call.tell(attrs.asdict(outline))
 
     async def _list_approvals(self, call: HttpCall, subject: str) -> None:
         waiting = await self.runs.survey_approvals(call.names["id"], subject=subject)
-        await call.answer(200, encode({"data": waiting}), {})
+        await call.tell({"data": waiting})
 
     async def _approve(self, call: HttpCall, subject: str) -> None:
         said = read_table(ApprovalBody, read_json(await call.read_body()), "body")
         approval, run_id = said.produce_approval(), call.names["id"]
         answered = await self.runs.approve(run_id, approval, key=said.key, subject=subject)
-        await call.answer(200, encode(answered), {})
+        await call.tell(answered)
 
     async def _send(self, call: HttpCall, subject: str) -> None:
         said = read_table(MessageBody, read_json(await call.read_body()), "body")
@@ -175,7 +175,7 @@ class Desk:
         summary = await self.runs.fork(
             call.names["id"], **attrs.asdict(said, recurse=False), subject=subject
         )
-        await call.answer(201, encode(summary), {"location": f"/runs/{summary.id}"})
+        await call.tell(summary, 201, {"location": f"/runs/{summary.id}"})
 
     async def _watch(self, call: HttpCall, subject: str) -> None:
         run_id, query = call.names["id"], call.query

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.daemons.openapi import ApiOperation
-from vibe_llms.daemons.service import Route
+from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects.converse.versions import VERSION
 from vibe_llms.plain import JsonObject, JsonValue
 

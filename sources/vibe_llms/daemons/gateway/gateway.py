@@ -21,7 +21,6 @@ from vibe_llms.daemons.gateway.upstreams import (
     is_carrying,
 )
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import encode
 from vibe_llms.exceptions import AccessError, ProviderFault, RequestError, Stage
 from vibe_llms.limits import Limits
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -222,7 +221,7 @@ class Gateway:
             return
         request = face.dialect.normalize_request(decode_body(asked.body)).value
         counted = await model.tokenizer.count_request(request, model.descriptor)
-        await call.answer(200, encode(write(counted)), {})
+        await call.tell(write(counted))
 
     async def ask_beside(
         self,

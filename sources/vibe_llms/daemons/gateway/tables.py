@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from vibe_llms.daemons.gateway.describing import describe_routes
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
-from vibe_llms.daemons.service import Route, Service
+from vibe_llms.daemons.routes import Route
+from vibe_llms.daemons.service import Service
 from vibe_llms.exceptions import ConfigurationError, UnknownNameError
 
 if TYPE_CHECKING:

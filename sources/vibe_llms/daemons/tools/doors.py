@@ -12,8 +12,8 @@ from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.routes import Route, write_plain_error
 from vibe_llms.daemons.server.words import Application
-from vibe_llms.daemons.service import Route, write_plain_error
 from vibe_llms.daemons.tools.settings import SessionLimits
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message

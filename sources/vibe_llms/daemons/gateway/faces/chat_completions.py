@@ -8,7 +8,7 @@ from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked, rename_model
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route
+from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import chat_completions
 
 FACE = Face(

@@ -11,7 +11,7 @@ from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route, encode
+from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import converse
 
 FACE = Face(name="converse", dialect=converse, is_ours=True)
@@ -46,7 +46,7 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     models = await gateway.list_models(call, record, call.query.get("model"))
     body: Any = converse.nativize_models(models)
-    await call.answer(200, encode(body), {})
+    await call.tell(body)
 
 
 def read_asked(face: Face, body: bytes) -> Asked:

@@ -6,7 +6,7 @@ from functools import partial
 
 from vibe_llms.daemons.gateway.asked import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
-from vibe_llms.daemons.service import Route
+from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import messages
 
 FACE = Face(name="messages", dialect=messages, passed=("anthropic-",), id_header="request-id")

@@ -10,7 +10,7 @@ from vibe_llms.daemons.gateway.asked import Face
 from vibe_llms.daemons.gateway.faces import chat_completions, generate_content, messages
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import ErrorWriter, Route, encode
+from vibe_llms.daemons.routes import ErrorWriter, Route
 from vibe_llms.exceptions import UnknownNameError
 
 _GEMINIS: Final = frozenset({"x-goog-api-client", "x-goog-api-key"})
@@ -53,7 +53,7 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
         "first_id": names[0] if names else None,
         "last_id": names[-1] if names else None,
     }
-    await call.answer(200, encode(body), {})
+    await call.tell(body)
 
 
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
@@ -61,17 +61,17 @@ async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
         await _show_to_gemini(gateway, call, record)
         return
     name = await _find(gateway, call, record)
-    await call.answer(200, encode(_describe(name)), {})
+    await call.tell(_describe(name))
 
 
 async def _list_for_gemini(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     names = await gateway.list_names(call, record)
-    await call.answer(200, encode({"models": [_describe_to_gemini(name) for name in names]}), {})
+    await call.tell({"models": [_describe_to_gemini(name) for name in names]})
 
 
 async def _show_to_gemini(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     name = await _find(gateway, call, record)
-    await call.answer(200, encode(_describe_to_gemini(name)), {})
+    await call.tell(_describe_to_gemini(name))
 
 
 async def _find(gateway: Gateway, call: HttpCall, record: CallRecord) -> str:

@@ -9,7 +9,7 @@ from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.gateway.asked import Face, decode_body
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route, encode
+from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import ollama_chat
 from vibe_llms.models.attributes import Capability
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -50,7 +50,7 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
         }
         for name in names
     ]
-    await call.answer(200, encode({"models": models}), {})
+    await call.tell({"models": models})
 
 
 _DETAILS = {
@@ -73,7 +73,7 @@ async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     record.model = name
     upstream = await gateway.upstreams.access(name)
     ensure_admitted(grant, name or upstream.address)
-    await call.answer(200, encode(describe(upstream.model.descriptor)), {})
+    await call.tell(describe(upstream.model.descriptor))
 
 
 def describe(descriptor: ModelDescriptor) -> dict[str, Any]:
@@ -97,4 +97,4 @@ def describe(descriptor: ModelDescriptor) -> dict[str, Any]:
 
 
 async def _tell_version(call: HttpCall, record: CallRecord) -> None:
-    await call.answer(200, encode({"version": _VERSION}), {})
+    await call.tell({"version": _VERSION})

@@ -8,7 +8,7 @@ from vibe_llms.daemons.gateway.asked import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.conversations import ConversationEndpoints
 from vibe_llms.daemons.gateway.responses.endpoints import ResponseEndpoints
-from vibe_llms.daemons.service import Route
+from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import responses
 from vibe_llms.dialects.responses.serving.responses import echo_request
 from vibe_llms.plain import JsonObject

@@ -28,7 +28,6 @@ from vibe_llms.daemons.gateway.responses.items import (
 from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
 from vibe_llms.daemons.gateway.responses.rows import KeptConversation
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import encode
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.messages.canisters import AnyCanister
 
@@ -64,7 +63,7 @@ class ConversationEndpoints:
         )
         await asyncio.to_thread(self._begin, begun.id, canisters)
         await self._note(begun)
-        await call.answer(200, encode(_describe(begun)), {})
+        await call.tell(_describe(begun))
 
     def _begin(self, identity: str, canisters: tuple[AnyCanister, ...]) -> None:
         store = self._keeper.access_store()
@@ -75,7 +74,7 @@ class ConversationEndpoints:
     async def retrieve(self, call: HttpCall, record: CallRecord) -> None:
         """Answers with a conversation, without its items. Raises ConverseError."""
         found = await self._find(call, record)
-        await call.answer(200, encode(_describe(found)), {})
+        await call.tell(_describe(found))
 
     async def update(self, call: HttpCall, record: CallRecord) -> None:
         """Changes the metadata. Raises ConverseError."""
@@ -83,7 +82,7 @@ class ConversationEndpoints:
         native = await _read_fields(call)
         changed = attrs.evolve(found, metadata=_read_metadata(native.get("metadata")))
         await self._note(changed)
-        await call.answer(200, encode(_describe(changed)), {})
+        await call.tell(_describe(changed))
 
     async def delete(self, call: HttpCall, record: CallRecord) -> None:
         """Forgets a conversation; responses in it can still be read. Raises ConverseError."""
@@ -92,7 +91,7 @@ class ConversationEndpoints:
         await self._keeper.registry.perform(work)
         await self._keeper.release(found.id)
         told = {"id": found.id, "object": "conversation.deleted", "deleted": True}
-        await call.answer(200, encode(told), {})
+        await call.tell(told)
 
     async def add_items(self, call: HttpCall, record: CallRecord) -> None:
         """Adds items at the end. Raises ConverseError."""
@@ -101,17 +100,17 @@ class ConversationEndpoints:
         store = self._keeper.access_store()
         await asyncio.to_thread(store.append, found.id, canisters)
         page = compose_page(write_items(canisters), {"order": "asc", "limit": "100"})
-        await call.answer(200, encode(page), {})
+        await call.tell(page)
 
     async def list_items(self, call: HttpCall, record: CallRecord) -> None:
         """Answers with a page of the items. Raises ConverseError."""
         found = await self._find(call, record)
-        await call.answer(200, encode(compose_page(await self._read(found), call.query)), {})
+        await call.tell(compose_page(await self._read(found), call.query))
 
     async def retrieve_item(self, call: HttpCall, record: CallRecord) -> None:
         """Answers with one item. Raises ConverseError."""
         item = await self._access_item(await self._find(call, record), call.names["item"])
-        await call.answer(200, encode(item), {})
+        await call.tell(item)
 
     async def delete_item(self, call: HttpCall, record: CallRecord) -> None:
         """Takes an item out of the conversation. Raises ConverseError."""
@@ -119,7 +118,7 @@ class ConversationEndpoints:
         item = await self._access_item(found, call.names["item"])
         changed = attrs.evolve(found, hidden=(*found.hidden, item["id"]))
         await self._note(changed)
-        await call.answer(200, encode(_describe(changed)), {})
+        await call.tell(_describe(changed))
 
     async def _access_item(self, found: KeptConversation, identity: str) -> Fields:
         for item in await self._read(found):

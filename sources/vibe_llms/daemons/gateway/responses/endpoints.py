@@ -18,7 +18,6 @@ from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
 from vibe_llms.daemons.gateway.responses.rows import KeptResponse
 from vibe_llms.daemons.gateway.upstreams import is_carrying
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import encode
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError, Stage
 
@@ -52,7 +51,7 @@ class ResponseEndpoints:
         if after is not None:
             await self._stream(call, found, after)
             return
-        await call.answer(200, encode(await self.compose(found)), {})
+        await call.tell(await self.compose(found))
 
     async def delete(self, call: HttpCall, record: CallRecord) -> None:
         """Removes a response. Raises ConverseError."""
@@ -65,7 +64,7 @@ class ResponseEndpoints:
             return
         await self._keeper.forget(found)
         told = {"id": found.id, "object": "response", "deleted": True}
-        await call.answer(200, encode(told), {})
+        await call.tell(told)
 
     async def cancel(self, call: HttpCall, record: CallRecord) -> None:
         """Ends a response in the background. Raises ConverseError."""
@@ -78,7 +77,7 @@ class ResponseEndpoints:
         if found.is_running:
             await self._keeper.background.cancel(found)
             found = await self._keeper.access_response(found.id, record.subject)
-        await call.answer(200, encode(await self.compose(found)), {})
+        await call.tell(await self.compose(found))
 
     async def _stream(self, call: HttpCall, found: KeptResponse, after: int) -> None:
         """Answers with the events of a response in the background, from one on."""
@@ -108,7 +107,7 @@ class ResponseEndpoints:
         said = await self._keeper.read_canisters(found)
         answered = frozenset(found.output)
         asked = [each for identity, each in said.items() if identity not in answered]
-        await call.answer(200, encode(compose_page(write_items(asked), call.query)), {})
+        await call.tell(compose_page(write_items(asked), call.query))
 
     async def compact(self, call: HttpCall, record: CallRecord) -> None:
         """Lets a vendor that can do so compact a conversation. Raises ConverseError."""

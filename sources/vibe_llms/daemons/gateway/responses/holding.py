@@ -142,7 +142,7 @@ async def detach(
     body = await asyncio.to_thread(_expand, asked, chain or Chain())
     run = keeper.background.start(call, body.body, kept, str(kept.identity))
     if not asked.streaming:
-        await call.answer(200, msgspec.json.encode(told), {})
+        await call.tell(told)
         return True
     await send_frames(call, run.follow(-1))
     return True

@@ -21,7 +21,7 @@ from vibe_llms.daemons.gateway.routing.targets import Target, plan
 from vibe_llms.daemons.gateway.routing.walks import Walk
 from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.daemons.service import Route
+from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import chat_completions
 from vibe_llms.exceptions import RequestError, Stage, UnknownNameError
 from vibe_llms.providers.remote_models import RemoteModel

@@ -1,0 +1,119 @@
+"""What a daemon answers: its routes, and which of them a request is for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
+from typing import TypeAlias
+
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.openapi import ApiOperation
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.dialects.answering import ErrorAnswer, classify, compose_error_headers
+from vibe_llms.exceptions import ConverseError, ProviderFault
+from vibe_llms.values import frozen
+
+Handler: TypeAlias = Callable[[HttpCall, CallRecord], Awaitable[None]]
+"""Answers one request; what it raises before it has begun to answer becomes an error's answer."""
+
+ErrorWriter: TypeAlias = Callable[[ConverseError], ErrorAnswer]
+
+
+@frozen(kw_only=True)
+class Route:
+    """One kind of request that a daemon answers.
+
+    Attributes:
+        method: Of HTTP.
+        pattern: The path, with ``{name}`` for a part without slashes and ``{name:path}`` for one
+            that may have some.
+        handler: Answers.
+        write_error: Writes errors as the clients of this path expect them.
+        choose_writer: Says who does instead, where clients of several protocols ask this path.
+        is_admitted: Whether it counts among the requests that are answered at once; what tells of
+            the daemon itself does not.
+        operation: What is said there.
+    """
+
+    method: str
+    pattern: str
+    handler: Handler
+    write_error: ErrorWriter
+    is_admitted: bool = True
+    operation: ApiOperation = ApiOperation()
+    choose_writer: Callable[[HttpCall], ErrorWriter] | None = None
+
+    def compile(self) -> re.Pattern[str]:
+        """Returns what matches its paths; the parts are groups."""
+        parts = re.split(r"\{(\w+)(:path)?\}", self.pattern)
+        found = [re.escape(parts[0])]
+        for name, deep, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            found.append(f"(?P<{name}>{'.+' if deep else '[^/]+'}){re.escape(rest)}")
+        return re.compile("".join(found))
+
+
+class RouteTable:
+    """Finds the route of a request: of several that fit, the one that is its path, or the first."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
+        self._exact = {
+            (route.method, route.pattern): route for route in routes if "{" not in route.pattern
+        }
+        self._exact_paths = frozenset(path for _, path in self._exact)
+        self._patterns = [(route, route.compile()) for route in routes if "{" in route.pattern]
+
+    def find(self, method: str, path: str) -> tuple[Route | None, Mapping[str, str]]:
+        """Returns the route of a request, and what its path names by that."""
+        method = "GET" if method == "HEAD" else method
+        if (route := self._exact.get((method, path))) is not None:
+            return route, {}
+        if path in self._exact_paths:  # which is its own, whatever pattern fits as well
+            return None, {}
+        for route, pattern in self._patterns:
+            if route.method == method and (found := pattern.fullmatch(path)):
+                return route, found.groupdict()
+        return None, {}
+
+    def list_methods(self, method: str, path: str) -> list[str]:
+        """Returns the methods that a path is asked by, where the one that was used is none."""
+        if exact := sorted(each for each, own in self._exact if own == path):
+            return exact
+        if self._has_other_verbs(method, path):
+            return []
+        return sorted({route.method for route, found in self._patterns if found.fullmatch(path)})
+
+    def _has_other_verbs(self, method: str, path: str) -> bool:
+        """Tells whether a path would be one of ours with another verb behind its last colon."""
+        stem, colon, _ = path.rpartition(":")
+        verbs = (
+            (found, route.pattern.rpartition("}:")[2])
+            for route, found in self._patterns
+            if route.method == method and "}:" in route.pattern
+        )
+        return bool(colon) and any(found.fullmatch(f"{stem}:{verb}") for found, verb in verbs)
+
+    def find_writer(self, path: str) -> ErrorWriter:
+        """Returns what writes the errors of the paths that are next to one that is none of ours."""
+        shared, nearest = 0, None
+        for route in self._routes:
+            if route.pattern == path:
+                return route.write_error
+            if (count := _count_shared(route.pattern, path)) > shared:
+                shared, nearest = count, route
+        return write_plain_error if nearest is None else nearest.write_error
+
+
+def _count_shared(pattern: str, path: str) -> int:
+    """Returns how many parts two paths begin with that are the same."""
+    pairs = zip(pattern.split("/")[1:], path.split("/")[1:], strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def write_plain_error(error: ConverseError) -> ErrorAnswer:
+    """Writes an error where no protocol has words of its own for it."""
+    fault, status = classify(error)
+    kind = "server_error" if status >= 500 or fault is ProviderFault.UNKNOWN else str(fault)
+    body = {"error": {"message": str(error), "type": kind, "code": error.WORD}}
+    return ErrorAnswer(status, body, compose_error_headers(error))
