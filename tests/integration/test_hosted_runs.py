@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from acting import invoke, say
@@ -17,13 +18,18 @@ from gateways import become
 from hosted import Premises, produce_application, write_event
 from scripting import write_script
 from vibe_llms.agents import hosting
-from vibe_llms.agents.hosting import HostSettings
+from vibe_llms.agents.hosting import HostSettings, RunHost
 from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.agents.spending import count_begun
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.engine import GenerationFinishedEvent, RunEndedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent, NodeFinishedEvent
-from vibe_llms.events.runs import MessageReceivedEvent, RunResumedEvent, StopRequestedEvent
+from vibe_llms.events.runs import (
+    MessageReceivedEvent,
+    RunResumedEvent,
+    RunRetriedEvent,
+    StopRequestedEvent,
+)
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -339,6 +345,74 @@ async def test_what_is_out_of_reach_is_tried_again(tmp_path: Path) -> None:
         run_id = await premises.start(premises.order(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "failed"
         assert premises.read_kinds(run_id).count("run.retried") == 3
+
+
+LONG = HostSettings(look_seconds=3_600, retry_seconds=3_600, longest_retry_seconds=3_600)
+
+
+async def begin_to_pause(premises: Premises, tries: list[object]) -> str:
+    """Asks for a run that is to be tried again in an hour; then it would succeed."""
+
+    async def produce(names: Any) -> Any:
+        tries.append(names)
+        if len(tries) == 1:
+            raise EnsembleError(detail="Nobody is there.")
+        return ()
+
+    object.__setattr__(premises.host.performer, "produce_tools", produce)  # type: ignore[attr-defined]
+    run_id = await premises.start(premises.order(DONE))
+    await become(lambda: run_id in premises.host._pausing)  # type: ignore[attr-defined]
+    return run_id
+
+
+async def test_what_is_said_to_a_run_that_is_to_be_tried_again_ends_its_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look alone does not, such as when somebody asks for it once more under its key."""
+    tries, looks, look = list[object](), list[bool](), hosting.is_pausing
+    monkeypatch.setattr(RunHost, "survey_open", lambda _: [])  # which may look, too
+    monkeypatch.setattr(
+        hosting, "is_pausing", lambda *where: looks.append(look(*where)) or looks[-1]
+    )
+    async with Premises(tmp_path, settings=LONG) as premises:
+        run_id = await begin_to_pause(premises, tries)
+        premises.host.wake(run_id)
+        await become(lambda: looks == [True])
+        assert (len(tries), premises.host.working) == (1, (run_id,))
+        await premises.runs.resume(run_id)
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+    assert looks == [True, False]
+
+
+async def test_what_another_process_says_ends_the_pause_when_the_store_is_looked_through(
+    tmp_path: Path,
+) -> None:
+    tries = list[object]()
+    settings = attrs.evolve(LONG, look_seconds=0.02)
+    async with Premises(tmp_path, settings=settings) as premises:
+        run_id = await begin_to_pause(premises, tries)
+        other = Premises(tmp_path, settings=LONG)
+        other.runs.host = None
+        await other.runs.resume(run_id)
+        assert (await premises.wait(run_id, "ended")).reason == "answered"
+    assert len(tries) == 2
+
+
+async def test_a_run_that_is_to_be_tried_again_is_left_alone_by_others_until_then(
+    tmp_path: Path,
+) -> None:
+    premises = Premises(tmp_path, settings=LONG)
+    host: Any = premises.host
+    premises.runs.host = None
+    run_id = await premises.start(premises.order(DONE))
+    retried = RunRetriedEvent(detail="Nobody is there.", attempt=1, seconds=3_600)
+    write_event(premises.store, run_id, retried)
+    assert host.survey_open() == []
+    write_event(premises.store, run_id, attrs.evolve(retried, seconds=0))
+    assert host.survey_open() == [run_id]
+    write_event(premises.store, run_id, retried)
+    write_event(premises.store, run_id, RunResumedEvent(letter="now"))
+    assert host.survey_open() == [run_id]
 
 
 async def test_who_was_cut_off_says_nothing_of_a_run_that_another_has_ended(

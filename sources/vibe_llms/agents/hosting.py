@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Final
 
-from vibe_llms.agents.outcomes import PASSING, write_outcome
+from vibe_llms.agents.outcomes import PASSING, is_pausing, write_outcome
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.spending import count_begun, count_retried
 from vibe_llms.asynchrony import finish
@@ -34,12 +34,14 @@ from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import LoggedEvent, LogLine
 from vibe_llms.runs.places import produce_inbox, produce_log
+from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import OPEN
 from vibe_llms.values import frozen
 
 _LOGGER = logging.getLogger(__name__)
 
 _PAUSE_SECONDS: Final = 0.5
+"""How long a store is waited for that is not there; so short a wait nobody ends."""
 
 
 @frozen(kw_only=True)
@@ -90,7 +92,8 @@ class RunHost:
         self._room = asyncio.Semaphore(self.settings.runs)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._works: dict[str, asyncio.Task[None]] = {}
-        self._again: set[str] = set()
+        self._said: dict[str, asyncio.Event] = {}  # of those that are seen to
+        self._pausing: set[str] = set()
         self._looking: asyncio.Task[None] | None = None
         self._tidied = time.monotonic()
         self._tidying: asyncio.Task[None] | None = None
@@ -131,7 +134,7 @@ class RunHost:
     def wake(self, run_id: str) -> None:
         """Sees to a run soon, of which something was said."""
         if run_id in self._tasks:
-            self._again.add(run_id)
+            self._said[run_id].set()
             return
         self._begin_to_tend(run_id)
 
@@ -152,6 +155,7 @@ class RunHost:
         task.add_done_callback(lambda _: begun.log.close())
 
     def _begin_to_tend(self, run_id: str, begun: BegunRun | None = None) -> asyncio.Task[None]:
+        self._said[run_id] = asyncio.Event()
         task = self._tasks[run_id] = asyncio.create_task(self._tend(run_id, begun))
         task.add_done_callback(lambda _: self._forget(run_id))
         return task
@@ -171,8 +175,7 @@ class RunHost:
     def _forget(self, run_id: str) -> None:
         task = self._tasks.pop(run_id)
         self.index.touch(run_id)
-        is_wanted = run_id in self._again
-        self._again.discard(run_id)
+        is_wanted = self._said.pop(run_id).is_set()
         if task.cancelled():
             return
         error = task.exception()
@@ -205,7 +208,7 @@ class RunHost:
             _LOGGER.warning("no logs can be compacted: %s", error)
 
     def survey_open(self) -> list[str]:
-        """Returns the runs that somebody has to perform and that are not seen to here.
+        """Returns the runs that somebody has to perform now, and that nobody performs here.
 
         Letters of whoever has died before delivering them are delivered. Does file work.
 
@@ -219,7 +222,13 @@ class RunHost:
                     deliver(store, identity, wait_seconds=0)
         self.index.refresh(all_of_them=True)
         found = self.index.survey(states=OPEN)
-        return [each.id for each in found if each.order and each.id not in self._tasks]
+        return [each.id for each in found if each.order and self._is_open(each)]
+
+    def _is_open(self, run: RunSummary) -> bool:
+        """Tells whether a run that somebody has to perform is one for now."""
+        if run.id in self._tasks and run.id not in self._pausing:
+            return False
+        return not run.detail or not is_pausing(self.store, run.id)  # which says why
 
     def tidy(self) -> None:
         """Compacts the logs of runs that ended long ago, where it was not done for a while.
@@ -248,6 +257,7 @@ class RunHost:
                         taken, begun = begun, None
                         pause = await self._perform(run_id, taken.events, taken)
                     else:
+                        self._said[run_id].clear()  # what was said by now is in the log
                         # A thread cannot be stopped: we wait until it has let go of the log.
                         log = await finish(asyncio.to_thread(self._take_up, run_id))
                         if log is None:
@@ -259,7 +269,25 @@ class RunHost:
                     raise
                 except StoreError as error:  # the disk is full, and the log cannot say so
                     pause = _wait_for_store(run_id, error)
-            await asyncio.sleep(pause)
+            await self._pause(run_id, pause)
+
+    async def _pause(self, run_id: str, seconds: float) -> None:
+        """Waits before a run is looked at again, unless something is said to it meanwhile."""
+        if seconds <= _PAUSE_SECONDS:
+            await asyncio.sleep(seconds)
+            return
+        said = self._said[run_id]
+        self._pausing.add(run_id)
+        try:
+            with suppress(TimeoutError, StoreError):
+                async with asyncio.timeout(seconds):
+                    while True:
+                        await said.wait()
+                        said.clear()
+                        if not await asyncio.to_thread(is_pausing, self.store, run_id):
+                            return
+        finally:
+            self._pausing.discard(run_id)
 
     def _take_up(self, run_id: str) -> list[LoggedEvent] | None:
         """Returns what has happened in a run that has to go on; else ``None``."""
@@ -302,14 +330,14 @@ class RunHost:
         Another process may have said it, which wakes nobody here and has no use for it there; and
         the run may have heard it too late to do what it asks for.
         """
-        place = find_place(produce_log(self.store, run_id))
+        place, said = find_place(produce_log(self.store, run_id)), self._said[run_id]
         if place is None:  # nobody tells
-            self._again.add(run_id)
+            said.set()
             return nullcontext()
 
         def hear(line: LogLine) -> None:
             if line.word in LETTER_WORDS:
-                self._again.add(run_id)
+                said.set()
 
         return hearing(place, hear)
 
