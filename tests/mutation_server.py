@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -35,8 +36,11 @@ class Served:
         Served.session = session
         server = None if find_lack() else access_server()  # which those that are forked find, too
         try:
-            _prove(session)
-            self._serve()
+            with warnings.catch_warnings():
+                # Threads of the tests before may have left that each warning is an error: what
+                # mutmut leaves open would then fail the first test of each change.
+                warnings.simplefilter("ignore")
+                self._serve()
         finally:
             if server is not None:
                 server.close()
@@ -44,13 +48,14 @@ class Served:
 
 
 def _prove(session: pytest.Session) -> None:
-    """Runs a test of each file in a fork: where nothing is changed, all have to pass."""
+    """Runs a test of each file as it is run for a change: where there is none, all have to pass."""
     set_mutant_under_test("")
     firsts = list({item.path: item for item in reversed(session.items)}.values())
     if (child := os.fork()) == 0:
         ended = 1
         try:
-            ended = _run(session, firsts)
+            with open(os.devnull, "w") as sys.stdout:  # noqa: PTH123
+                ended = _run(session, firsts)
         finally:
             os._exit(ended)
     if os.waitpid(child, 0)[1]:
@@ -94,6 +99,12 @@ class Server(isolation.ForkServerRunner):
             ended = pytest.main(arguments, plugins=[Served(lambda: serve(work_fd, result_fd))])
         if ended != pytest.ExitCode.OK:
             raise RuntimeError(f"pytest ended with {ended} in the server.")
+
+    def _setup_sigchld_pipe(self) -> tuple[int, int]:
+        """Proves, when all is ready for the first change, that nothing fails without one."""
+        assert Served.session is not None
+        _prove(Served.session)
+        return super()._setup_sigchld_pipe()
 
 
 if __name__ == "__main__":
