@@ -4,7 +4,8 @@
 command line goes to ``mutmut``, so that ``run 'vibe_llms.engine.*'`` tries one package,
 ``results`` lists what survived, and ``show NAME`` prints a change. ``judge`` says which survivors
 are explained neither by ``mutations.toml`` beside this file nor by being another wording of what
-people read; it ends with 1 if there are any. Needs the extra ``mutation``.
+people read, and which explanations are of changes that do not survive; it ends with 1 if there are
+any. Needs the extra ``mutation``.
 
 The workspace is a copy: ``mutmut`` knows sources in ``src/`` only, and the checkout can be worked
 on meanwhile. What was found out stays there, and only functions that have changed are tried again;
@@ -149,22 +150,34 @@ def judge() -> int:
         for each in tomllib.loads(EXPLANATIONS.read_text("utf-8"))["stays"]
     }
     counts: Counter[tuple[str, str]] = Counter()
-    unexplained = 0
+    unexplained, met, untried = 0, set[tuple[str, str]](), set[str]()
     for name, status, show in _survey():
+        where = name.rpartition("__mutmut_")[0]
+        if status == "not checked":
+            untried.add(where)
         if status == "survived":
             change = read_change(show())
             if is_wording(change):
                 status = "wording"
-            elif (name.rpartition("__mutmut_")[0], change) in explained:
+            elif (where, change) in explained:
                 status = "explained"
+                met.add((where, change))
             else:
                 unexplained += 1
                 print(f"{name}\n{change}\n")
         counts[name.rpartition(".")[0], status] += 1
+    modules = {module for module, _ in counts}
+    vain = [
+        each
+        for each in sorted(explained - met)
+        if each[0] not in untried and each[0].rpartition(".")[0] in modules
+    ]
+    for where, change in vain:
+        print(f"{where} does not survive, though it is explained\n{change}\n")
     for (module, status), count in sorted(counts.items()):
         print(f"{module}: {count} {status}")
     print(f"{unexplained or 'No'} unexplained survivor{'' if unexplained == 1 else 's'}.")
-    return int(unexplained > 0)
+    return int(unexplained > 0 or bool(vain))
 
 
 def _survey() -> Iterator[tuple[str, str, Callable[[], str]]]:

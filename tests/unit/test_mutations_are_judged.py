@@ -46,6 +46,32 @@ def test_only_words_that_people_read_may_be_others(change: str, expected: bool) 
     assert mutations.is_wording(change) == expected
 
 
+def test_what_is_explained_and_does_not_survive_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was noticed, or all is, as where tests fail of something else; of what was not tried
+    nobody knows."""
+    explanations = tmp_path / "mutations.toml"
+    entry = '[[stays]]\nwhere = "m.{}"\nchange = """\n-if a > 1:\n+if a >= 1:\n"""\nreason = "."\n'
+    explanations.write_text("".join(entry.format(name) for name in ("x_f", "x_g", "x_h")))
+    monkeypatch.setattr(mutations, "EXPLANATIONS", explanations)
+
+    def judge(*found: tuple[str, str]) -> tuple[int, str]:
+        survey = [(f"m.{name}__mutmut_1", status, lambda: SHOWN) for name, status in found]
+        monkeypatch.setattr(mutations, "_survey", lambda: iter(survey))
+        return mutations.judge(), capsys.readouterr().out
+
+    assert judge(*((f"x_{name}", "survived") for name in "fgh"))[0] == 0
+    assert judge(("x_f", "survived"), ("x_g", "not checked"), ("x_h", "survived"))[0] == 0
+    ended, told = judge(("x_f", "killed"), ("x_g", "not checked"), ("x_h", "survived"))
+    assert ended == 1
+    assert told.startswith("m.x_f does not survive, though it is explained\n-if a > 1:\n")
+    assert told.count("does not survive") == 1
+    assert judge(("x_g", "survived"), ("x_h", "survived"))[0] == 1  # nothing is called so any more
+    assert judge() == (0, "No unexplained survivors.\n")  # nothing of the module was tried
+    assert judge(*((f"x_{name}", "survived") for name in "fghi"))[0] == 1
+
+
 def test_each_explanation_says_why() -> None:
     """And is written as the command compares it."""
     for each in tomllib.loads(mutations.EXPLANATIONS.read_text("utf-8"))["stays"]:
