@@ -191,8 +191,7 @@ class DatabaseLog:
                 (self._identity,),
             ).fetchone()
             found, known = row[0] if row else 0, self._last
-            if found < known:
-                self._last = found
+            if found < known:  # each time, until it is claimed anew
                 raise self._describe_loss(known)
             lines = self._number(found + 1, run_id, events)
             self._insert(connection, lines)
