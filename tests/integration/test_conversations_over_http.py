@@ -201,6 +201,8 @@ async def test_others_are_told_that_there_is_none(tmp_path: Path) -> None:
         ("GET", "/*/export?format=yaml", None),
         ("PATCH", "/*", {}),
         ("PATCH", "/*", {"name": 5}),
+        ("PATCH", "/*", {"name": "two\nlines"}),
+        ("PATCH", "/*", {"name": "x" * 100_000}),
         ("POST", "/*/fork", {"from_index": -1}),
         ("POST", "/*/fork", {"from_index": True}),
         ("POST", "/*/fork", {"index": 1}),

@@ -17,6 +17,7 @@ from vibe_llms.conversations.index.answers import ConversationRow, SearchHit
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.names import read_name
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.conversations.tags import OWNER_TAG, PART_TAG
 from vibe_llms.exceptions import (
@@ -147,10 +148,14 @@ class LocalConversations:
         return found, self.store.contents.read(content_id)
 
     @in_thread
-    def rename(self, identity: str, name: str | None, *, subject: str = "") -> ConversationMetadata:
-        """Gives a conversation a name, or none."""
+    def rename(self, identity: str, name: str, *, subject: str = "") -> ConversationMetadata:
+        """Gives a conversation a name; none where it is blank.
+
+        Raises:
+            RequestError: It is too long, or more than a line.
+        """
         self._ensure(identity, subject)
-        return self.store.update_metadata(identity, name=name)
+        return self.store.update_metadata(identity, name=read_name(name))
 
     @in_thread
     def fork(

@@ -145,8 +145,7 @@ class ConversationDesk:
 
     async def _rename(self, call: HttpCall, subject: str) -> None:
         said = read_table(Renaming, read_json(await call.read_body()), "body")
-        name = said.name.strip() or None
-        metadata = await self.conversations.rename(call.names["id"], name, subject=subject)
+        metadata = await self.conversations.rename(call.names["id"], said.name, subject=subject)
         told = {"id": call.names["id"], "metadata": attrs.asdict(metadata)}
         await call.tell(told)
 

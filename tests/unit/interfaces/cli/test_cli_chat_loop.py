@@ -212,6 +212,13 @@ async def test_a_name_is_kept(session: ChatSession) -> None:
     assert (before, _restore(session).metadata.name) == ("Before", "After")
 
 
+async def test_what_cannot_be_a_name_leaves_the_one_that_is_there(session: ChatSession) -> None:
+    output = await _chat(session, "/name Before", "Hello", f"/name {'x' * 201}")
+
+    assert _restore(session).metadata.name == "Before"
+    assert "The name has 201 characters" in " ".join(map(str, output.complaints))
+
+
 async def test_the_model_can_be_exchanged_on_the_way(session: ChatSession) -> None:
     """The conversation remembers the model last used."""
     output = await _chat(session, "/model scripted:echo", "Hello")

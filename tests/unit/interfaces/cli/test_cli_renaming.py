@@ -55,6 +55,17 @@ def test_an_id_or_its_first_four_letters_come_before_a_name(
     assert renamed in outcome.err
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "x" * 201, "a\x1b[2Jb"])
+def test_what_is_no_line_names_nothing(vibe: Vibe, store: DirectoryStore, name: str) -> None:
+    outcome = vibe("rename", WALK, name)
+
+    assert outcome.code == ExitCode.REQUEST
+    assert read_names(store) == (None, None)
+    (line,) = outcome.err.splitlines()
+    assert "name" in line
+    assert "\x1b" not in line
+
+
 @pytest.mark.parametrize("first", ["n", "ni", "nic", "a", "walking"])
 def test_what_may_be_a_name_renames_nothing(vibe: Vibe, store: DirectoryStore, first: str) -> None:
     """Both commands that may have been meant are told, as far as there are two."""

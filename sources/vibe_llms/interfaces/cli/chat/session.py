@@ -10,6 +10,7 @@ import attrs
 from vibe_llms.closing import Closing
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.names import read_name
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import (
     ConverseError,
@@ -302,8 +303,10 @@ class ChatSession(Closing):
             self._save()
 
     def name(self, name: str) -> None:
-        """Gives the conversation a name."""
-        self.conversation.metadata = attrs.evolve(self.conversation.metadata, name=repair(name))
+        """Gives the conversation a name. Raises RequestError where it cannot be one."""
+        self.conversation.metadata = attrs.evolve(
+            self.conversation.metadata, name=read_name(repair(name))
+        )
         if len(self.conversation):
             self._save()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from vibe_llms.conversations.names import read_name
 from vibe_llms.interfaces.cli.access import find_newest_identity, open_store, resolve_first
 from vibe_llms.interfaces.cli.options import CONVERSATION, command
 from vibe_llms.interfaces.cli.output import note, repair
@@ -33,6 +34,6 @@ def rename(words: tuple[str, ...]) -> None:
         raise click.UsageError(f"{words[0]} is a conversation; the new name is missing.")
     else:
         identity = find_newest_identity(store)
-    called = repair(" ".join(words[1:] or words)).strip() or None
+    called = read_name(repair(" ".join(words[1:] or words)))
     store.update_metadata(identity, name=called)
     note(f"{identity} is now called {called}." if called else f"{identity} has no name now.")
