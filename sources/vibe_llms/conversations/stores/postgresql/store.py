@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import msgspec
 
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import find_required, needs_content_store
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
-from vibe_llms.conversations.stores import parts
 from vibe_llms.conversations.stores.examining import find_doubles
 from vibe_llms.conversations.stores.interfaces import (
     Examination,
@@ -28,12 +25,11 @@ from vibe_llms.conversations.stores.naming import ensure_identity
 from vibe_llms.conversations.stores.places import produce_place, split_content
 from vibe_llms.conversations.stores.postgresql.contents import PostgresqlContents
 from vibe_llms.conversations.stores.postgresql.database import HOLD, Database
+from vibe_llms.conversations.stores.postgresql.rows import StoredConversation, write_about
 from vibe_llms.exceptions import (
-    CorruptionError,
     Finding,
     StaleConversationError,
     StoreError,
-    UnknownConversationError,
 )
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, produce_identity
@@ -42,18 +38,6 @@ from vibe_llms.values import define
 if TYPE_CHECKING:
     import psycopg
 
-# From a conversation up to its root: of each, the lines that its forks below have a share in.
-_HISTORY = """
-WITH RECURSIVE chain (id, parent, start, until) AS (
-    SELECT id, parent, start, next FROM vibe_conversations WHERE id = %s
-    UNION ALL
-    SELECT above.id, above.parent, above.start, least(chain.start, chain.until)
-    FROM chain JOIN vibe_conversations AS above ON above.id = chain.parent
-)
-SELECT number, line FROM chain JOIN vibe_canisters
-    ON conversation = chain.id AND number >= chain.start AND number < chain.until
-ORDER BY number
-"""
 # One round trip for what is said: nothing is added where the conversation does not end where it is
 # said to (a size), nor where a claim that is named is not held any more.
 _ADD = f"""
@@ -69,7 +53,6 @@ WITH held AS ({HOLD}), grown AS (
 )
 SELECT next - start, merged FROM grown
 """
-_OWN = "SELECT number, line FROM vibe_canisters WHERE conversation = %s ORDER BY number"
 # In the words as they are written, so that a damaged line still protects what it names.
 _REFERENCES = """
 SELECT DISTINCT found[1] FROM (
@@ -77,29 +60,6 @@ SELECT DISTINCT found[1] FROM (
 ) AS lines, regexp_matches(line, '"content_id":\\s*"([0-9a-f]{64})"', 'g') AS found
 WHERE position('"content_id"' IN line) > 0
 """
-
-
-class _About(msgspec.Struct):
-    """What people say of a conversation."""
-
-    name: str | None
-    tags: tuple[str, ...]
-    model: str | None
-
-
-class _Row(NamedTuple):
-    about: str
-    created: datetime
-    updated: datetime
-    parent: str | None
-    start: int
-    next: int
-    merged: int
-
-    @property
-    def position(self) -> Position:
-        """Where the conversation ends."""
-        return Position(size=self.next - self.start, merged=self.merged)
 
 
 @define(init=False)
@@ -140,7 +100,7 @@ class PostgresqlStore:
                 " ON CONFLICT DO NOTHING",
                 (
                     identity,
-                    _write_about(metadata),
+                    write_about(metadata),
                     metadata.created,
                     metadata.created,
                     link.identity if link else None,
@@ -252,11 +212,10 @@ class PostgresqlStore:
         """Changes what is given and leaves the rest; returns the result."""
         with self.database.transact() as connection:
             row = self._access(connection, identity, changing=True)
-            old = self._interpret(identity, row)
-            metadata = old.change(name=name, tags=tags, model=model)
+            metadata = row.interpret().change(name=name, tags=tags, model=model)
             connection.execute(
                 "UPDATE vibe_conversations SET about = %s WHERE id = %s",
-                (_write_about(metadata), identity),
+                (write_about(metadata), identity),
             )
         return metadata
 
@@ -268,10 +227,9 @@ class PostgresqlStore:
         with self.database.transact() as connection:
             # Locked: nobody deletes the parent before the fork points at it.
             row = self._access(connection, identity, changing=True)
-            parent = self._interpret(identity, row)
             count = row.next if from_index is None else from_index
             link = ParentLink(identity=identity, canisters=count)
-            self.create(child, parent.fork(link))
+            self.create(child, row.interpret().fork(link))
         return child
 
     def delete(self, identity: str) -> None:
@@ -304,49 +262,26 @@ class PostgresqlStore:
         """Reads a conversation whole."""
         with self.database.transact(reading=True) as connection:
             row = self._access(connection, identity)
-            lines = _read_history(connection, identity, row)
+            lines = row.read_history(connection)
         notices: list[Finding] = []
-        if trouble := self._find_gap(identity, row, lines):
+        if trouble := row.find_gap(lines):
             if not tolerant:
                 raise trouble
             notices.append(Finding(place=trouble.path, message=trouble.detail))
             lines = [each for each in lines if each[0] >= row.start]
-        canisters, findings = self._decode(identity, lines, tolerant=tolerant)
+        canisters, findings = row.decode(lines, tolerant=tolerant)
         return History(
             identity=identity,
-            metadata=self._interpret(identity, row),
+            metadata=row.interpret(),
             canisters=tuple(canisters),
             position=row.position,
             notices=(*notices, *findings),
         )
 
-    def _decode(
-        self, identity: str, lines: Sequence[tuple[int, str]], *, tolerant: bool
-    ) -> tuple[Sequence[AnyCanister], list[Finding]]:
-        data = b"".join([line.encode() + b"\n" for _, line in lines])
-        part = parts.FilePart(path=self._place(identity), data=data)
-        return parts.decode_part(part, tolerant=tolerant)
-
-    def _find_gap(
-        self, identity: str, row: _Row, lines: Sequence[tuple[int, str]]
-    ) -> CorruptionError | None:
-        """Says what is missing of a history: its numbers have no gaps."""
-        if len(lines) == row.next:
-            return None
-        inherited = sum(number < row.start for number, _ in lines)
-        if inherited < row.start:
-            detail = f"Its parents have fewer than the {row.start} canisters at the fork point."
-        else:
-            lost = row.next - len(lines)
-            detail = f"{lost} of the {row.next} canisters that were acknowledged are missing."
-        return CorruptionError(
-            path=self._place(identity), detail=detail, remedy="Restore it from a backup."
-        )
-
     def read_metadata(self, identity: str) -> ConversationMetadata:
         """Returns the metadata without reading what was said."""
         with self.database.transact(reading=True) as connection:
-            return self._interpret(identity, self._access(connection, identity))
+            return self._access(connection, identity).interpret()
 
     def survey(self) -> Iterator[str]:
         """Yields the identities of all conversations."""
@@ -364,11 +299,10 @@ class PostgresqlStore:
         """Proves each line that the conversation has stored itself, and its link."""
         with self.database.transact(reading=True) as connection:
             row = self._access(connection, identity)
-            lines: list[tuple[int, str]] = connection.execute(_OWN, (identity,)).fetchall()
-            history = _read_history(connection, identity, row)
-        canisters, damages = self._decode(identity, lines, tolerant=True)
-        findings = [*damages, *find_doubles(self._place(identity), canisters)]
-        if trouble := self._find_gap(identity, row, history):
+            lines, history = row.read_own(connection), row.read_history(connection)
+        canisters, damages = row.decode(lines, tolerant=True)
+        findings = [*damages, *find_doubles(row.place, canisters)]
+        if trouble := row.find_gap(history):
             findings.append(Finding(place=trouble.path, message=trouble.detail))
         return Examination(
             canisters=len(canisters),
@@ -380,55 +314,9 @@ class PostgresqlStore:
 
     def _access(
         self, connection: psycopg.Connection[Any], identity: str, *, changing: bool = False
-    ) -> _Row:
-        """Reads the row of a conversation.
-
-        Args:
-            changing: Keep others from changing it until the transaction ends.
-        """
-        columns = "about, created, updated, parent, start, next, merged"
-        question = f"SELECT {columns} FROM vibe_conversations WHERE id = %s"
-        question += " FOR UPDATE" if changing else ""
-        row = connection.execute(question, (ensure_identity(identity),)).fetchone()
-        if row is None:
-            raise UnknownConversationError(
-                identity=identity,
-                path=self._place(identity),
-                remedy="`vibe list` shows all that there are.",
-            )
-        return _Row(*row)
-
-    def _interpret(self, identity: str, row: _Row) -> ConversationMetadata:
-        try:
-            about = msgspec.json.decode(row.about, type=_About)
-        except msgspec.MsgspecError as error:
-            detail = f"The metadata do not read: {error}."
-            raise CorruptionError(path=self._place(identity), detail=detail) from error
-        return ConversationMetadata(
-            name=about.name,
-            created=row.created,
-            updated=row.updated,
-            tags=about.tags,
-            model=about.model,
-            parent=ParentLink(identity=row.parent, canisters=row.start) if row.parent else None,
-        )
+    ) -> StoredConversation:
+        place = self._place(identity)
+        return StoredConversation.access(connection, identity, place, changing=changing)
 
     def _place(self, identity: str) -> str:
         return f"{self.database.place} {identity}"
-
-
-def _read_history(
-    connection: psycopg.Connection[Any], identity: str, row: _Row
-) -> list[tuple[int, str]]:
-    lines: list[tuple[int, str]] = connection.execute(_HISTORY, (identity,)).fetchall()
-    # Within a transaction that writes, others may have appended since the row was read.
-    return [each for each in lines if each[0] < row.next]
-
-
-def _write_about(metadata: ConversationMetadata) -> str:
-    about = _About(name=metadata.name, tags=metadata.tags, model=metadata.model)
-    try:
-        return msgspec.json.encode(about).decode()
-    except UnicodeEncodeError as error:
-        detail = "A name, a tag or a model holds half a character (a lone surrogate)."
-        raise StoreError(detail=detail) from error
