@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import openai
 import pytest
 from aiohttp import web
@@ -107,6 +108,29 @@ async def test_embeddings_are_carried_with_what_they_used(routed: Routed, vendor
         "first:embedding-1",
         "carry",
     )
+
+
+async def test_embeddings_are_carried_where_azures_clients_look(
+    routed: Routed, vendor: Vendor
+) -> None:
+    """The deployment is the model, whatever the body says, or if it says nothing."""
+    place = "/openai/deployments/vectors/embeddings?api-version=2024-10-21"
+    async with routed.run(TABLES), aiohttp.ClientSession(routed.address) as session:
+        async with openai.AsyncAzureOpenAI(
+            azure_endpoint=routed.address, api_key="x", api_version="2024-10-21", max_retries=0
+        ) as client:
+            answer = await client.embeddings.create(
+                model="vectors", input="A sea.", encoding_format="float"
+            )
+        for body in (b'{"input": "A sea."}', b'{"input": "A sea.", "model": "other"}', b""):
+            async with session.post(place, data=body) as told:
+                assert told.status == 200, await told.text()
+        async with session.post(place.replace("vectors", "other"), json={}) as told:
+            assert told.status == 404
+    assert answer.data[0].embedding == [0.5]
+    assert [(method, path) for method, path, *_ in vendor.heard] == [("POST", "/v1/embeddings")] * 4
+    named = [json.loads(body)["model"] for *_, body, _ in vendor.heard if body]
+    assert named == ["embedding-1"] * 3
 
 
 async def test_files_go_where_they_are_kept(routed: Routed, vendor: Vendor) -> None:

@@ -77,7 +77,7 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aio
         ("POST", "/v1beta/models/gemini-3-pro", 405, find_gemini),
         ("GET", f"/v1beta/models/{MODEL}:generateContent", 404, find_gemini),
         ("GET", "/v1beta/models/none", 404, find_gemini),
-        ("POST", "/api/generate", 404, find_ollama),
+        ("POST", "/api/pull", 404, find_ollama),
         ("GET", "/api/chat", 405, find_ollama),
     ],
 )

@@ -64,6 +64,9 @@ _GEMINI: Final = _object(
     contents={"type": ["array", "object", "string"]},
 )
 _OLLAMA: Final = _object("OllamaChatRequest", "messages", example=_CHATTING, **_SAID)
+_GENERATE: Final = _object(
+    "OllamaGenerateRequest", "prompt", example={"prompt": _WORDS}, prompt=_TEXT, **_ASKED
+)
 _SHOWN: Final = _object("OllamaShowRequest", example={}, model={"type": ["string", "null"]})
 _ITEM: Final[JsonObject] = {"type": "message", "role": "user", "content": _WORDS}
 _ITEMS: Final = _object("ConversationItems", example={"items": [_ITEM]}, items=_MAYBE)
@@ -220,6 +223,8 @@ _OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     **_describe_generation("v1beta"),
     **_describe_generation("v1"),
     ("POST", "/api/chat"): _answer(_OLLAMA, _LINES),
+    ("POST", "/api/generate"): _answer(_GENERATE, _LINES),
+    ("GET", "/api/ps"): ApiOperation(summary="Lists what is loaded here: nothing."),
     ("GET", "/api/tags"): ApiOperation(summary="Lists models."),
     ("POST", "/api/show"): ApiOperation(summary="Tells of a model.", body=_SHOWN),
     ("GET", "/api/version"): ApiOperation(summary="Tells whose protocol it is."),

@@ -1,20 +1,24 @@
-"""Ollama's chat, and its lists of models: https://docs.ollama.com/api."""
+"""Ollama's chat, its older call for a prompt, and its lists of models: https://docs.ollama.com/api."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
+import attrs
+
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.gateway.asked import Face, decode_body
+from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import ollama_chat
+from vibe_llms.dialects.ollama_chat.serving import generation
 from vibe_llms.models.attributes import Capability
 from vibe_llms.models.descriptors import ModelDescriptor
 
 FACE = Face(name="ollama", dialect=ollama_chat, framing="ndjson", streams_by_default=True)
+_GENERATION = attrs.evolve(FACE, name="ollama_generate", dialect=generation)
 
 _VERSION = "0.20.0"
 """Of the server whose protocol this is; clients look whether it is new enough."""
@@ -29,12 +33,24 @@ _CAPABILITIES = (
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Returns the paths of this protocol."""
     produce = partial(Route, write_error=FACE.write_error)
+    generate = partial(gateway.answer, face=_GENERATION, read=_read_generation)
     return (
         produce(method="POST", pattern="/api/chat", handler=partial(gateway.answer, face=FACE)),
+        produce(method="POST", pattern="/api/generate", handler=generate),
         produce(method="GET", pattern="/api/tags", handler=partial(_list, gateway)),
+        produce(method="GET", pattern="/api/ps", handler=partial(_list_loaded, gateway)),
         produce(method="POST", pattern="/api/show", handler=partial(_show, gateway)),
         produce(method="GET", pattern="/api/version", handler=_tell_version, is_admitted=False),
     )
+
+
+def _read_generation(face: Face, body: bytes) -> Asked:
+    return read_asked(face, body).move("/api/generate")
+
+
+async def _list_loaded(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
+    await gateway.authorize(call, record)
+    await call.tell({"models": []})  # none of them takes memory here
 
 
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:

@@ -42,23 +42,24 @@ FACE: Final = Face(
 )
 """Most of what is carried so is of OpenAI's family, in whose words our own errors are told."""
 
+_DEPLOYMENTS: Final = "/openai/deployments/"
+
 _FORM_MODEL: Final = re.compile(rb'(name="model"\r\n(?:[^\r]+\r\n)*\r\n)([^\r]*)(?=\r\n)')
 
 
 def produce_routes(
     gateway: Gateway, access_router: Callable[[], TableRouter], patterns: Iterable[str]
 ) -> list[Route]:
-    """Returns what answers the paths that some table allows."""
-    return [
-        Route(
-            method=method,
-            pattern=pattern,
-            handler=partial(_answer, gateway, access_router, pattern),
-            write_error=FACE.write_error,
-        )
-        for pattern in patterns
-        for method in _METHODS
-    ]
+    """Returns what answers the paths that some table allows, also where Azure's clients look."""
+    produce = partial(Route, write_error=FACE.write_error)
+    routes = []
+    for pattern in patterns:
+        handler = partial(_answer, gateway, access_router, pattern)
+        routes += [produce(method=each, pattern=pattern, handler=handler) for each in _METHODS]
+        if pattern.startswith("/v1/") and "{" not in pattern:
+            deployed = f"/openai/deployments/{{model:path}}{pattern.removeprefix('/v1')}"
+            routes.append(produce(method="POST", pattern=deployed, handler=handler))
+    return routes
 
 
 async def _answer(
@@ -75,12 +76,14 @@ async def _answer(
     if {".", ".."} & set(call.path.split("/")):  # it would lead elsewhere, with our key
         raise refuse_body("A path must not lead upwards.")
     router = access_router()
-    asked = _read(call, body)
+    asked, path = _read(call, body), call.path
+    if (model := call.names.get("model", "")) and path.startswith(_DEPLOYMENTS):
+        asked, path = _read_deployment(asked, model), pattern
     route = _find_route(router.routes, asked.model, pattern)
     record.model = route.name
     ensure_admitted(grant, route.name)
     asked = attrs.evolve(
-        asked, model=route.name, method=call.method, find_path=partial(_find_path, call.path)
+        asked, model=route.name, method=call.method, find_path=partial(_find_path, path)
     )
     targets = [each for each in plan(route.groups, router.draw) if _allows(each, pattern)]
     if asked.rename is not rename_model:  # what is kept somewhere is there, and nowhere else
@@ -112,6 +115,15 @@ def _read(call: HttpCall, body: bytes) -> Asked:
     if asked.model:
         return asked
     return attrs.evolve(asked, model=named, rename=None)
+
+
+def _read_deployment(asked: Asked, model: str) -> Asked:
+    """Returns a request for a model of which its path says who it is, whatever the body says."""
+    if asked.model == model or asked.rename is _rename_in_form or not asked.body:
+        return attrs.evolve(asked, model=model)
+    return attrs.evolve(
+        asked, model=model, body=rename_model(asked.body, model), rename=rename_model
+    )
 
 
 def _rename_in_form(body: bytes, model: str) -> bytes:

@@ -100,8 +100,12 @@ class StreamWriter(answering.StreamWriter):
         return _encode({"error": compose_sentence(error, None)}) + b"\n"
 
     def _write_line(self, message: Mapping[str, Any], **more: Any) -> bytes:
-        said = {"role": "assistant", "content": "", **message}
-        return _encode({**self._head, "message": said, "done": False, **more}) + b"\n"
+        said = self._restate(message)
+        return _encode({**self._head, **said, "done": False, **more}) + b"\n"
+
+    def _restate(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what a message says as a line has it."""
+        return {"message": {"role": "assistant", "content": "", **message}}
 
     def _go_on(self, event: ContentDeltaEvent) -> bytes:
         """Writes a piece of another content than the one before it, or of another channel."""

@@ -1,0 +1,68 @@
+"""Ollama's older call, ``POST /api/generate``: a prompt in place of a conversation.
+
+It has the names of a dialect, as far as clients are answered. What has a meaning is that of a chat
+with instructions and one question; a suffix, a template or a context has none elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.extras import without
+from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
+from vibe_llms.dialects.ollama_chat.serving import requests, responses, streams
+from vibe_llms.dialects.ollama_chat.serving.errors import nativize_error
+from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.plain import JsonObject
+
+__all__ = ["PROTOCOL", "StreamWriter", "nativize_error", "nativize_response", "normalize_request"]
+
+_PROMPT: Final = ("prompt", "system", "images", "messages", "tools")
+"""What becomes messages, and what the call does not know: its server does not look at it."""
+
+
+@refuse_nonsense("The request", "Ollama's /api/generate")
+def normalize_request(
+    native: Mapping[str, Any], attributes: ModelAttributes | None = None
+) -> Translation[Request]:
+    """Returns the meaning of a client's request.
+
+    Args:
+        attributes: Of the model that is asked; without them all common controls count.
+
+    Raises:
+        RequestError: It makes no sense, or there is nothing to answer, as in a request that
+            only loads a model.
+    """
+    said = {"content": native.get("prompt"), "images": native.get("images")}
+    system = native.get("system")
+    messages = [{"role": "system", "content": system}] if system else []
+    if any(said.values()):
+        messages.append({"role": "user", **said})
+    chat = {**without(native, *_PROMPT), "messages": messages}
+    return requests.normalize_request(chat, attributes)
+
+
+def nativize_response(response: Response) -> Translation[JsonObject]:
+    """Returns the whole body of a response, of whichever vendor."""
+    written = responses.nativize_response(response)
+    body: dict[str, Any] = dict(written.value)
+    head = {name: body.pop(name) for name in ("model", "created_at")}
+    return Translation({**head, **_restate(body.pop("message")), **body}, written.losses)
+
+
+def _restate(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a message says, in the words of this call."""
+    said = {"response": message.get("content", "")}
+    return said | without(message, "role", "content")
+
+
+class StreamWriter(streams.StreamWriter):
+    """Writes the lines of one response; the last says that it is done."""
+
+    def _restate(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        return _restate(message)
