@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from postgresql_server import Server, opened, produce_url
 from vibe_llms import Engine
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import Conversation, verify
+from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -41,10 +43,12 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.runs import claims, database_inbox, database_log
 from vibe_llms.runs.database_log import DatabaseLog
 from vibe_llms.runs.delivering import deliver, take_letters
+from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.lines import write_line, write_logged
 from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
+from vibe_llms.runs.surveying import read_summary
 from written import compose, look
 
 pytestmark = pytest.mark.postgresql
@@ -90,6 +94,55 @@ def pause(store: PostgresqlStore, identity: str) -> None:
 
 
 # --- the store -------------------------------------------------------------------------------
+
+
+def survey_tables(store: PostgresqlStore) -> set[str]:
+    """Returns what tables there are where the store keeps its own."""
+    with psycopg.connect(store.url) as connection:
+        query = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+        return {name for (name,) in connection.execute(query)}
+
+
+def test_000a_whoever_only_looks_makes_nothing(
+    store: PostgresqlStore, other: PostgresqlStore
+) -> None:
+    """Where nobody has kept anything, nothing is found; what another makes then is."""
+    log, inbox = produce_log(store, "a"), produce_inbox(store, "a")
+    with store.database.transact(reading=True):
+        assert [*store.survey(), *store.contents.survey(), *store.survey_references()] == []
+    assert (log.read(), log.read_last(), log.tail().read()) == ([], None, [])
+    assert (log.tail().read_raw(), inbox.is_empty, [*inbox.read()]) == ((b"", 0), True, [])
+    assert not store.contents.contains("0" * 64)
+    asks = (store.read, store.read_metadata, store.examine, partial(read_summary, store))
+    for ask in asks:
+        with pytest.raises(UnknownConversationError):
+            ask("a")
+    assert produce_index(store).survey() == []
+    assert RunIndex(store).survey() == []
+    assert survey_tables(store) == set()
+
+    kept = begin(other, "one")
+    assert "vibe_events" in survey_tables(store)
+    assert [*store.survey()] == [kept.id]
+    assert read_texts(store, kept.id) == ["one"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store: store.create("a", ConversationMetadata()),
+        lambda store: store.contents.add(b"data", mime_type="text/plain"),
+    ],
+)
+def test_000b_whoever_changes_something_makes_the_tables(
+    store: PostgresqlStore, change: Any
+) -> None:
+    """Also over a connection that somebody has looked with before, and changes nothing else."""
+    assert [*store.survey()] == []
+    change(store)
+    assert "vibe_conversations" in survey_tables(store)
+    store.create("b", ConversationMetadata())
+    assert "b" in set(store.survey())
 
 
 def test_000_many_append_at_once_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import attrs
 
-from vibe_llms.conversations.stores.postgresql.tables import prepare
+from vibe_llms.conversations.stores.postgresql.tables import NoTables, prepare, read_format
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.installing import needing
 from vibe_llms.values import define, frozen
@@ -100,7 +100,8 @@ class Database:
         """Keeps all that is done within, or nothing; joins a transaction of the same thread.
 
         Args:
-            reading: Nothing is to be changed, and all that is read is of one moment.
+            reading: Nothing is to be changed, and all that is read is of one moment. Where nobody
+                has kept anything yet that is nothing, and no tables are made for it.
 
         Raises:
             StoreError: The server is out of reach, or refuses.
@@ -109,7 +110,7 @@ class Database:
         if joined is not None:
             yield joined
             return
-        with self._room, self.begun(reading=reading) as connection:
+        with self._room, self._begun_or_empty(reading=reading) as connection:
             if self.fence is not None and not reading:
                 self.fence.hold(connection)
             self._here.connection = connection
@@ -117,6 +118,17 @@ class Database:
                 yield connection
             finally:
                 self._here.connection = None
+
+    @contextmanager
+    def _begun_or_empty(self, *, reading: bool) -> Iterator[psycopg.Connection[Any]]:
+        if reading and not self._is_prepared:
+            with self._lent(reading=True, prepares=False) as connection:
+                is_empty = read_format(connection) is None
+            if is_empty:
+                yield cast("psycopg.Connection[Any]", NoTables())
+                return
+        with self.begun(reading=reading) as connection:
+            yield connection
 
     @property
     def is_joined(self) -> bool:
@@ -169,12 +181,16 @@ class Database:
             yield connection
 
     @contextmanager
-    def _lent(self, *, reading: bool) -> Iterator[psycopg.Connection[Any]]:
+    def _lent(self, *, reading: bool, prepares: bool = True) -> Iterator[psycopg.Connection[Any]]:
         with needing("postgresql", "psycopg", "A store in PostgreSQL"):
             import psycopg
         try:
             connection = self._take() or self._open()
             try:
+                if prepares and not self._is_prepared:
+                    connection.isolation_level = connection.read_only = None
+                    prepare(connection, self.place)
+                    self._is_prepared = True
                 connection.isolation_level = (
                     psycopg.IsolationLevel.REPEATABLE_READ if reading else None
                 )
@@ -194,9 +210,6 @@ class Database:
         connection = psycopg.connect("", autocommit=True, **settings)
         try:
             connection.execute(f"SET lock_timeout = {int(LOCK_SECONDS * 1000)}")
-            if not self._is_prepared:
-                prepare(connection, self.place)
-                self._is_prepared = True
         except BaseException:
             connection.close()
             raise

@@ -79,13 +79,31 @@ _STEPS: Final = {
 """What makes of each earlier format the next one."""
 
 
+class NoTables:
+    """Stands for a connection where there are no tables yet: all that is read there is nothing."""
+
+    rowcount = 0
+
+    def execute(self, statement: str, *_: object) -> NoTables:
+        """Finds nothing."""
+        assert statement.lstrip().startswith("SELECT"), "This is a transaction that reads."
+        return self
+
+    def fetchone(self) -> None:
+        """Returns no row."""
+
+    def fetchall(self) -> list[Any]:
+        """Returns no rows."""
+        return []
+
+
 def prepare(connection: psycopg.Connection[Any], place: str) -> None:
     """Makes the tables where there are none, and those of earlier versions what they are now.
 
     Raises:
         StoreError: A later version of this program has made them.
     """
-    found = _read_format(connection)
+    found = read_format(connection)
     if found is None or found in _STEPS:
         # Before the transaction begins: one that waits within it goes on believing that there is
         # no such table.
@@ -103,7 +121,7 @@ def prepare(connection: psycopg.Connection[Any], place: str) -> None:
 
 
 def _bring_up(connection: psycopg.Connection[Any]) -> int | None:
-    found = _read_format(connection)
+    found = read_format(connection)
     if found is None:
         connection.execute(_TABLES)
         connection.execute("INSERT INTO vibe_format (version) VALUES (%s)", (FORMAT,))
@@ -115,7 +133,7 @@ def _bring_up(connection: psycopg.Connection[Any]) -> int | None:
     return found
 
 
-def _read_format(connection: psycopg.Connection[Any]) -> int | None:
+def read_format(connection: psycopg.Connection[Any]) -> int | None:
     """Returns the format of the tables; ``None`` where there are none."""
     row: tuple[Any] | None = connection.execute("SELECT to_regclass('vibe_format')").fetchone()
     if row is None or row[0] is None:
