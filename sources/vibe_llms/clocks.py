@@ -17,3 +17,9 @@ class Clock:
         import asyncio  # commands that never wait are spared its import
 
         await asyncio.sleep(seconds)
+
+
+def double(seconds: float, times: int, longest_seconds: float) -> float:
+    """Returns a wait that has doubled so many times, or the longest that there is to be."""
+    # Bounded before it is raised: 2.0 ** 1024 is an OverflowError, and some never give up.
+    return min(seconds * 2.0 ** min(times, 60), longest_seconds)

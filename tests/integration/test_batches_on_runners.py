@@ -210,7 +210,7 @@ async def test_what_failed_and_may_pass_is_asked_again_by_policy(
     tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what still fails is told, and asked again when somebody wants it."""
-    monkeypatch.setattr("vibe_llms.agents.batches.chunk_runs._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "_PAUSE_SECONDS", 0.0)
     vendor.status = 500
     async with working(vendor, tmp_path) as place:
         report = await place.channel(key="k", retries=2).collect(["One?", "Two?"])
@@ -395,8 +395,7 @@ async def test_a_cap_counts_what_did_not_fit_before_a_refusal(
     where: dict[str, Any],
 ) -> None:
     """The first answer was billed, though the second try at it is refused, and is free."""
-    for module in (chunk_runs, runs):
-        monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "_PAUSE_SECONDS", 0.0)
     plain, billed = Vendor.compose, 0
 
     def refuse_second(self: Vendor, text: str) -> bytes:

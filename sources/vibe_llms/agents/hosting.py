@@ -14,6 +14,7 @@ from vibe_llms.agents.outcomes import PASSING, is_pausing, write_outcome
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.spending import count_begun, count_retried
 from vibe_llms.asynchrony import finish
+from vibe_llms.clocks import double
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import LogEvent
@@ -361,8 +362,8 @@ class RunHost:
     ) -> LogEvent:
         settings, attempt = self.settings, count_retried(log) + 1
         if isinstance(error, PASSING) and attempt <= settings.attempts:
-            seconds = settings.retry_seconds * 2.0 ** (attempt - 1)
-            seconds = min(settings.longest_retry_seconds, seconds)
+            first, longest = settings.retry_seconds, settings.longest_retry_seconds
+            seconds = double(first, attempt - 1, longest)
             return RunRetriedEvent(detail=str(error), attempt=attempt, seconds=seconds)
         return RunEndedEvent(run_id=run_id, reason="failed", detail=str(error), error=error)
 

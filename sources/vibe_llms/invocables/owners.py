@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, Protocol, TypeVar
 
+from vibe_llms.clocks import double
 from vibe_llms.exceptions import ConverseError, access_facts
 from vibe_llms.values import frozen
 
@@ -53,8 +54,7 @@ class Backoff:
         used = 0 if lived_seconds >= HEALTHY_SECONDS else self.used
         if used >= self.restarts:
             return self, None
-        # Bounded before it is raised: 2.0 ** 1024 is an OverflowError, and restarts may be many.
-        seconds = min(FIRST_SECONDS * 2.0 ** min(used, 30), LONGEST_SECONDS)
+        seconds = double(FIRST_SECONDS, used, LONGEST_SECONDS)
         return Backoff(self.restarts, used + 1), seconds
 
 

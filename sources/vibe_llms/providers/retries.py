@@ -12,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from vibe_llms.clocks import Clock
+from vibe_llms.clocks import Clock, double
 from vibe_llms.events.stream import (
     LossEvent,
     NativeEvent,
@@ -67,7 +67,8 @@ class RetryPolicy:
         asked: float | None = getattr(error, "retry_after_seconds", None)
         if asked is not None:
             return asked if asked <= self.longest_seconds else None
-        wait = min(_FIRST_SECONDS * 2.0 ** (attempt - 1), _LAST_SECONDS, self.longest_seconds)
+        longest = min(_LAST_SECONDS, self.longest_seconds)
+        wait = double(_FIRST_SECONDS, attempt - 1, longest)
         return wait * (1 - 0.25 * chance)
 
 

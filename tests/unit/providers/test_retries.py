@@ -169,3 +169,10 @@ def test_the_policy_is_set_by_limits() -> None:
     policy = RetryPolicy.of(Limits(attempts=1, retry_seconds=5))
 
     assert policy == RetryPolicy(attempts=1, longest_seconds=5)
+
+
+def test_whoever_never_gives_up_waits_no_longer_than_ever() -> None:
+    """2.0 ** 1024 is an OverflowError, which short waits come to within minutes."""
+    policy = RetryPolicy(attempts=10_000, longest_seconds=0.01)
+    waits = [policy.decide(OVERLOADED, attempt, 0.0) for attempt in (1, 1_024, 1_026, 9_999)]
+    assert waits == [0.01] * 4

@@ -30,7 +30,7 @@ from vibe_llms.instruments.channels.batches.row_chunks import (
     read_answered,
 )
 from vibe_llms.instruments.channels.batches.row_journals import RowJournal
-from vibe_llms.instruments.channels.batches.runs import Due, attempt
+from vibe_llms.instruments.channels.batches.runs import Due, attempt, rest
 from vibe_llms.values import define
 
 _LOGGER = logging.getLogger(__name__)
@@ -42,7 +42,6 @@ ALONE: Final = 2
 """How often an input is asked by itself until it is set aside."""
 
 _PAUSE_SECONDS: Final = 1.0
-_LONGEST_SECONDS: Final = 30.0
 
 
 @define(kw_only=True)
@@ -117,8 +116,7 @@ class ChunkRun:
                 if not rows or self.must_stop:
                     break
                 self._note_ending(False)
-                # Whoever leaves meanwhile cancels it.
-                await asyncio.sleep(min(_PAUSE_SECONDS * 2.0**turn, _LONGEST_SECONDS))
+                await rest(turn)  # whoever leaves meanwhile cancels it
         finally:
             await self._journal.finish()
         if failure := self._failure or self._withheld:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from vibe_llms.asynchrony import finish
+from vibe_llms.clocks import double
 from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
@@ -172,7 +173,7 @@ class BatchRun(Generic[T]):
         for turn in range(self._retries):
             if item is None or item.error is None or not item.error.is_retryable:
                 break
-            await asyncio.sleep(min(_PAUSE_SECONDS * 2.0**turn, _LONGEST_SECONDS))
+            await rest(turn)
             item = await ask(self._work, due)
         return None if item is None else Done(due, item)
 
@@ -302,6 +303,11 @@ class BatchRun(Generic[T]):
         while True:
             await asyncio.sleep(_SURVIVING_SECONDS)
             await finish(asyncio.to_thread(journal.synchronize))
+
+
+async def rest(turn: int) -> None:
+    """Waits before inputs are asked again, the longer the more often they were."""
+    await asyncio.sleep(double(_PAUSE_SECONDS, turn, _LONGEST_SECONDS))
 
 
 async def attempt(

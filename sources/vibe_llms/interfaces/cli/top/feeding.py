@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from vibe_llms.agents.interfaces import Runs
+from vibe_llms.clocks import double
 from vibe_llms.exceptions import ConverseError, RequestError, UnknownConversationError
 from vibe_llms.interfaces.cli.top.courses import LINES
 from vibe_llms.interfaces.cli.top.views import (
@@ -37,9 +38,6 @@ Naming: TypeAlias = Callable[[Sequence[RunSummary]], Awaitable[Sequence[RunSumma
 _LOOK_SECONDS: Final = 1.0
 _SLOW_SECONDS: Final = 2.0
 _LONGEST_SECONDS: Final = 8.0
-_FAILURES: Final = 3
-"""After so many one after the other, pauses do not grow any more."""
-
 _REST_SECONDS: Final = 0.2
 """Who goes through a list does not want to follow each run that is passed."""
 
@@ -111,13 +109,13 @@ class BoardFeed:
                 await self._read_waiting()
                 failures = 0
             except (ConverseError, OSError) as error:
-                failures = min(failures + 1, _FAILURES)
+                failures += 1
                 if isinstance(error, RequestError) and query.after:
                     self.board.tell(PagesLost(query))
                 else:
                     self.board.tell(RowsFailed(query, str(error)))
             pause = max(_LOOK_SECONDS, _SHARE * (time.monotonic() - begun) * (not failures))
-            await self._pause(min(pause * 2**failures, _LONGEST_SECONDS))
+            await self._pause(double(pause, failures, _LONGEST_SECONDS))
 
     async def _read_rows(self) -> None:
         query = self.board.view.query
@@ -190,8 +188,8 @@ class BoardFeed:
             except (ConverseError, OSError) as error:
                 self.board.tell(CourseFailed(run_id, str(error)))
             has_heard = self.board.view.course.sequence > known
-            failures = 0 if has_heard else min(failures + 1, _FAILURES)
-            await asyncio.sleep(min(_LOOK_SECONDS * 2**failures, _LONGEST_SECONDS))
+            failures = 0 if has_heard else failures + 1
+            await asyncio.sleep(double(_LOOK_SECONDS, failures, _LONGEST_SECONDS))
 
     async def _listen(self, run_id: str) -> None:
         after = self.board.view.course.sequence
