@@ -77,6 +77,16 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     if pattern is None:
         return {}
     is_taken = re.compile(pattern).fullmatch
+    # At each turn all of a conversation is looked through: mostly this is all, and it has to be
+    # quick, so that types are compared (isinstance takes twice as long).
+    said = {
+        each.name
+        for each in request.canisters
+        if type(each) is InvocationCanister or type(each) is ResultCanister
+    }
+    said.update([each.name for each in request.invocables])
+    if all(not name or is_taken(name) for name in said):
+        return {}
     names = _survey_names(request)
     strange = [name for name in names if not is_taken(name)]
     aliases: dict[str, str] = {}
