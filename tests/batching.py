@@ -137,7 +137,7 @@ def run_vendor(delay_seconds: float = 0.0) -> Iterator[Vendor]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    loop, ended = told.get(timeout=10)
+    loop, ended = told.get(timeout=60)
     try:
         yield vendor
     finally:

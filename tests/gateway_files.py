@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from gateways import serve
 from vibe_llms.application import Application
@@ -15,7 +17,7 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Service
-from vibe_llms.testing.simulator import Simulator
+from vibe_llms.testing.simulator import Simulator, answering
 from vibe_llms.values import frozen
 
 _PROVIDERS = """
@@ -47,6 +49,18 @@ class Heard:
     status: int
     headers: Mapping[str, str]  # by any case
     body: bytes
+
+
+def hold_answers(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Has upstreams take requests down and answer none before the event is set."""
+    is_over, answer = asyncio.Event(), answering._converse
+
+    async def hold(*given: Any) -> Any:
+        await is_over.wait()
+        return await answer(*given)
+
+    monkeypatch.setattr(answering, "_converse", hold)
+    return is_over
 
 
 class Routed:

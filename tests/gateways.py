@@ -86,7 +86,7 @@ async def serve_gateway(
         yield address
 
 
-async def become(condition: Callable[[], object], seconds: float = 10) -> None:
+async def become(condition: Callable[[], object], seconds: float = 60) -> None:
     """Waits until a condition holds. Raises TimeoutError where it does not become so."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # whatever it looks at tells nobody

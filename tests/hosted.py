@@ -108,7 +108,7 @@ class Premises:
         self, run_id: str, *states: str, subject: str = "", after: int = 0
     ) -> RunSummary:
         """Waits until a run is in one of these states, by an event behind a number."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 summary = await self.runs.find(run_id, subject=subject)
                 if summary.state in states and summary.sequence > after:

@@ -295,19 +295,25 @@ class Process:
         if self.running.returncode is None:
             with suppress(ProcessLookupError):
                 (self.running.kill if kill else self.running.terminate)()
-        await asyncio.wait_for(self.running.wait(), 30)
+        await asyncio.wait_for(self.running.wait(), 60)
 
 
 _SETTINGS: Final = """\
-connect_seconds = 2
-first_byte_seconds = 0.5
-between_chunks_seconds = 0.5
-total_seconds = 5
+connect_seconds = 20
+first_byte_seconds = 20
+between_chunks_seconds = 20
+total_seconds = 40
 """
+_HASTY: Final = {
+    "hasty_": _SETTINGS.replace("first_byte_seconds = 20", "first_byte_seconds = 0.5"),
+    "restless_": _SETTINGS.replace("between_chunks_seconds = 20", "between_chunks_seconds = 0.5"),
+}
+"""Of providers that do not wait long, for a first byte or between chunks, by what they are called.
+All others have time: nobody here is told to hurry on a machine that is busy."""
 
 
 def write_files(folder: Path, upstream: str) -> None:
-    """Writes the configuration: all providers lead to one address, and all limits are small.
+    """Writes the configuration: all providers lead to one address, and have limits.
 
     Those called ``patient`` wait as long as by default.
     """
@@ -318,9 +324,11 @@ def write_files(folder: Path, upstream: str) -> None:
         lines += [f"[providers.{name}]", address, key + _SETTINGS]
         module = f'module = "vibe_llms.providers.{name}"'
         lines += [f"[providers.patient_{name}]", module, address, key]
+        for kind, settings in _HASTY.items():
+            lines += [f"[providers.{kind}{name}]", module, address, key + settings]
     (folder / "vibe.toml").write_text("\n".join(lines), encoding="utf-8")
     (folder / "gateway.toml").write_text(
-        'authorizer = "keys"\n[limits]\ntotal_seconds = 8\nrequest_bytes = 1000000\n'
+        'authorizer = "keys"\n[limits]\ntotal_seconds = 60\nrequest_bytes = 1000000\n'
         "[server]\nhead_seconds = 2\nbody_seconds = 2\ndrain_seconds = 2\n",
         encoding="utf-8",
     )
@@ -353,7 +361,7 @@ async def start(
         *command, *options, cwd=folder, env=find_environment(folder), stderr=PIPE, stdout=PIPE
     )
     assert running.stderr is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         told = (await running.stderr.readline()).decode()
     assert " at http" in told, told + (await running.stderr.read()).decode()
     process = Process(folder, upstream, key, told.split(" at ")[1].split(" ")[0], running)

@@ -46,7 +46,7 @@ class Daemon:
         """Returns what is told until the stream ends: number, word and line."""
         headers = {"Last-Event-ID": after} if after else {}
         url = f"{self.url}/runs/{run_id}/events{query}"
-        async with asyncio.timeout(20), self.session.get(url, headers=headers) as answer:
+        async with asyncio.timeout(60), self.session.get(url, headers=headers) as answer:
             assert answer.status == 200, await answer.text()
             assert answer.content_type == "text/event-stream"
             return read_frames(await answer.text())

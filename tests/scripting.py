@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.providers.interfaces import ModelDescriptor
+from vibe_llms.providers.scripted import client
 from vibe_llms.providers.scripted.client import ScriptedModel
 from vibe_llms.providers.scripted.scripts import produce_script
 from vibe_llms.tables.documents import Document
@@ -40,3 +45,19 @@ def _write(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_write, value))}]"
     return json.dumps(value)
+
+
+def hold_slow_answers(
+    monkeypatch: pytest.MonkeyPatch, may_go: Callable[[str | None], object]
+) -> None:
+    """Has answers with ``delay_seconds`` wait until they may go, told by the word they match."""
+    play = client._PerformanceSource._play_next
+
+    async def hold(source: Any) -> Any:
+        if source._response.delay_seconds:
+            async with asyncio.timeout(60):
+                while not may_go(source._response.match):  # noqa: ASYNC110  # nothing tells of it
+                    await asyncio.sleep(0.001)
+        return await play(source)
+
+    monkeypatch.setattr(client._PerformanceSource, "_play_next", hold)

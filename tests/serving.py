@@ -140,7 +140,7 @@ class Served:
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
         """Waits until something holds; not for ever."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(15):
             while not holds():  # noqa: ASYNC110  # nothing tells of it
                 await asyncio.sleep(0.01)
 

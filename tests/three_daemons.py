@@ -113,7 +113,7 @@ class Daemon:
         assert self.running is not None
         with suppress(ProcessLookupError):
             (self.running.kill if kill else self.running.terminate)()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             code = await self.running.wait()
             if self.listening is not None:
                 await self.listening

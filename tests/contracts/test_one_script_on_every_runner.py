@@ -39,7 +39,7 @@ async def ask(folder: Path, url: str) -> str:
         env={**os.environ, **homes, "VIBE_LLMS_CONFIG": str(folder / "config.toml")},
         stdout=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         said, _ = await process.communicate()
     return said.decode()
 

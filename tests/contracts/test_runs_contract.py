@@ -59,11 +59,11 @@ class House:
         return await self.runs.start(self.premises.order(*turns), [UserCanister("Do it.")], **more)
 
     async def watch(self, run_id: str, **more: Any) -> list[ToldEvent]:
-        async with asyncio.timeout(20), aclosing(self.runs.watch(run_id, **more)) as told:
+        async with asyncio.timeout(60), aclosing(self.runs.watch(run_id, **more)) as told:
             return [event async for event in told]
 
     async def wait(self, run_id: str, *states: str, after: int = 0) -> RunSummary:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 summary = await self.runs.find(run_id)
                 if summary.state in states and summary.sequence > after:
@@ -147,7 +147,7 @@ async def test_leaving_changes_nothing(house: House) -> None:
 
 async def test_whoever_waits_hears_where_it_stands(house: House) -> None:
     run_id = (await house.start([invoke("pay")], DONE)).id
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert (await house.runs.wait(run_id, states=["waiting"])).waiting == 1
         ended = asyncio.create_task(house.runs.wait(run_id))
         (waiting,) = await house.runs.survey_approvals(run_id)

@@ -37,7 +37,7 @@ async def running(folder: Path, *options: str) -> AsyncIterator[str]:
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while b"asked for at" not in (line := await process.stderr.readline()):
                 assert line, "it did not start"
         assert f" at http://127.0.0.1:{port} " in line.decode()  # as `--address` takes it
@@ -49,7 +49,7 @@ async def running(folder: Path, *options: str) -> AsyncIterator[str]:
 
 async def watch_for(session: aiohttp.ClientSession, url: str, word: str) -> Any:
     """Watches a run until something happens; returns its line."""
-    async with asyncio.timeout(30), session.get(url) as answer:
+    async with asyncio.timeout(60), session.get(url) as answer:
         found = False
         async for line in answer.content:
             if found:

@@ -339,7 +339,7 @@ async def test_a_client_of_ours_hears_each_event_once_or_says_what_is_wrong(
     served.pieces = [data[a:b] for a, b in pairwise(cuts) if a < b]
     heard: list[LoggedEvent] = []
     is_refused = False
-    async with asyncio.timeout(20), connect(address, clock=HurriedClock()) as runs:
+    async with asyncio.timeout(60), connect(address, clock=HurriedClock()) as runs:
         try:
             async for event in runs.watch("x", follow=False):
                 if isinstance(event, LoggedEvent):

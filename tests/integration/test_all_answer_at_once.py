@@ -94,7 +94,7 @@ class Race:
 
     async def _read(self, pattern: str, number: int) -> str:
         """Waits until the command shows something for so many times, from 0; returns it."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(found := re.findall(pattern, self.command.read_text())) <= number:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)  # only the screen says so
         return str(found[number])
@@ -113,13 +113,13 @@ class Race:
 
     async def _leave(self, text: str) -> None:
         """Waits until the screen shows something no more."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while text in self.screen.read_text():  # noqa: ASYNC110  # only the screen says so
                 await asyncio.sleep(0)
 
     async def _notice(self, name: str) -> str:
         """Waits until the screen tells what became of a call; returns that."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while name not in (notice := self.screen.read_lines()[-2].strip()):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         return notice

@@ -52,7 +52,7 @@ def find_marked(mark: str) -> list[int]:
 
 def await_none(mark: str) -> list[int]:
     """Waits for a moment until no process has a mark; returns those that still do."""
-    for _ in range(100):
+    for _ in range(1_200):
         if not find_marked(mark):
             return []
         time.sleep(0.05)
@@ -232,7 +232,7 @@ async def test_nothing_is_left_of_a_command(
             await asyncio.sleep(0.3 if ending == "cancelled" else 0.001)
             call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        for _ in range(100):  # the thread that waited for the process is about to end
+        for _ in range(3_000):  # the thread that waited for the process is about to end
             if is_within(count_ours(), before):
                 break
             await asyncio.sleep(0.02)
@@ -259,7 +259,7 @@ async def main():
 asyncio.run(main())
 """
     ours = subprocess.Popen([sys.executable, "-c", program], env={"PYTHONPATH": str(SOURCES)})
-    for _ in range(200):
+    for _ in range(1_200):
         if (tmp_path / "ready").exists() and len(find_marked(f"sleep {mark}")) >= 2:
             break
         time.sleep(0.05)

@@ -68,7 +68,7 @@ async def test_what_takes_too_long_is_told_so_before_the_server_loses_patience()
         answer = await (await daemon.connect()).ask(compose(path="/dawdle"))
         cut = await daemon.connect()
         await cut.write(compose(path="/drip"))
-        dripped = await asyncio.wait_for(cut.read_all(), 10)
+        dripped = await asyncio.wait_for(cut.read_all(), 60)
 
     assert answer.status == 504
     assert "total_seconds" in json.loads(answer.body)["error"]["message"]
@@ -76,23 +76,28 @@ async def test_what_takes_too_long_is_told_so_before_the_server_loses_patience()
     assert ServiceLimits().total_seconds < ServerSettings().total_seconds
 
 
-async def test_the_time_of_a_request_begins_when_it_comes() -> None:
+async def test_the_time_of_a_request_begins_when_it_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What it waits for its turn counts; else the server would lose patience first."""
-    go = asyncio.Event()
+    go, loop = asyncio.Event(), asyncio.get_running_loop()
+    read, ahead = loop.time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: read() + ahead)
 
     async def hold(call: HttpCall, record: CallRecord) -> None:
         await go.wait()
         await call.answer(200, b"", {})
 
-    limits = ServiceLimits(requests=1, waiting_seconds=60, total_seconds=0.3)
+    limits = ServiceLimits(requests=1, waiting_seconds=3_600, total_seconds=300)
     async with running(limits, hold=hold) as daemon:
         clients = [await daemon.connect() for _ in range(2)]
         for client in clients:
             await client.write(compose(path="/hold"))
-        answers = [await asyncio.wait_for(client.read(), 10) for client in clients]
+        await become(lambda: daemon.service.waiting_count == 1)
+        ahead = 300.0  # which is the time of both, and not of one after the other
+        answers = [await asyncio.wait_for(client.read(), 60) for client in clients]
 
     assert [each.status for each in answers] == [504, 504]
-    assert daemon.records[1].seconds < 0.5
 
 
 async def test_a_client_that_leaves_the_queue_is_noticed_there() -> None:
@@ -189,7 +194,7 @@ async def test_it_is_not_ready_from_the_moment_that_it_drains() -> None:
         await client.read_head()
         await client.read_chunk()
         draining = asyncio.create_task(daemon.server.drain())
-        await become(lambda: not daemon.service.is_ready, seconds=2)
+        await become(lambda: not daemon.service.is_ready)
         go.set()
         assert await client.read_chunk() == b""
         answer = await client.read()

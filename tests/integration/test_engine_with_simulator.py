@@ -271,7 +271,7 @@ async def test_nothing_is_left_whatever_the_outcome(
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
         outcome = await end(simulator, Engine(model, tools, approver=AllowAll()))
-        for _ in range(100):  # a process that was killed is gone a moment later
+        for _ in range(1_200):  # a process that was killed is gone a moment later
             after = count_left()
             if all(after[kind] <= before[kind] for kind in before):
                 break

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flow_tasks import compose_task
-from scripting import write_script
+from scripting import hold_slow_answers, write_script
 from vibe_llms import invocable
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent
@@ -97,22 +97,27 @@ def test_001_a_loop_without_a_bound_of_its_own_ends_with_the_run() -> None:
     assert any("bound" in each for each in result.warnings), result.warnings
 
 
-def test_branches_run_at_once_and_meet_again(tmp_path: Path) -> None:
+def test_branches_run_at_once_and_meet_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each waits as long as the slowest, not as long as all; what they said is put together in the
     order of the diagram."""
     script = write_script(
         tmp_path,
-        {"match": "left", "contents": [{"text": "A"}], "delay_seconds": 0.2},
-        {"match": "right", "contents": [{"text": "B"}]},
+        {"match": "left", "contents": [{"text": "A"}], "delay_seconds": 0.001},
+        {"match": "right", "contents": [{"text": "B"}], "delay_seconds": 0.001},
         {"contents": [{"text": "{input}"}]},
     )
-    running, most = 0, 0
+    running, most, ended = 0, 0, 0
+    # The right one is answered when both have begun, and the left one when that has ended.
+    hold_slow_answers(monkeypatch, lambda match: ended if match == "left" else most == 2)
 
     def listen(event: object) -> None:
-        nonlocal running, most
+        nonlocal running, most, ended
         within = event.event if isinstance(event, VisitEvent) else None
         running += isinstance(within, RunStartedEvent) - isinstance(within, RunEndedEvent)
         most = max(most, running)
+        ended += isinstance(within, RunEndedEvent)
 
     result = run(
         "START --> S[both]\n S --> P0 --> J[join]\n S --> P1 --> J\n J --> P2 --> END",

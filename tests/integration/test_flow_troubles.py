@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flow_tasks import compose_task
-from scripting import write_script
+from scripting import hold_slow_answers, write_script
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
 from vibe_llms.events.flow import FlowStartedEvent
 from vibe_llms.exceptions import RequestError
@@ -108,8 +108,12 @@ def test_a_name_of_a_run_that_is_taken_is_refused(tmp_path: Path) -> None:
     assert resume(adapter, "mine").final_response == "one"
 
 
-def test_two_cannot_take_up_one_run_at_once(tmp_path: Path) -> None:
+def test_two_cannot_take_up_one_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One of them does, and the other is told."""
+    is_over = False
+    hold_slow_answers(monkeypatch, lambda _: is_over)
     script = write_script(tmp_path, {"contents": [{"text": "slow"}], "delay_seconds": 0.2})
     store = DirectoryStore(tmp_path / "store")
     task = compose_task("START --> P0 --> END", "x", script=script)
@@ -119,12 +123,17 @@ def test_two_cannot_take_up_one_run_at_once(tmp_path: Path) -> None:
         for _ in range(2)
     ]
 
-    async def both() -> list[AdapterResult]:
-        return await asyncio.gather(*(each.resume(first.run_id) for each in adapters))
+    async def both() -> tuple[AdapterResult, AdapterResult]:
+        nonlocal is_over
+        resuming = [asyncio.create_task(each.resume(first.run_id)) for each in adapters]
+        await asyncio.wait(resuming, return_when=asyncio.FIRST_COMPLETED)
+        is_over = True
+        await asyncio.wait(resuming)
+        one, other = (each.result() for each in resuming)
+        return (other, one) if one.success else (one, other)
 
-    results = asyncio.run(both())
-    assert sorted(each.success for each in results) == [False, True]
-    (loser,) = [each for each in results if not each.success]
+    loser, winner = asyncio.run(both())
+    assert (loser.success, winner.success) == (False, True)
     assert "on its way" in loser.errors[0]
     assert len(loser.errors) == 1
 
@@ -194,11 +203,13 @@ def test_a_stored_task_that_does_not_check_any_more_is_told(tmp_path: Path) -> N
     assert (result.success, result.final_response) == (True, "inner")
 
 
-def test_a_subflow_that_has_begun_goes_on_as_it_began(tmp_path: Path) -> None:
+def test_a_subflow_that_has_begun_goes_on_as_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Though its file says something else meanwhile: its visits are those of its own diagram."""
     script = write_script(
         tmp_path,
-        {"match": "slow", "contents": [{"text": "late"}], "delay_seconds": 1.0},
+        {"match": "slow", "contents": [{"text": "late"}], "delay_seconds": 0.001},
         {"contents": [{"text": "{input}"}]},
     )
     inner, outer = tmp_path / "inner.json", tmp_path / "outer.json"
@@ -206,9 +217,24 @@ def test_a_subflow_that_has_begun_goes_on_as_it_began(tmp_path: Path) -> None:
     inner.write_text(json.dumps(compose_task(diagram, "inner", "slow", script=script)))
     outer.write_text(json.dumps(compose_task("START --> S[[inner]] --> P0 --> END", "outer")))
     store = DirectoryStore(tmp_path / "store")
-    low = execute(UniversalAdapter(AdapterConfig(timeout_ms=600), store=store), outer)
-    assert low.limit == "timeout_ms"
+    is_asked = False
+
+    def hold(_: str | None) -> bool:
+        nonlocal is_asked
+        is_asked = True
+        return False
+
+    async def begin() -> None:
+        beginning = asyncio.create_task(UniversalAdapter(store=store).execute(outer, run_id="mine"))
+        while not is_asked:  # noqa: ASYNC110  # the answer that is held tells nobody else
+            await asyncio.sleep(0.001)
+        beginning.cancel()
+        await asyncio.wait([beginning])
+
+    with monkeypatch.context() as patched:
+        hold_slow_answers(patched, hold)
+        asyncio.run(begin())
     inner.write_text(json.dumps(compose_task("START --> P0 --> END\n P0 -->|on error| END", "new")))
     adapter = UniversalAdapter(AdapterConfig(timeout_ms=60_000), store=store)
-    result = resume(adapter, low.run_id)
+    result = resume(adapter, "mine")
     assert (result.errors, result.responses["S"]) == ((), "late")

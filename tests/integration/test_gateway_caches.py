@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from doormen import Doorman
-from gateway_files import Routed
+from gateway_files import Routed, hold_answers
 from gateways import become
 from vibe_llms.testing.simulator import Say, Simulator
 
@@ -103,10 +103,15 @@ async def test_who_asks_for_it_is_neither_kept_nor_given_what_is(routed: Routed)
     assert len(routed.first.requests) == 4
 
 
-async def test_equal_requests_at_once_are_sent_once(routed: Routed) -> None:
+async def test_equal_requests_at_once_are_sent_once(
+    routed: Routed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = hold_answers(monkeypatch)
     async with routed.run(FLOWN):
-        routed.first.switch("slow=300")
-        heard = await asyncio.gather(*(routed.ask() for _ in range(5)))
+        asking = asyncio.gather(*(routed.ask() for _ in range(5)))
+        await become(lambda: routed.service.busy_count == 5 and routed.first.requests)
+        is_over.set()
+        heard = await asking
         assert len(routed.first.requests) == 1
         later = await routed.ask()
     assert len({each.body for each in heard}) == 1
@@ -114,21 +119,29 @@ async def test_equal_requests_at_once_are_sent_once(routed: Routed) -> None:
     assert later.headers["x-vibe-cache"] == "miss"
 
 
-async def test_nobody_waits_where_that_is_not_switched_on(routed: Routed) -> None:
+async def test_nobody_waits_where_that_is_not_switched_on(
+    routed: Routed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = hold_answers(monkeypatch)
     async with routed.run(CACHED):
-        routed.first.switch("slow=300")
-        await asyncio.gather(routed.ask(), routed.ask())
-    assert len(routed.first.requests) == 2
+        asking = asyncio.gather(routed.ask(), routed.ask())
+        await become(lambda: len(routed.first.requests) == 2)
+        is_over.set()
+        await asking
 
 
-async def test_who_waited_for_one_that_left_asks_itself(routed: Routed) -> None:
+async def test_who_waited_for_one_that_left_asks_itself(
+    routed: Routed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = hold_answers(monkeypatch)
     async with routed.run(FLOWN):
-        routed.first.switch("slow=300")
         leader = asyncio.create_task(routed.ask())
         await become(lambda: routed.first.requests)
         follower = asyncio.create_task(routed.ask())
         await become(lambda: routed.service.busy_count == 2)
         leader.cancel()
+        await become(lambda: len(routed.first.requests) == 2)
+        is_over.set()
         answer = await follower
     assert (answer.status, answer.headers["x-vibe-cache"]) == (200, "miss")
     assert len(routed.first.requests) == 2

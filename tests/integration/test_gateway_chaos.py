@@ -16,7 +16,7 @@ from hostile_upstreams import FAULTS, SECRET, Process, gateway_process, is_last_
 from vibe_llms.values import frozen
 
 CARRIED, TRANSLATED = "openai_conversations", "anthropic"
-LONGEST_SECONDS = 7.0
+LONGEST_SECONDS = 50.0
 """Behind which no request goes on: the limits of the providers are all below it."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -91,6 +91,8 @@ TOLD = {
     "stall-between-chunks": "the between-chunks timeout of 0.5 seconds has passed",
 }
 """What is told of a limit, by the fault that reaches it."""
+HASTY = {"stall-before-head": "hasty_", "stall-between-chunks": "restless_"}
+"""How providers are called that do not wait long for a fault."""
 PASSED_FIRST = ("cut-before-end", "cut-within-chunk", "flood-", "say-too-much", "stall-between")
 """Faults of which a client of a carried stream has had the beginning."""
 
@@ -102,7 +104,7 @@ async def test_a_fault_is_told_or_looks_cut(
     process: Process, fault: str, provider: str, stream: bool
 ) -> None:
     """Nobody takes a broken answer for a whole one; and the next request is answered."""
-    heard = await ask(process, f"{provider}:{fault}", stream=stream)
+    heard = await ask(process, f"{HASTY.get(fault, '')}{provider}:{fault}", stream=stream)
 
     check_discreet(process, heard.body)
     carried = provider == CARRIED

@@ -81,7 +81,7 @@ def produce_application(folder: Path, url: str) -> Application:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("count", [1, 2])
 async def test_a_circle_is_refused(tmp_path: Path, count: int, path: str, model: str) -> None:
-    async with asyncio.timeout(20), AsyncExitStack() as stack:
+    async with asyncio.timeout(60), AsyncExitStack() as stack:
         ring = Ring(tmp_path, count)
         await ring.start(stack)
         session = await stack.enter_async_context(aiohttp.ClientSession())
@@ -95,7 +95,7 @@ async def test_a_circle_is_refused(tmp_path: Path, count: int, path: str, model:
 
 
 async def test_a_list_of_models_ends(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), AsyncExitStack() as stack:
+    async with asyncio.timeout(60), AsyncExitStack() as stack:
         ring = Ring(tmp_path, 2)
         await ring.start(stack)
         session = await stack.enter_async_context(aiohttp.ClientSession())

@@ -84,7 +84,7 @@ async def silent(
             await connection.send_chunk(piece)
             if piece is not pieces[-1]:
                 before = len(told)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while len(told) < before + 2:  # noqa: ASYNC110  # nothing tells of it
                         await asyncio.sleep(0.01)
         await connection.send_chunk(b"")

@@ -231,7 +231,7 @@ async def test_an_answer_in_the_background_is_cancelled(
 
 
 async def wait(client: openai.AsyncOpenAI, identity: str) -> Any:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = await client.responses.retrieve(identity)
             if found.status not in ("queued", "in_progress"):
@@ -240,7 +240,7 @@ async def wait(client: openai.AsyncOpenAI, identity: str) -> Any:
 
 
 async def read_response(connection: Any, lane: str | None = None) -> Any:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in connection:
             if event.type == "error" or event.type == "response.completed":
                 assert event.stream_id == lane

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,19 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from gateway_files import Routed
+from gateway_files import Heard, Routed, hold_answers
 from gateways import become
+from vibe_llms.clocks import Clock
 from vibe_llms.testing.simulator import Say, Simulator, Think
 
 BOTH = '[models.quick]\ntargets = ["first:gpt-5.5"]\nfallback = ["second:gpt-5.5"]\n'
+
+
+def stop_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Has time stand still; returns when it is, which a test may change."""
+    now = [time.monotonic()]
+    monkeypatch.setattr(Clock, "read", lambda _: now[0])
+    return now
 
 
 @pytest.fixture
@@ -175,7 +184,10 @@ async def test_the_last_error_is_told_as_it_came(routed: Routed) -> None:
     assert len(json.loads(answer.headers["x-vibe-attempts"])) == 2
 
 
-async def test_a_vendor_that_says_when_is_let_alone_until_then(routed: Routed) -> None:
+async def test_a_vendor_that_says_when_is_let_alone_until_then(
+    routed: Routed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_clock(monkeypatch)
     async with routed.run('[models.quick]\ntargets = ["first:gpt-5.5"]\n'):
         routed.first.switch("rate_limit=1")
         first = await routed.ask()
@@ -186,35 +198,51 @@ async def test_a_vendor_that_says_when_is_let_alone_until_then(routed: Routed) -
     assert json.loads(second.body)["error"]["code"]
 
 
-async def test_a_target_that_fails_is_let_alone_and_tried_again(routed: Routed) -> None:
-    tables = BOTH + "circuit = { failures = 2, pause_seconds = 0.3 }\n"
+async def test_a_target_that_fails_is_let_alone_and_tried_again(
+    routed: Routed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = stop_clock(monkeypatch)
+    tables = BOTH + "circuit = { failures = 2, pause_seconds = 30 }\n"
     async with routed.run(tables):
         routed.first.switch("server_error=2")
         for _ in range(4):
             assert (await routed.ask()).status == 200
         assert len(routed.first.requests) == 2
         assert [each.error for each in routed.records[-1].attempts] == ["circuit", ""]
-        async with asyncio.timeout(10):
-            while len(routed.first.requests) == 2:
-                assert (await routed.ask()).status == 200
+        now[0] += 30
+        assert (await routed.ask()).status == 200
+        assert len(routed.first.requests) == 3
         assert (await routed.ask()).headers.get("x-vibe-attempts") is None
 
 
-async def test_more_than_its_queue_takes_goes_on_or_is_refused(routed: Routed) -> None:
+async def test_more_than_its_queue_takes_goes_on_or_is_refused(
+    routed: Routed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over, ended = hold_answers(monkeypatch), list[int]()
+
+    async def ask() -> Heard:
+        answer = await routed.ask()
+        ended.append(answer.status)
+        return answer
+
     target = '{ model = "first:gpt-5.5", concurrency = 1, queue = 1 }'
     async with routed.run(f"[models.quick]\ntargets = [{target}]\n"):
-        routed.first.switch("slow=200")
-        answers = await asyncio.gather(*(routed.ask() for _ in range(4)))
+        asking = asyncio.gather(*(ask() for _ in range(4)))
+        await become(lambda: ended == [503, 503])
+        is_over.set()
+        answers = await asking
     assert sorted(answer.status for answer in answers) == [200, 200, 503, 503]
     refused = next(answer for answer in answers if answer.status == 503)
     assert refused.headers["retry-after"] == "1"
     assert "quick" in json.loads(refused.body)["error"]["message"]
 
 
-async def test_clients_of_anthropic_hear_of_it_in_its_words(routed: Routed) -> None:
+async def test_clients_of_anthropic_hear_of_it_in_its_words(
+    routed: Routed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = hold_answers(monkeypatch)
     target = '{ model = "claude:claude-opus-4-5", concurrency = 1 }'
     async with routed.run(f"[models.quick]\ntargets = [{target}]\n"):
-        routed.second.switch("slow=500")
         client = anthropic.AsyncAnthropic(base_url=routed.address, api_key="x", max_retries=0)
 
         async def ask() -> object:
@@ -223,8 +251,13 @@ async def test_clients_of_anthropic_hear_of_it_in_its_words(routed: Routed) -> N
             )
 
         async with client:
-            heard = await asyncio.gather(ask(), ask(), return_exceptions=True)
-    [refused] = [each for each in heard if isinstance(each, anthropic.APIStatusError)]
+            answered = asyncio.create_task(ask())
+            await become(lambda: routed.second.requests)
+            with pytest.raises(anthropic.APIStatusError) as caught:
+                await ask()
+            is_over.set()
+            await answered
+    refused = caught.value
     assert refused.status_code == 503
     assert refused.body["error"]["type"] in ("overloaded_error", "api_error")  # type: ignore[index,call-overload]
 

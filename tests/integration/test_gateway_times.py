@@ -123,9 +123,9 @@ async def asking(
         limits = ServiceLimits(total_seconds=total)
         async with serve_gateway(application, records, limits=limits) as address:
             task = asyncio.create_task(ask(address))
-            connection = await asyncio.wait_for(received, 10)
+            connection = await asyncio.wait_for(received, 60)
             if stream and not silent:
-                await asyncio.wait_for(begun.wait(), 10)
+                await asyncio.wait_for(begun.wait(), 60)
             yield Asking(clock, records, connection, task, begun)
             task.cancel()
 

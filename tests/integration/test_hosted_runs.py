@@ -202,7 +202,7 @@ async def test_what_is_said_while_the_end_is_written_is_heard(
     monkeypatch.setattr(FileLog, "write", write_slowly)
     async with Premises(tmp_path, settings=HostSettings(look_seconds=0.02)) as premises:
         run_id = await premises.start(premises.order(DONE, DONE))
-        await asyncio.wait_for(is_answered.wait(), 20)
+        await asyncio.wait_for(is_answered.wait(), 60)
         canisters = premises.store.read(run_id).canisters
     said = [text_of(each) for each in canisters]
     assert said == ["Do it.", "Done.", "Once more.", "Done."]

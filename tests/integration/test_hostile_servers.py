@@ -26,6 +26,7 @@ from vibe_llms.exceptions import (
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.requests import Request
+from vibe_llms.providers import sources
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.testing.simulator.scripts import Invoke, Say, Think
 from wire_servers import Connection, Server, serve
@@ -492,8 +493,11 @@ async def test_a_server_that_stalls_behind_its_end_does_not_delay(
 
 
 @providers
-async def test_a_connection_is_used_again(provider: Shipped, tmp_path: Path) -> None:
+async def test_a_connection_is_used_again(
+    provider: Shipped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a stream that was read to its end, also where the end came a little later."""
+    monkeypatch.setattr(sources, "_DRAINING_SECONDS", 60)
     body = produce_stream(provider.protocol, Say("Two words."))
 
     async def answer_all(connection: Connection) -> None:

@@ -116,7 +116,7 @@ async def test_what_is_in_the_background_is_followed_at_the_other(
         events = await client.responses.retrieve(known, stream=True)
         return [event async for event in events]
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         early = await follow(workers.other)
         heard = [event async for event in stream]
         late = await follow(workers.other)
@@ -130,7 +130,7 @@ async def test_a_socket_goes_on_from_what_the_other_keeps(workers: Workers, mode
     workers.simulator.enqueue(Say("The North Sea."))
     workers.simulator.enqueue(Say("Deep."))
     first = await workers.one.responses.create(model=model, input="Name a sea.")
-    async with workers.other.responses.connect() as connection, asyncio.timeout(20):
+    async with workers.other.responses.connect() as connection, asyncio.timeout(60):
         await connection.response.create(
             model=model, input="How deep?", previous_response_id=first.id
         )

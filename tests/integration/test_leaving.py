@@ -44,7 +44,7 @@ async def test_the_server_sees_at_once_that_nobody_waits(
         waiting.put_nowait(connection)
         await connection.wait_closed()
 
-    async with asyncio.timeout(20), serve(handle) as server:
+    async with asyncio.timeout(60), serve(handle) as server:
         model = await provider.access(server.url, tmp_path, between_chunks_seconds=60)
         if way == "leave the stream":
             async with model.stream(REQUEST) as events:

@@ -216,7 +216,7 @@ async def test_a_call_that_is_cancelled_is_cancelled_there_too() -> None:
 
 
 async def _hear(service: FaultyService, method: str) -> None:
-    for _ in range(300):
+    for _ in range(6_000):
         if method in service.heard:
             return
         await asyncio.sleep(0.01)
@@ -260,7 +260,7 @@ async def test_leaving_does_not_wait_for_a_server_that_clings(
         begun = time.monotonic()
         await registry.disconnect()
 
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 25  # the server clings for 30
     assert not registry.failures
 
 
@@ -277,7 +277,7 @@ async def test_nothing_is_left_of_connections_over_http() -> None:
                 await asyncio.sleep(0.05)
                 task.cancel()
                 await asyncio.wait({task})
-            for _ in range(100):
+            for _ in range(1_200):
                 if not _survey_sockets(url):
                     break
                 await asyncio.sleep(0.05)

@@ -87,7 +87,7 @@ async def _check_cancelling(registry: Registry, note: Path) -> None:
 
 
 async def _await_text(path: Path, text: str) -> None:
-    for _ in range(400):
+    for _ in range(1_200):
         if path.exists() and path.read_text() == text:
             return
         await asyncio.sleep(0.05)
@@ -97,7 +97,7 @@ async def _await_text(path: Path, text: str) -> None:
 async def _check_change(registry: Registry) -> None:
     name = f"skill_{len(registry.survey())}_{id(registry)}"
     await call(registry, "learn", name=name)
-    for _ in range(100):
+    for _ in range(1_200):
         if await registry.refresh() and registry.survey()[-1].invoker.name == name:
             break
         await asyncio.sleep(0.05)

@@ -278,7 +278,7 @@ async def test_a_picture_is_seen_and_a_file_can_be_kept(tab: Tab, tmp_path: Path
         downloads = {"behavior": "allow", "downloadPath": str(tmp_path)}
         await tab.call("Page.setDownloadBehavior", **downloads)
         await click(tab, ".media button")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (tmp_path / "x.html").exists():  # noqa: ASYNC110  # the browser tells nobody
                 await asyncio.sleep(0.02)
         assert has("https://example.org/x.png")

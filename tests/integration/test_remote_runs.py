@@ -94,7 +94,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def watch(runs: RemoteRuns, run_id: str, **more: Any) -> list[LoggedEvent]:
-    async with asyncio.timeout(20), aclosing(runs.watch(run_id, **more)) as told:
+    async with asyncio.timeout(60), aclosing(runs.watch(run_id, **more)) as told:
         return [event async for event in told if isinstance(event, LoggedEvent)]
 
 
@@ -109,7 +109,7 @@ async def wait_until_stopped(runs: RemoteRuns, run_id: str) -> None:
 async def test_a_broken_stream_goes_on_where_it_was(tmp_path: Path, step: int) -> None:
     """However often it is cut, within a head or an event, each event comes once."""
     premises = Premises(tmp_path)
-    async with asyncio.timeout(30), produce_server(premises) as server:
+    async with asyncio.timeout(60), produce_server(premises) as server:
         async with connect(server.urls[0]) as runs:
             order = premises.order([say("Done.")], [say("Done.")])
             run_id = (await runs.start(order, [UserCanister("Do it.")])).id
@@ -127,7 +127,7 @@ async def test_a_broken_stream_goes_on_where_it_was(tmp_path: Path, step: int) -
 async def test_whoever_watches_hears_on_after_the_daemon_was_started_again(tmp_path: Path) -> None:
     premises = Premises(tmp_path)
     heard: list[LoggedEvent] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async with produce_server(premises) as server:
             address = server.urls[0]
             runs = connect(address)
@@ -157,7 +157,7 @@ async def test_whoever_watches_hears_on_after_the_daemon_was_started_again(tmp_p
 
 async def test_nobody_waits_for_ever_for_a_daemon_that_has_gone(tmp_path: Path) -> None:
     premises = Premises(tmp_path)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async with produce_server(premises) as server:
             runs = connect(server.urls[0], clock=HurriedClock())
             order = premises.order([say("Done.")])
@@ -183,7 +183,7 @@ async def test_a_key_that_nobody_knows_is_refused_and_never_shown(
             return self.Grant(self, arrival.credential)
 
     premises = Premises(tmp_path)
-    async with asyncio.timeout(30), produce_server(premises, authorizer=Strict()) as server:
+    async with asyncio.timeout(60), produce_server(premises, authorizer=Strict()) as server:
         async with connect(server.urls[0], key="stranger-4711") as runs:
             for ask in (runs.survey(), watch(runs, "any")):
                 with pytest.raises(AccessError) as caught:
@@ -201,7 +201,7 @@ async def test_an_attached_run_ends_with_its_watchers_and_others_go_on(tmp_path:
     premises = Premises(tmp_path, tools=[PAY])
     said = [UserCanister("Do it.")]
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         produce_server(premises, attached_seconds=1) as server,
         connect(server.urls[0]) as runs,
     ):
@@ -235,7 +235,7 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 @pytest.mark.parametrize("tail", ["/runs", "/page/"])
 async def test_what_was_copied_with_an_address_is_named(tmp_path: Path, tail: str) -> None:
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         produce_server(Premises(tmp_path)) as server,
         connect(server.urls[0] + tail) as runs,
     ):
@@ -247,7 +247,7 @@ async def test_what_was_copied_with_an_address_is_named(tmp_path: Path, tail: st
 async def test_a_gateway_is_no_agents_daemon(tmp_path: Path) -> None:
     service = produce_gateway(Premises(tmp_path).runs.application)
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         Server(service, ServerSettings(port=0)) as server,
         connect(server.urls[0]) as runs,
     ):

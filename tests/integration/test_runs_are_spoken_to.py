@@ -63,7 +63,7 @@ def stand_outside(premises: Premises) -> LocalRuns:
 
 async def wait_until(holds: Callable[[], object]) -> None:
     """Waits for what is to come about; nothing tells of it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -141,7 +141,7 @@ async def test_of_an_answer_here_and_one_elsewhere_the_first_counts(
         application=produce_application(tmp_path),
     )
     run = engine.prepare("Pay.")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         performing = asyncio.create_task(run.perform())
         await asked.wait()
         (waiting,) = survey_waiting(store)

@@ -171,7 +171,7 @@ async def test_who_watches_is_told_of_the_end_of_it(tmp_path: Path, place: str) 
             assert (await daemon.ask("DELETE", f"/{place}/{run_id}"))[0] == 200
             assert await daemon.start(DONE, idempotency_key="k") == run_id
             assert [word for _, word, _ in await daemon.watch(run_id)] == told
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert read_frames(await standing.text())[-1][1] == "run.deleted"
 
 

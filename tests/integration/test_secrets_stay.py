@@ -283,7 +283,7 @@ async def _be_echoed(provider: Shipped, tmp_path: Path, status: str, kind: str, 
             await connection.answer(body.encode(), status=status, headers=headers)
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         serve(echo) as server,
         access(provider, server.url, tmp_path) as model,
     ):

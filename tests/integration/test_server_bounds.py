@@ -58,7 +58,7 @@ async def test_who_dawdles_is_sent_away(sent: bytes, status: int | None) -> None
         client = await served.connect()
         await client.write(sent)
 
-        answer = await asyncio.wait_for(client.read_all(), 10)
+        answer = await asyncio.wait_for(client.read_all(), 15)
 
         assert answer.startswith(b"HTTP/1.1 %d " % status if status else b"")
         assert answer.count(b"HTTP/1.1") == (1 if status else 0)
@@ -76,7 +76,7 @@ async def test_bytes_one_by_one_win_no_time() -> None:
                     await asyncio.sleep(0.02)
 
         dripping = asyncio.create_task(drip())
-        answer = await asyncio.wait_for(client.read_all(), 10)
+        answer = await asyncio.wait_for(client.read_all(), 15)
         dripping.cancel()
 
         assert answer.startswith(b"HTTP/1.1 408 ")
@@ -99,7 +99,7 @@ async def test_an_answer_that_takes_too_long_is_refused_or_cut() -> None:
         for path, found in (("/", b"HTTP/1.1 503 "), ("/begun", b"\r\n3\r\none\r\n")):
             client = await served.connect()
             await client.write(compose(path=path))
-            answer = await asyncio.wait_for(client.read_all(), 10)
+            answer = await asyncio.wait_for(client.read_all(), 15)
             assert found in answer
             assert b"0\r\n\r\n" not in answer
         assert ended == ["/", "/begun"]
@@ -124,7 +124,7 @@ async def test_who_does_not_take_an_answer_is_cut_off() -> None:
         client = await served.connect(limit=1_024)
         await client.write(compose())
 
-        await asyncio.wait_for(over.wait(), 10)
+        await asyncio.wait_for(over.wait(), 15)
 
         assert sent < 400  # what the system's buffers hold
 
@@ -242,13 +242,13 @@ async def test_a_client_that_waits_to_be_invited_loses_no_time() -> None:
     async with serving(dawdle, body_seconds=0.3) as served:
         client = await served.connect()
         await client.write(compose("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n"))
-        invited = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), 10)
+        invited = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), 15)
         assert invited == b"HTTP/1.1 100 Continue\r\n\r\n"
         await client.write(b"ok")
         assert (await client.read()).body == b"ok"
 
         await client.write(compose("POST", headers="Expect: 100-continue\r\nContent-Length: 2\r\n"))
-        late = await asyncio.wait_for(client.read_all(), 10)
+        late = await asyncio.wait_for(client.read_all(), 15)
         assert b"HTTP/1.1 408 " in late  # invited, it has to come
 
 
@@ -268,9 +268,9 @@ async def test_a_body_behind_another_that_nobody_takes_loses_no_time() -> None:
         await client.write(first + compose("POST", headers="Content-Length: 4\r\n") + b"ab")
         await asyncio.sleep(0.8)
         go.set()
-        assert (await asyncio.wait_for(client.read(), 10)).body == b"%d" % (BUFFER_BYTES + 1)
+        assert (await asyncio.wait_for(client.read(), 15)).body == b"%d" % (BUFFER_BYTES + 1)
         await client.write(b"cd")
-        assert (await asyncio.wait_for(client.read(), 10)).body == b"4"
+        assert (await asyncio.wait_for(client.read(), 15)).body == b"4"
 
 
 async def test_an_application_may_answer_before_its_task_is_known() -> None:
@@ -311,6 +311,6 @@ async def test_a_client_that_does_not_wait_to_be_invited_has_no_time_for_that() 
         client = await served.connect()
         headers = "Expect: 100-continue\r\nContent-Length: 2\r\n"
         await client.write(compose("POST", headers=headers) + b"o")
-        late = await asyncio.wait_for(client.read_all(), 10)
+        late = await asyncio.wait_for(client.read_all(), 15)
 
         assert late.startswith(b"HTTP/1.1 408 ")

@@ -111,7 +111,7 @@ async def send(client: Client, data: bytes, *, leaves: bool) -> bytes:
         await client.write(data)
         if leaves and client.writer.can_write_eof():
             client.writer.write_eof()
-    return await asyncio.wait_for(client.read_all(), 10)
+    return await asyncio.wait_for(client.read_all(), 15)
 
 
 async def befriend(served: Served, context: ssl.SSLContext) -> None:

@@ -93,7 +93,7 @@ async def test_what_would_be_framed_wrongly_is_not_sent(
     async with serving(answer) as served:
         client = await served.connect()
         await client.write(compose())
-        said = await asyncio.wait_for(client.read_all(), 5)
+        said = await asyncio.wait_for(client.read_all(), 15)
 
     assert said.startswith(b"HTTP/1.1 500 ")
     assert b"evil" not in said

@@ -27,7 +27,7 @@ async def test_an_application_that_receives_is_told() -> None:
         await client.write(compose())
         client.leave()
 
-        assert await asyncio.wait_for(heard, 5) == {"type": "http.disconnect"}
+        assert await asyncio.wait_for(heard, 15) == {"type": "http.disconnect"}
 
 
 async def test_an_application_that_does_not_receive_is_called() -> None:
@@ -51,7 +51,7 @@ async def test_an_application_that_does_not_receive_is_called() -> None:
         await begun.wait()
         client.leave()
 
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 15)
 
 
 async def test_sending_to_nobody_is_an_error() -> None:
@@ -72,7 +72,7 @@ async def test_sending_to_nobody_is_an_error() -> None:
         await client.read_head()
         client.leave()
 
-        await asyncio.wait_for(failed, 5)
+        await asyncio.wait_for(failed, 15)
 
 
 @pytest.mark.parametrize("leaves", [False, True])
@@ -102,6 +102,6 @@ async def test_nothing_is_kept_of_a_connection_that_is_gone(leaves: bool) -> Non
             await client.read_head()
             assert count() == before + 1
             client.leave()
-            await become(lambda: count() == before, 5)
+            await become(lambda: count() == before, 15)
     finally:
         gc.enable()

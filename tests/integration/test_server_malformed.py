@@ -55,7 +55,7 @@ CASES = {
 async def send_all(client: Client, data: bytes) -> bytes:
     """Sends bytes and returns all that comes back; nothing may hang."""
     await client.write(data)
-    return await asyncio.wait_for(client.read_all(), 10)
+    return await asyncio.wait_for(client.read_all(), 15)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -131,7 +131,7 @@ async def _converse(requests: list[bytes], cuts: list[int]) -> bytes:
         for begin, end in zip(places, [*places[1:], len(data)], strict=True):
             client.writer.write(data[begin:end])
             await asyncio.sleep(0.001)
-        answer = await asyncio.wait_for(client.read_all(), 10)
+        answer = await asyncio.wait_for(client.read_all(), 15)
     lines = answer.split(b"\r\n")
     return b"\r\n".join(line for line in lines if not line.startswith(b"date:"))
 

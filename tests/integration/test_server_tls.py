@@ -195,7 +195,7 @@ async def test_replaced_files_are_noticed(tmp_path: Path, monkeypatch: pytest.Mo
         assert await _is_welcome(served.port, old)
         write(tmp_path, new, "server.pem")
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(15):
             while not await _is_welcome(served.port, new):
                 pass
 
@@ -219,7 +219,7 @@ async def test_what_is_no_tls_is_sent_away(tmp_path: Path) -> None:
         for sent in (compose(), bytes(range(256)), b"\x16\x03\x01", b""):
             client = await served.connect()
             await client.write(sent)
-            answer = await asyncio.wait_for(client.read_all(), 10)
+            answer = await asyncio.wait_for(client.read_all(), 15)
             assert b"HTTP" not in answer
         assert await _is_welcome(served.port, authority)
 
@@ -263,7 +263,7 @@ async def break_tls(served: Served, trusting: ssl.SSLContext, dice: random.Rando
     if client.writer.can_write_eof() and dice.random() < 0.3:
         client.writer.write_eof()
     with contextlib.suppress(ConnectionError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(15):
             return await client.reader.read()
     return b""
 
@@ -288,7 +288,7 @@ async def test_a_client_that_goes_is_noticed_over_tls(tmp_path: Path) -> None:
                 client.writer.close()
             else:
                 client.leave()
-            assert (await asyncio.wait_for(gone.get(), 5))["type"] == "http.disconnect"
+            assert (await asyncio.wait_for(gone.get(), 15))["type"] == "http.disconnect"
 
 
 async def test_who_says_no_good_bye_is_not_waited_for(
@@ -307,7 +307,7 @@ async def test_who_says_no_good_bye_is_not_waited_for(
 
     async with serving(echo, certificate=write(tmp_path, authority, "one.pem")) as served:
         with await asyncio.to_thread(ask, served.port):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(15):
                 await served.server.drain()
             assert not served.server.connections
 
@@ -343,7 +343,7 @@ async def test_a_client_of_the_gateway_that_goes_ends_what_is_upstream_over_tls(
             await client.write(compose("POST", "/v1/chat/completions", body=asked))
             await become(lambda: upstream.connections and upstream.connections[0].requests)
             client.leave()
-            await asyncio.wait_for(upstream.connections[0].closed.wait(), 5)
+            await asyncio.wait_for(upstream.connections[0].closed.wait(), 15)
 
 
 async def _follow(world: World, told: list[str]) -> None:

@@ -113,7 +113,7 @@ async def test_a_client_that_goes_is_noticed(way: str) -> None:
             await client.close()
         else:
             client.transport.abort()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             assert {await told.get(), await told.get()} == {"called", "websocket.disconnect"}
 
 
@@ -182,7 +182,7 @@ async def test_a_client_that_does_not_answer_is_left() -> None:
         silent = await served.connect()
         await silent.write(compose(headers=HANDSHAKE))
         async with reach(served.port) as alive:
-            answer = await asyncio.wait_for(silent.read_all(), 10)
+            answer = await asyncio.wait_for(silent.read_all(), 15)
             await alive.send("still here")
             assert await alive.recv() == "still here"
 
@@ -198,7 +198,7 @@ async def test_a_server_that_ends_says_so() -> None:
         draining = asyncio.create_task(served.server.drain())
         with pytest.raises(ConnectionClosed) as caught:
             await client.recv()
-        await asyncio.wait_for(draining, 5)
+        await asyncio.wait_for(draining, 15)
 
     assert caught.value.rcvd is not None
     assert caught.value.rcvd.code == 1012
@@ -217,7 +217,7 @@ async def test_a_wrong_handshake_is_refused(headers: str) -> None:
     async with serving(echo) as served:
         client = await served.connect()
         await client.write(compose(headers=headers))
-        answer = await asyncio.wait_for(client.read_all(), 5)
+        answer = await asyncio.wait_for(client.read_all(), 15)
 
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert answer.endswith(b"Bad Request\n")
@@ -229,7 +229,7 @@ async def test_frames_that_are_none_close_the_connection(frame: bytes) -> None:
     async with serving(echo) as served:
         client = await served.connect()
         await client.write(compose(headers=HANDSHAKE) + frame)
-        answer = await asyncio.wait_for(client.read_all(), 5)
+        answer = await asyncio.wait_for(client.read_all(), 15)
 
     assert answer.startswith(b"HTTP/1.1 101 ")
     assert b"\x88" in answer.partition(b"\r\n\r\n")[2]

@@ -192,14 +192,14 @@ async def test_nothing_is_left_of_a_run(tmp_path: Path, ending: str) -> None:
 
     run = asyncio.ensure_future(act(tmp_path, *turns, approver=approver))
     if ending == "cancelled":
-        for _ in range(500):
+        for _ in range(3_000):
             if (tmp_path / "granted" / "begun").exists():
                 break
             await asyncio.sleep(0.02)
         run.cancel()
     await asyncio.gather(run, return_exceptions=True)
 
-    for _ in range(200):
+    for _ in range(3_000):
         if is_within(count_ours(), before):
             break
         await asyncio.sleep(0.02)

@@ -99,7 +99,7 @@ async def test_runs_wait_for_a_gateway_that_stalls(
             await trio.ask("POST", f"/runs/{stopped}/stop", {"reason": "it takes too long"})
             while (await trio.ask("GET", f"/runs/{stopped}"))["state"] != "stopped":  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
-            await asyncio.wait_for(watching[1], 30)
+            await asyncio.wait_for(watching[1], 60)
             summary = await trio.ask("GET", f"/runs/{bounded}")
             assert (summary["reason"], summary["limit"]) == ("limit", "run_seconds")
             assert not trio.simulator.requests

@@ -70,7 +70,7 @@ def read(app: TopApp) -> str:
 
 
 async def wait_for(app: TopApp, is_so: Callable[[str], bool]) -> str:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not is_so(text := read(app)):  # noqa: ASYNC110  # only the screen says so
             await asyncio.sleep(0.02)
         return text

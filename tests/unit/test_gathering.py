@@ -49,7 +49,7 @@ async def test_what_can_wait_is_gathered_until_there_is_enough_of_it() -> None:
         return list(given)
 
     gatherer: Gatherer[int, int] = Gatherer(note, pause_seconds=3600, enough=10)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await gatherer.ask(0) == 0
         told = [gatherer.put(number) for number in range(10)]
         assert all(each is told[0] for each in told)

@@ -103,7 +103,7 @@ async def test_whoever_waited_in_a_loop_that_is_closed_is_passed_over() -> None:
 
     slots.give()
 
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_who_waits_hears_of_more_slots_and_that_there_will_be_none() -> None:
@@ -114,7 +114,7 @@ async def test_who_waits_hears_of_more_slots_and_that_there_will_be_none() -> No
     assert not slots.enter()
 
     slots.resize(2)
-    await asyncio.wait_for(first, 5)
+    await asyncio.wait_for(first, 60)
     slots.refuse(LookupError)
 
     with pytest.raises(LookupError):

@@ -73,7 +73,7 @@ async def test_whoever_answers_first_is_heard_and_who_was_asked_is_disturbed(
     gate.look()  # nobody is being asked yet
 
     asking = asyncio.create_task(gate.ask([call]))
-    await asyncio.wait_for(person.thinks.wait(), 10)
+    await asyncio.wait_for(person.thinks.wait(), 60)
     gate.look()  # there is no answer yet, and nobody is disturbed
     await asyncio.sleep(0)
     assert not asking.done()
@@ -100,7 +100,7 @@ async def test_who_is_asked_has_come_to_an_end_before_the_run_has() -> None:
     person = Person(tidy_up)
     gate = ApprovalGate(cast("RunContext", Context()), Record(), person, ())
     asking = asyncio.create_task(gate.ask([produce_call()[0]]))
-    await asyncio.wait_for(person.thinks.wait(), 10)
+    await asyncio.wait_for(person.thinks.wait(), 60)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking

@@ -887,7 +887,7 @@ async def test_a_result_is_in_the_conversation_while_another_call_of_its_turn_wo
     @invocable(effect="pure")
     async def wait() -> str:
         """Waits for what is before it."""
-        for _ in range(3000):
+        for _ in range(60_000):
             seen[:] = [each.role for each in stage.conversation.canisters]
             if seen[-1] == "result":
                 break

@@ -93,7 +93,7 @@ async def test_a_stream_waits_when_the_queue_is_full() -> None:
     assert fullness == [False, False, True]
     assert not waiting.done()
     release.set()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
     await dispatcher.finish(ENDED)
 
 
@@ -235,7 +235,7 @@ async def test_a_reactor_that_raises_a_cancellation_cancels_nobody(
     )
     for number in range(4):
         dispatcher.dispatch(progress("a", number))
-        await asyncio.wait_for(dispatcher.wait_for_room(), 1)
+        await asyncio.wait_for(dispatcher.wait_for_room(), 60)
     await dispatcher.finish(ENDED)
 
     assert ends == [ENDED]
@@ -256,7 +256,7 @@ async def test_a_reactor_that_refuses_to_be_cancelled_is_left_behind() -> None:
         ConversationReactors(progress=stubborn, deallocator=ends.append)
     )
     dispatcher.dispatch(progress("a"))
-    await asyncio.wait_for(dispatcher.finish(ENDED, seconds=0.02), 1)
+    await asyncio.wait_for(dispatcher.finish(ENDED, seconds=0.02), 60)
 
     assert ends == [ENDED]
     release.set()
@@ -280,7 +280,7 @@ async def test_who_waits_for_room_does_not_wait_for_the_dead() -> None:
     waiting = asyncio.create_task(dispatcher.wait_for_room())
     await asyncio.sleep(0)
     worker.cancel()
-    done, _ = await asyncio.wait({waiting}, timeout=1)
+    done, _ = await asyncio.wait({waiting}, timeout=60)
 
     assert done == {waiting}
 

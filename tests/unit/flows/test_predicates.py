@@ -146,4 +146,4 @@ async def test_what_would_end_a_program_ends_none(error: BaseException) -> None:
         raise error
 
     with pytest.raises(PluginError, match=f"it raised {type(error).__name__}"):
-        await asyncio.wait_for(ask_predicate({"x": leave}, "x", "", CONTEXT), 30)
+        await asyncio.wait_for(ask_predicate({"x": leave}, "x", "", CONTEXT), 60)

@@ -35,7 +35,7 @@ async def test_results_of_a_batch_that_was_deleted_are_let_go(tmp_path: Path) ->
     assert taken is not None
     journal = RowJournal(database, taken)
     await Batches(database).delete(BATCH)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         item: BatchItem[Any] = BatchItem(index=0, text="late", value="late")
         await journal.put(item, "d")
     assert journal.must_stop == "The batch was deleted."

@@ -171,7 +171,7 @@ async def test_a_database_that_stays_away_is_not_waited_for_for_ever(
 
     monkeypatch.setattr(journal, "_keep", fail)
     keeping = [keep(journal, index) for index in range(2)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         found = await asyncio.gather(*keeping, return_exceptions=True)
     assert [str(each) for each in found] == ["away"] * 2
     waits, lost = (each for each in caplog.messages if BATCH in each)
@@ -305,7 +305,7 @@ async def test_who_follows_misses_nothing_where_the_database_goes_away_amid_a_pa
 
     monkeypatch.setattr(type(database), "transact", transact)
     follower = BatchFollower(database, BATCH, waits=True, before={})
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         found = [decode_item(each.line).index async for each in follower.follow(ordered=ordered)]
     assert found == [*range(6)]
     assert reads > 3

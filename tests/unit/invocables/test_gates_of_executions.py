@@ -20,7 +20,7 @@ async def test_a_place_that_is_given_to_one_who_leaves_is_not_lost() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
 
-    await asyncio.wait_for(gate.take(), 1)
+    await asyncio.wait_for(gate.take(), 60)
     assert gate.taken == 1
 
 

@@ -26,9 +26,9 @@ def python(code: str, *arguments: str) -> list[str]:
 
 
 def await_gone(path: Path) -> bool:
-    """Tells whether the process whose number is in a file ends within some seconds."""
+    """Tells whether the process whose number is in a file ends within a minute."""
     process = int(path.read_text())
-    for _ in range(200):
+    for _ in range(3_000):
         try:
             os.kill(process, 0)
         except ProcessLookupError:
@@ -38,7 +38,7 @@ def await_gone(path: Path) -> bool:
 
 
 def await_file(path: Path) -> None:
-    for _ in range(500):
+    for _ in range(3_000):
         if path.exists() and path.read_text():
             return
         time.sleep(0.02)

@@ -278,7 +278,7 @@ async def test_closing_from_another_task_ends_a_reader_that_waits() -> None:
     reader = asyncio.create_task(read())
     await asyncio.sleep(0.01)
     await stream.close()
-    ended, _ = await asyncio.wait({reader}, timeout=1)
+    ended, _ = await asyncio.wait({reader}, timeout=60)
 
     assert ended == {reader}
     assert reader.result() == BEGINNING
@@ -306,7 +306,7 @@ async def test_a_source_that_opens_after_the_stream_was_closed_is_closed() -> No
     reader = asyncio.create_task(collect(stream, []))
     await asyncio.sleep(0.01)
     await stream.close()
-    await asyncio.wait_for(reader, 1)
+    await asyncio.wait_for(reader, 60)
 
     assert source.closed == 1
 
@@ -397,7 +397,7 @@ async def test_a_reactor_may_close_its_own_stream() -> None:
             progress=enough, deallocator=lambda event: ended.append(event.outcome)
         ),
     )
-    await asyncio.wait_for(collect(stream, []), 1)
+    await asyncio.wait_for(collect(stream, []), 60)
     await stream.close()
 
     assert ended == ["interrupted"]

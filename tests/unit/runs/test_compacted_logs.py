@@ -601,7 +601,7 @@ async def test_100_hosts_compact_by_themselves(tmp_path: Path) -> None:
         ended = await premises.wait(run_id, "ended")
         assert read(premises.store, run_id)[-1].kept == 0
         object.__setattr__(performer, "limits", young)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 if read(premises.store, run_id)[-1].kept:
                     break
@@ -628,7 +628,7 @@ async def test_101_nobody_waits_for_a_host_that_compacts(
     for name in ("a", "b", "c"):
         Conversation(id=name, canisters=[UserCanister("Hi.")]).save(premises.store)
     try:
-        async with premises, asyncio.timeout(20):
+        async with premises, asyncio.timeout(60):
             await asyncio.to_thread(begun.wait, 20)
             asker = LocalRuns(premises.store, premises.runs.application)  # another process
             order = attrs.evolve(premises.order([say("Done.")]), ensembles=())

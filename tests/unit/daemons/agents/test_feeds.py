@@ -75,7 +75,7 @@ def read_numbers(data: bytes) -> list[int]:
 async def hear(told: AsyncGenerator[bytes], last: int) -> list[int]:
     """Returns the numbers that are told until the last."""
     found: list[int] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not found or found[-1] < last:
             found += read_numbers(await anext(told))
     return found
@@ -286,7 +286,7 @@ async def test_a_run_that_another_process_replaced_is_gone_for_those_who_watch(
     produce_store(tmp_path)
     with patch.object(file_log, "announce"):
         grow(store, 2 if is_early else 9)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await waiting == DELETED
     await watching.aclose()
 
@@ -310,7 +310,7 @@ async def test_who_is_quiet_is_looked_for_however_much_happens_elsewhere(
     monkeypatch.setattr(feeds, "_serve", note)
     watching = [follow(feeds, each, 0, 0, ends=False) for each in (RUN, quiet)]
     assert [await anext(each) for each in watching] == [b"", b""]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(searched) < 8:
             feeds.wake(RUN)
             await asyncio.sleep(0)
@@ -394,7 +394,7 @@ async def test_where_nobody_reads_any_more_those_who_watch_are_told(
     async def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("can't start new thread")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with monkeypatch.context() as patched:
             patched.setattr(Feeds, "_serve", fail)
             for _ in range(2):  # also whoever comes back too early

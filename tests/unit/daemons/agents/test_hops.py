@@ -82,7 +82,7 @@ async def test_a_turn_costs_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             run_id = await premises.start(order)
             last = await runs.count_events(run_id)
             told = follow(feeds, run_id, 0, last, ends=True)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 return b"".join([each async for each in told])
 
         await turn()  # the first one imports plugins

@@ -80,7 +80,7 @@ async def test_a_follower_hears_the_end_of_what_was_refused_in_another_encoding(
     background.service = refuse
     call = HttpCall(SCOPE, receive, receive, request_id="", limit=0)  # type: ignore[arg-type]
     run = background.start(call, b"{}", None, BEGUN.id)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert [data async for data in run.follow(-1)] == []
     assert background.find(BEGUN.id) is None
     assert (await endings.correct(BEGUN)).status == ("queued" if is_read else "failed")

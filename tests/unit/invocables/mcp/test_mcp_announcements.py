@@ -58,7 +58,7 @@ async def listen(client: Announcer) -> list[str]:
     """Listens until the stream stays open, or is given up; returns what happened in order."""
     listening = asyncio.ensure_future(connections._listen(client, client.change))  # type: ignore[arg-type]
     opening = asyncio.ensure_future(client.is_open.wait())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.wait({listening, opening}, return_when=asyncio.FIRST_COMPLETED)
     for task in (listening, opening):
         task.cancel()

@@ -154,7 +154,7 @@ async def test_reading_needs_an_approval_as_tools_do_and_listing_none() -> None:
 async def test_changes_of_a_resource_are_told_over_a_stream_that_is_listened_to() -> None:
     """So it is in the era without sessions."""
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         open_shelf("auto") as (shelf, connected),
         shelf.watch("memo://first") as changes,
     ):
@@ -203,7 +203,7 @@ async def test_changes_of_a_resource_are_told_to_whoever_has_subscribed() -> Non
     )
     async with open_shelf("legacy", server) as (shelf, connected):
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(60),
             shelf.watch("memo://first") as first,
             shelf.watch("memo://first") as second,
         ):

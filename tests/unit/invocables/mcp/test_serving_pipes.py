@@ -19,7 +19,7 @@ async def test_a_request_that_was_answered_is_under_way_no_more_whatever_its_id(
     answered, target = os.pipe()
     wire = _Wire(source, target, 1_000, 1)
     try:
-        async with asyncio.timeout(20), wire.open() as (reading, writing), reading:
+        async with asyncio.timeout(60), wire.open() as (reading, writing), reading:
             for number in (0, "", 1):
                 said = types.JSONRPCRequest(jsonrpc="2.0", id=number, method="ping")
                 os.write(asking, said.model_dump_json().encode() + b"\n")
@@ -57,7 +57,7 @@ async def test_a_request_that_was_cancelled_holds_its_place_until_it_has_ended()
         os.write(asking, said.model_dump_json().encode() + b"\n")
 
     try:
-        async with asyncio.timeout(20), wire.open() as (reading, _), reading:
+        async with asyncio.timeout(60), wire.open() as (reading, _), reading:
             say("tools/call", 1)
             await reading.receive()
             context: Any = SimpleNamespace(request_id=1)
@@ -90,7 +90,7 @@ async def test_a_second_request_of_an_id_is_refused_while_the_first_is_under_way
     wire = _Wire(source, target, 1_000, 2)
     said = types.JSONRPCRequest(jsonrpc="2.0", id=7, method="ping").model_dump_json().encode()
     try:
-        async with asyncio.timeout(20), wire.open() as (reading, writing), reading:
+        async with asyncio.timeout(60), wire.open() as (reading, writing), reading:
             os.write(asking, said + b"\n")
             await reading.receive()
             os.write(asking, said + b"\n")
