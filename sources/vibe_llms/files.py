@@ -111,6 +111,21 @@ def read_file(path: Path | str, limit_bytes: int = 20_000_000) -> bytes:
     return data
 
 
+def read_secret(path: Path | str) -> str:
+    """Reads a text that nobody else may see, without the blanks around it.
+
+    Raises:
+        ValueError: It cannot be read, and why. Of the text it holds nothing.
+    """
+    try:
+        # Editors end a file with a line end, which is no part of a key.
+        return read_file(Path(path).expanduser()).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        # Without its cause: an error of decoding holds the bytes of the file.
+        raise ValueError(f"{path} cannot be read: {reason}.") from None
+
+
 def read_beginning(path: Path | str, size_bytes: int) -> bytes:
     """Reads so much of what a person has named. Raises OSError as :func:`read_file`."""
     shown = os.fspath(path)

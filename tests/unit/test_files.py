@@ -18,6 +18,7 @@ from vibe_llms.files import (
     read_beginning,
     read_file,
     read_regular,
+    read_secret,
     replace_file,
     write_file,
 )
@@ -44,6 +45,21 @@ def test_a_folder_and_a_pipe_that_nobody_writes_to_are_errors(read: object, tmp_
     for path in (pipe, tmp_path):
         with pytest.raises(OSError, match=r"directory|pipe"):
             read(str(path))  # type: ignore[operator]
+
+
+def test_a_secret_that_does_not_read_is_in_no_error(tmp_path: Path) -> None:
+    """Not in the error's cause either, which a log would show."""
+    path = tmp_path / "key"
+    path.write_bytes(b" sk-1\n")
+    assert read_secret(path) == "sk-1"
+    path.write_bytes(b"sk-\xff")
+    os.mkfifo(tmp_path / "pipe")
+
+    for name, reason in (("key", "not UTF-8"), ("pipe", "Nobody writes"), ("none", "No such file")):
+        with pytest.raises(ValueError, match=f"{name} cannot be read: .*{reason}") as caught:
+            read_secret(tmp_path / name)
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__
 
 
 def test_a_device_without_an_end_is_an_error() -> None:

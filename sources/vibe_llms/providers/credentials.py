@@ -14,7 +14,7 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
 )
-from vibe_llms.files import read_file
+from vibe_llms.files import read_secret
 from vibe_llms.providers.keeping import read_kept
 from vibe_llms.secrets import Secret
 
@@ -45,7 +45,7 @@ def acquire_key(
     if settings.get("api_key"):
         return ensure_key(Secret(str(settings["api_key"])), f"{place}.api_key")
     if path := settings.get("api_key_file"):
-        return ensure_key(_read_file(Path(str(path)), f"{place}.api_key_file"), str(path))
+        return ensure_key(_read_file(str(path), f"{place}.api_key_file"), str(path))
     named = settings.get("api_key_variable")
     for variable in (str(named),) if named else variables:
         if os.environ.get(variable):
@@ -81,13 +81,11 @@ def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...
         error.remedy = f"Check the key, in {' or '.join(places)}."
 
 
-def _read_file(path: Path, place: str) -> Secret:
+def _read_file(path: str, place: str) -> Secret:
     try:
-        return Secret(read_file(path.expanduser()).decode())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        # Not from the error: one of decoding holds the bytes, which may be the key.
-        raise ConfigurationError.at(place, f"{path} cannot be read: {reason}.") from None
+        return Secret(read_secret(path))
+    except ValueError as error:
+        raise ConfigurationError.at(place, str(error)) from None
 
 
 def ensure_key(found: Secret, place: str) -> Secret:

@@ -162,3 +162,25 @@ async def test_where_nobody_lends_one_line_says_so(
         with pytest.raises(StoreError, match=words) as caught:
             await lender.ring.access()
         assert "ticket" not in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", ["bytes", "pipe"])
+async def test_a_file_that_holds_no_token_is_named_and_not_shown(
+    lender: Lender, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, odd: str
+) -> None:
+    """Nor waited for, where it is a pipe that nobody writes to."""
+    path = tmp_path / "token"
+    path.write_bytes(b"secret\xff") if odd == "bytes" else os.mkfifo(path)
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(path))
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/store")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+
+    with pytest.raises(ConfigurationError, match="AWS_WEB_IDENTITY_TOKEN_FILE") as caught:
+        await lender.ring.access()
+
+    assert caught.value.__cause__ is None
+    assert lender.asked == []
+    if odd == "pipe":
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(path))
+        with pytest.raises(ConfigurationError, match="cannot be read as credentials"):
+            await lender.ring.access()

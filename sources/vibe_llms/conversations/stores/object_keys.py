@@ -26,6 +26,7 @@ from vibe_llms.exceptions import (
     StoreError,
     StoreUnavailableError,
 )
+from vibe_llms.files import read_file, read_secret
 from vibe_llms.providers.credentials import ensure_key
 from vibe_llms.secrets import Secret
 from vibe_llms.values import define
@@ -79,7 +80,7 @@ def _read_file() -> dict[str, str]:
     path = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
     parser = configparser.RawConfigParser()
     try:
-        parser.read_string(Path(path).expanduser().read_text(encoding="utf-8"))
+        parser.read_string(read_file(Path(path).expanduser()).decode())
     except FileNotFoundError:
         return dict.fromkeys(KEYS, "")
     except (OSError, ValueError, configparser.Error):
@@ -225,9 +226,9 @@ def _is_here(host: str) -> bool:
 def _read_token(variable: str, path: str) -> str:
     """Reads the token that lies where a variable of the environment says."""
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise ConfigurationError.at(variable, f"{path} cannot be read: {error}.") from error
+        return read_secret(path)
+    except ValueError as error:
+        raise ConfigurationError.at(variable, str(error)) from None
 
 
 def _authorize_container() -> dict[str, str | Secret]:
@@ -250,7 +251,7 @@ def _read_told(text: str, place: str) -> Mapping[str, str]:
 def _read_moment(text: str) -> datetime:
     """Returns when a key ends; of one that does not say, it is asked for anew each time."""
     try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return _LONG_AGO
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -112,7 +112,7 @@ def read_list(page: str) -> Iterator[tuple[str, datetime, int]]:
     for told in re.findall(r"<Contents>(.*?)</Contents>", page, re.DOTALL):
         said = dict(re.findall(r"<(Key|LastModified|Size)>([^<]*)</", told))
         if len(said) == 3:
-            moment = datetime.fromisoformat(said["LastModified"].replace("Z", "+00:00"))
+            moment = datetime.fromisoformat(said["LastModified"])
             yield unescape(said["Key"]), moment, int(said["Size"])
 
 

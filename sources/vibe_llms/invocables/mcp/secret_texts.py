@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 from vibe_llms.concealment import remember_key
-from vibe_llms.files import read_file
+from vibe_llms.files import read_secret
 from vibe_llms.secrets import Secret
 from vibe_llms.tables.kinds import FAULTY, Kind, is_table
 from vibe_llms.tables.reading import KeyPath, TableReader
@@ -29,7 +29,10 @@ class SecretKind(Kind):
         if not is_table(value):
             return value if isinstance(value, Secret) else Secret(value)
         try:
-            text = _read_file(value["file"], reader.base) if "file" in value else _access(value)
+            if "file" in value:
+                text = read_secret(reader.base / Path(value["file"]).expanduser())
+            else:
+                text = _access(value)
         except ValueError as error:
             reader.report(path, str(error))
             return FAULTY
@@ -50,16 +53,6 @@ def _access(value: Any) -> str:
         raise ValueError(f"The environment variable {variable} is not set.")
     remember_key(variable)
     return text
-
-
-def _read_file(name: str, base: Path) -> str:
-    try:
-        # Editors end a file with a line end, which is no part of a key.
-        return read_file(base / Path(name).expanduser()).decode().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        # Without its cause: an error of decoding holds the bytes of the file.
-        raise ValueError(f"{name} cannot be read: {reason}.") from None
 
 
 SecretText: TypeAlias = Annotated[Secret, SecretKind(_WORDS, _is_secret, is_shown=False)]

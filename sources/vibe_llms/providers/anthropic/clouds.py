@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vibe_llms.exceptions import ConfigurationError, DependencyError
+from vibe_llms.files import read_file
 from vibe_llms.installing import advise_extra, advise_packages
 from vibe_llms.providers.needs import Need, NeedKind, find_packages
 from vibe_llms.secrets import Secret
@@ -66,7 +67,9 @@ def _has_region() -> bool:
     for path in files:
         parser = configparser.RawConfigParser()
         try:
-            parser.read(Path(path).expanduser(), encoding="utf-8")
+            parser.read_string(read_file(Path(path).expanduser()).decode())
+        except OSError:
+            continue
         except (ValueError, RuntimeError, configparser.Error):
             return True  # they say themselves what is wrong with it
         if any(parser.get(each, "region", fallback="") for each in (profile, f"profile {profile}")):

@@ -70,6 +70,18 @@ def test_a_run_replays_and_a_change_is_named(vibe: Vibe, identity: str, tmp_path
     assert "the instructions are others" in prompt.err
 
 
+def test_instructions_that_nobody_writes_are_not_waited_for(
+    vibe: Vibe, identity: str, tmp_path: Path
+) -> None:
+    """As of a pipe; it is named in one line."""
+    os.mkfifo(tmp_path / "pipe")
+
+    outcome = vibe("runs", "replay", identity, "--prompt", f"@{tmp_path}/pipe")
+
+    assert outcome.code == 2
+    assert "Nobody writes to this pipe" in outcome.err
+
+
 def test_a_flow_replays_and_the_first_visit_that_differs_is_named(
     vibe: Vibe, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vibe_llms.files import read_file
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.options import ENSEMBLES, command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
@@ -113,7 +114,7 @@ def read_text(given: str | None) -> str | None:
     if given is None or not given.startswith("@"):
         return given
     try:
-        return Path(given[1:]).read_text(encoding="utf-8").strip()
+        return read_file(given[1:]).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"--prompt {given}: {error}.") from error
 
