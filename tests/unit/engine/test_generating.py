@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 from unittest import mock
 
 import attrs
 import pytest
 
-from acting import Clock, Stage, WatchedLog, invoke, say, script
+from acting import Acted, Clock, Stage, WatchedLog, invoke, say, script
+from vibe_llms.engine.states import Reason
 from vibe_llms.events.engine import (
     GenerationAnsweredEvent,
     GenerationFailedEvent,
@@ -18,6 +20,7 @@ from vibe_llms.events.engine import (
     InvocationFinishedEvent,
 )
 from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables import Registry, invocable, produce_invoker
 from vibe_llms.invocables.deduplicators import ByArguments
 from vibe_llms.messages.canisters import AssistantCanister, Origin, StopReason
@@ -182,27 +185,52 @@ async def test_the_log_says_how_long_an_answer_and_a_call_took_and_whether_it_fa
     assert (ended.seconds, ended.is_fault) == (7.0, True)
 
 
-async def test_an_answer_that_came_later_took_as_long_as_it_took_and_costs_what_it_does() -> None:
-    clock, stage = Clock(), Stage(script([say("Done.")]))
+class Desk:
+    """Has an answer, or what came in its place, by now."""
 
-    class Desk:
-        """Has the answer by now."""
+    name, tier = "desk", "batch"
 
-        name, tier = "desk", "batch"
+    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        self._answer = answer
 
-        def put(self, conversation_id: str, request: Request) -> None:
-            raise AssertionError
+    def put(self, conversation_id: str, request: Request) -> None:
+        raise AssertionError
 
-        async def read(self, said: GenerationAnsweredEvent, request: Request) -> Response:
-            return await stage.model.converse(request)
+    async def read(self, said: GenerationAnsweredEvent, request: Request) -> Response:
+        return await self._answer(request)
 
-    stage.parking = Desk()
-    key = stage.conversation.canisters[0].id
+
+async def answer_late(stage: Stage) -> Acted:
+    """Performs a run whose answer took five seconds to come."""
+    clock, key = Clock(), stage.conversation.canisters[0].id
     answered = GenerationAnsweredEvent(key=key, fate="answered", seconds=5.0)
     await stage.log.write("run-0", answered)
     with mock.patch.object(time, "monotonic", clock.read):
-        acted = await stage.act()
+        return await stage.act()
+
+
+async def test_an_answer_that_came_later_took_as_long_as_it_took_and_costs_what_it_does() -> None:
+    stage = Stage(script([say("Done.")]))
+    stage.parking = Desk(stage.model.converse)
+
+    acted = await answer_late(stage)
 
     (finished,) = (each for each in acted.events if isinstance(each, GenerationFinishedEvent))
     assert (finished.seconds, finished.tier) == (5.0, "batch")
     assert acted.words == ["Hello", "Done."]
+
+
+async def test_the_log_says_why_an_answer_that_was_to_come_later_is_none() -> None:
+    refusal = RequestError(detail="It was refused.")
+
+    async def refuse(request: Request) -> Response:
+        raise refusal
+
+    stage = Stage(script([say("Never said.")]))
+    stage.parking = Desk(refuse)
+
+    acted = await answer_late(stage)
+
+    (failed,) = (each for each in acted.events if isinstance(each, GenerationFailedEvent))
+    assert (failed.error, failed.seconds) == (refusal, 5.0)
+    assert acted.ending.reason is Reason.FAILED
