@@ -41,12 +41,13 @@ from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import claims, database_inbox, database_log
+from vibe_llms.runs.announcing import find_place, hearing
 from vibe_llms.runs.database_log import DatabaseLog
 from vibe_llms.runs.delivering import deliver, take_letters
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.lines import write_line, write_logged
 from vibe_llms.runs.local import open_run
-from vibe_llms.runs.log import read_events
+from vibe_llms.runs.log import LogLine, read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.surveying import read_summary
 from written import compose, look
@@ -383,6 +384,24 @@ def test_016b_of_what_happened_at_one_moment_all_has_the_numbers_behind_the_lett
     log.close()
 
 
+async def test_016c_what_was_written_behind_a_letter_is_certain_by_itself(
+    store: PostgresqlStore, statements: list[str]
+) -> None:
+    """Its transaction waits for the disk: nobody asks for that again."""
+    conversation = begin(store, "one")
+    inbox, log = produce_inbox(store, conversation.id), produce_log(store, conversation.id)
+    log.claim()
+    inbox.put(LETTER)
+    take_letters(inbox, log, "run")
+    statements.clear()
+
+    await log.secure(log.append("run", ENDED))
+
+    assert "secure" not in [name_statement(each) for each in statements]
+    assert [each.sequence for each in log.read()] == [1, 2]
+    log.close()
+
+
 async def test_021_what_is_to_be_certain_is_when_it_is_written(
     store: PostgresqlStore, statements: list[str]
 ) -> None:
@@ -390,6 +409,9 @@ async def test_021_what_is_to_be_certain_is_when_it_is_written(
     conversation = begin(store, "one")
     log = produce_log(store, conversation.id)
     log.claim()
+    statements.clear()
+    await log.secure(log.append("run", STARTED))  # the first of all
+    assert [name_statement(each) for each in statements] == ["events", "secure"]
     begun = read_place(store, "pg_current_wal_insert_lsn()")
     statements.clear()
 
@@ -403,6 +425,10 @@ async def test_021_what_is_to_be_certain_is_when_it_is_written(
         await log.secure(number)
     assert [name_statement(each) for each in statements] == ["events", "secure"]
     assert read_place(store, "pg_current_wal_flush_lsn()") > begun
+
+    statements.clear()
+    log.append("run", ENDED)  # which nobody wants to be certain yet
+    assert [name_statement(each) for each in statements] == ["events"]
     log.close()
 
 
@@ -583,6 +609,8 @@ def test_019_what_may_not_be_written_says_where(
     log.claim()
     with pytest.raises(StoreError, match="on its way"):
         produce_log(other, conversation.id).claim()
+    with pytest.raises(StoreError, match="was not claimed"):  # by this one, though it is the first
+        produce_log(other, conversation.id).append("run", ENDED)
     pause(store, conversation.id)
     taker = produce_log(other, conversation.id)
     taker.claim()
@@ -743,6 +771,23 @@ def test_013_a_log_is_read_on_from_any_number_in_pieces(
     assert b"".join(pieces) == b"".join([write_logged(each) + b"\n" for each in log.read(after=1)])
     assert raw.read_raw() == (b"", 7)
     assert log.tail().read_raw()[1] == 7
+
+
+def test_013b_lines_are_heard_at_once_as_they_can_be_read(store: PostgresqlStore) -> None:
+    """But for those that may yet be taken back."""
+    conversation = begin(store, "one")
+    log, heard = produce_log(store, conversation.id), list[LogLine]()
+    place = find_place(log)
+    assert place == f"{store.database.place} {conversation.id} events"
+    log.claim()
+    with hearing(place, heard.append):
+        log.append("run", STARTED, ENDED)
+        with store.database.transact():
+            log.append("run", ENDED)
+    log.close()
+
+    assert heard == [*log.tail().read()][:2]
+    assert [each.word for each in heard] == ["run.started", "run.ended"]
 
 
 async def test_014_two_daemons_share_runs(
