@@ -306,3 +306,11 @@ async def test_messages_of_one_role_are_merged(simulator: Simulator) -> None:
     results = [user([tool_result("a")]), user([tool_result("b")])]
     status, text = await post(simulator, *claude(*messages, *results))
     assert status == 200, text
+
+
+async def test_an_empty_text_is_a_text(simulator: Simulator) -> None:
+    """In a turn of the model's, which must not be without."""
+    status, text = await post(simulator, *chat(HI, assistant(""), HI))
+    assert status == 200, text
+    status, text = await post(simulator, *chat(HI, assistant(None), HI))
+    assert status == 400, text

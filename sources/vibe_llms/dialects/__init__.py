@@ -10,6 +10,7 @@ HOMES = {
     "Decoder": "calling.decoder",
     "Quirks": "quirks",
     "StreamWriter": "serving.streams",
+    "find_allowed": "serving.invocations",
     "nativize_error": "serving.errors",
     "nativize_request": "calling.requests",
     "nativize_response": "serving.responses",

@@ -24,6 +24,11 @@ NAMELESS: Final[Mapping[str, Any]] = {"$nameless": True}
 """What notes of a call, or a message, that it came without an id: it goes without one, too."""
 
 
+AS_IT_IS: Final = "$as_it_is"
+"""Notes of a request or a tool that it came in its protocol with a schema that its vendor shall
+judge, though it takes it hardly."""
+
+
 def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Returns the fields except those named."""
     return {name: value for name, value in fields.items() if name not in names}

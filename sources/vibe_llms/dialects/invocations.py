@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import read_native, without
+from vibe_llms.dialects.extras import AS_IT_IS, read_native, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
@@ -165,6 +165,21 @@ def is_closed(schema: Any) -> bool:
         if isinstance(schema.get(name), Mapping):
             inner += schema[name].values()
     return all(is_closed(each) for each in inner)
+
+
+def holds_strictly(
+    invocable: InvocableDescription, kept: Mapping[str, Any], path: str, ledger: Ledger
+) -> bool:
+    """Tells whether OpenAI holds a model to the schema of a tool, which it refuses otherwise.
+
+    Args:
+        kept: What the tool has of its protocol: a client of that may have wanted it as it is.
+    """
+    if not invocable.enforced or kept.get(AS_IT_IS) or is_closed(invocable.schema):
+        return invocable.enforced
+    reason = "the vendor enforces only closed schemas whose properties are all required"
+    ledger.drop(f"{path}.enforced", reason)
+    return False
 
 
 def is_free(schema: Mapping[str, Any]) -> bool:

@@ -56,8 +56,16 @@ def read_untaken(
         return None
     words = None if takes_type(content, attributes) else read_words(content)
     if words is not None:
-        ledger.coerce(path, "a file of plain text goes as text")
+        assert isinstance(content, FileContent)
+        tell_words(content, path, ledger)
     return words
+
+
+def tell_words(content: FileContent, path: str, ledger: Ledger) -> None:
+    """Takes down that of a file its words alone go."""
+    ledger.coerce(path, "a file of plain text goes as text")
+    ledger.omit(content, path, "name", "title", "context", reason="its words go alone")
+    ledger.omit_native(content.native, path)
 
 
 def ensure_capability(content: MediaContent, attributes: ModelAttributes | None, path: str) -> None:

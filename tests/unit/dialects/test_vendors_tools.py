@@ -115,8 +115,35 @@ def test_a_function_goes_to_every_vendor(protocol: str, tool: dict[str, Any], ot
 
     assert len(written.value["tools"]) == 1
     assert '"f"' in str(written.value["tools"]).replace("'", '"')
-    enforced = tool.get("strict") is True and other in ("ollama_chat",)
-    assert bool(written.losses) is enforced or protocol == "ollama_chat"
+    # The schema is open: Gemini enforces such a one, and Ollama none.
+    is_lost = tool.get("strict") is True and other not in ("generate_content", "messages")
+    assert bool(written.losses) is is_lost or protocol == "ollama_chat"
+
+
+CLOSED = {**SCHEMA, "required": [*SCHEMA["properties"]], "additionalProperties": False}
+
+
+@pytest.mark.parametrize("other", ["chat_completions", "responses"])
+def test_openai_is_asked_to_enforce_what_it_can(other: str) -> None:
+    """It refuses a request with any other schema that shall be, which Anthropic takes."""
+    for schema, is_strict in ((CLOSED, True), (SCHEMA, False)):
+        tool = {"name": "f", "input_schema": schema, "strict": True}
+        written: Any = write(other, read("messages", tool))
+        (told,) = written.value["tools"]
+        assert bool(told.get("function", told).get("strict")) is is_strict
+        paths = [loss.path for loss in written.losses]
+        assert paths == ([] if is_strict else ["invocables[0].enforced"])
+
+
+@pytest.mark.parametrize("protocol", ["chat_completions", "responses"])
+def test_what_a_client_of_the_protocol_has_enforced_goes_as_it_is(protocol: str) -> None:
+    """Its vendor judges, be it OpenAI or one that enforces more."""
+    inner = {"name": "f", "parameters": SCHEMA, "strict": True}
+    is_chat = protocol == "chat_completions"
+    tool = {"type": "function", **({"function": inner} if is_chat else inner)}
+    written: Any = write(protocol, read(protocol, tool))
+    assert written.value["tools"] == [tool]
+    assert written.losses == ()
 
 
 @pytest.mark.parametrize("source", ["chat_completions", "responses"])

@@ -75,6 +75,11 @@ class Face:
         told: ErrorAnswer = self.dialect.nativize_error(error)
         return told
 
+    def find_allowed(self, native: Mapping[str, Any]) -> frozenset[str] | None:
+        """Returns the names of the tools that a request lets be called; ``None`` for any."""
+        find = getattr(self.dialect, "find_allowed", None)  # three protocols have a word for it
+        return None if find is None else find(native)
+
 
 def rename_model(body: bytes, model: str) -> bytes:
     """Returns a body that names another model, each other value of it as it was written."""

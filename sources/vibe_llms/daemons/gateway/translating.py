@@ -27,7 +27,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import renew
-from vibe_llms.messages.losses import Loss, Translation
+from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import count_canister
 from vibe_llms.plain import JsonObject
@@ -83,10 +83,32 @@ def _read_request(
         return renew(read.value, model=address, strict=strict)
     refuse_broken_media(read.value.canisters)
     strict = upstream.strict or call.headers.get(STRICT_HEADER, "").lower() == "true"
+    offered = offer_allowed(read.value, face.find_allowed(native))
+    losses = (*read.losses, *offered.losses)
     if strict:
-        refuse_losses(read.losses)
-    record.losses = tuple(read.losses)
-    return renew(read.value, model=address, strict=strict, lenient=not strict)
+        refuse_losses(losses)
+    record.losses = losses
+    return renew(offered.value, model=address, strict=strict, lenient=not strict)
+
+
+def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translation[Request]:
+    """Returns a request that offers those invocables alone which its client lets be called.
+
+    No other protocol has a word for it, and one that a model is told of it may call.
+
+    Args:
+        allowed: Their names; all of them by default.
+    """
+    if allowed is None:
+        return Translation(request)
+    offered = [each for each in request.invocables if each.name in allowed]
+    others = [each.name for each in request.invocables if each.name not in allowed]
+    if not others:
+        return Translation(request)
+    reason = f"{', '.join(others)}: not told of, as others alone are allowed"
+    loss = Loss(kind=LossKind.COERCED, path="invocation_choice", reason=reason)
+    choice = request.invocation_choice if offered else "auto"
+    return Translation(renew(request, invocables=offered, invocation_choice=choice), (loss,))
 
 
 async def _stream(

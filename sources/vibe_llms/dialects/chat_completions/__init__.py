@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     )
     from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.chat_completions.serving.errors import nativize_error
-    from vibe_llms.dialects.chat_completions.serving.invocations import normalize_invocables
+    from vibe_llms.dialects.chat_completions.serving.invocations import (
+        find_allowed,
+        normalize_invocables,
+    )
     from vibe_llms.dialects.chat_completions.serving.messages import normalize_messages
     from vibe_llms.dialects.chat_completions.serving.requests import (
         normalize_controls,
@@ -34,6 +37,7 @@ __all__ = [
     "Decoder",
     "Quirks",
     "StreamWriter",
+    "find_allowed",
     "nativize_error",
     "nativize_request",
     "nativize_response",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vibe_llms.dialects.responses.calling.requests import nativize_request, produce_processors
     from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.responses.serving.errors import nativize_error
-    from vibe_llms.dialects.responses.serving.invocations import normalize_invocables
+    from vibe_llms.dialects.responses.serving.invocations import find_allowed, normalize_invocables
     from vibe_llms.dialects.responses.serving.messages import normalize_messages
     from vibe_llms.dialects.responses.serving.requests import normalize_controls, normalize_request
     from vibe_llms.dialects.responses.serving.responses import nativize_response
@@ -28,6 +28,7 @@ __all__ = [
     "Decoder",
     "Quirks",
     "StreamWriter",
+    "find_allowed",
     "nativize_error",
     "nativize_request",
     "nativize_response",

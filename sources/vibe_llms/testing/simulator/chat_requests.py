@@ -63,9 +63,9 @@ def _check_message(message: Any, place: str) -> None:
             param=f"{place}.content",
         )
     else:
-        spoken = content or message.get("refusal") or message.get("audio")
+        spoken = message.get("refusal") or message.get("audio")
         require(
-            spoken is not None or calls or message.get("function_call"),
+            content is not None or spoken or calls or message.get("function_call"),
             "Invalid value for 'content': expected a string, got null.",
             param=f"{place}.content",
         )

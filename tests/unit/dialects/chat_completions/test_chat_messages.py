@@ -348,9 +348,8 @@ def test_a_senseless_message_is_named(message: Any) -> None:
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "f"])
 def test_invocables_and_the_choice_come_back_unchanged(choice: str) -> None:
     """A description, its schema and the choice survive both ways."""
-    described = InvocableDescription(
-        name="f", description="Does it.", schema={"type": "object"}, enforced=True
-    )
+    closed: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+    described = InvocableDescription(name="f", description="Does it.", schema=closed, enforced=True)
 
     native = nativize_invocables([described], choice)
     back = normalize_invocables(native.value)

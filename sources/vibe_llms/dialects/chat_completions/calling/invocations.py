@@ -11,6 +11,7 @@ from vibe_llms.dialects.invocations import (
     InvocablesWriter,
     Offer,
     describe,
+    holds_strictly,
     is_closed,
     is_vendors_own,
     open_tool,
@@ -58,8 +59,9 @@ def _write_tool(
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
         return merge({"type": "custom", "custom": named}, kept)
     function: dict[str, Any] = {**named, "parameters": invocable.schema}
-    if invocable.enforced and quirks.takes_strict:
-        function["strict"] = True
+    if quirks.takes_strict:
+        if holds_strictly(invocable, kept, path, ledger):
+            function["strict"] = True
     elif invocable.enforced:
         ledger.drop(f"{path}.enforced", "the vendor holds no arguments to their schema")
     if _LEGACY in kept:

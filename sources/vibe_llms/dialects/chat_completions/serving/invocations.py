@@ -7,7 +7,8 @@ from typing import Any
 
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.extras import leave, make_native
+from vibe_llms.dialects.extras import AS_IT_IS, leave, make_native
+from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -71,6 +72,8 @@ def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> Inv
     if inner or field == "functions":
         kept[field] = inner
     schema = function.get("parameters")
+    if enforced and not is_closed(schema):
+        kept[AS_IT_IS] = True
     return describe_function(PROTOCOL, function, schema, kept, enforced=enforced)
 
 
@@ -88,6 +91,17 @@ def _normalize_choice(native: Mapping[str, Any]) -> str:
         case {"name": str(name)}:
             return name
     return "auto"
+
+
+def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
+    """Returns the names of the tools that may be called, where the choice is among some alone."""
+    choice = native.get("tool_choice")
+    allowed = choice.get("allowed_tools") if isinstance(choice, Mapping) else None
+    tools = allowed.get("tools") if isinstance(allowed, Mapping) else None
+    if not isinstance(tools, list):
+        return None
+    inner = [tool.get(str(tool.get("type"))) for tool in tools if isinstance(tool, Mapping)]
+    return frozenset(str(each.get("name")) for each in inner if isinstance(each, Mapping))
 
 
 def is_more_than(said: Any, choice: str) -> bool:

@@ -67,6 +67,16 @@ def _read_choice(given: Mapping[str, Any], names: set[str]) -> str:
     return "auto"
 
 
+def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
+    """Returns the names of the functions that may be called, where they are some alone."""
+    given = _access_choice(camelize(native))
+    allowed = given.get("allowedFunctionNames")
+    if not allowed or not isinstance(allowed, list):
+        return None
+    is_one = _read_choice(given, {*map(str, allowed)}) in allowed  # which is a choice of its own
+    return None if is_one else frozenset(map(str, allowed))
+
+
 def remove_choice(native: dict[str, Any], choice: str) -> dict[str, Any]:
     """Returns a request's parameters without the choice, where a common word says all of it."""
     given = _access_choice(native)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import merge
+from vibe_llms.dialects.extras import AS_IT_IS, merge
 from vibe_llms.dialects.invocations import InvocablesWriter, Offer, describe, is_free
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.schemas import (
-    AS_IT_IS,
     can_be_enforced,
     fit_schema,
 )

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.absence import ABSENT
-from vibe_llms.dialects.extras import merge
+from vibe_llms.dialects.extras import AS_IT_IS, merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
-from vibe_llms.dialects.messages.calling.schemas import AS_IT_IS
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 

@@ -12,9 +12,6 @@ from typing import Any, Final
 
 from vibe_llms.dialects.extras import write_json
 
-AS_IT_IS: Final = "$as_it_is"
-"""Notes of a request or a tool that it came in this protocol with a schema that its vendor shall
-judge, though it takes it hardly."""
 _BOUNDS: Final = frozenset(
     {
         "exclusiveMaximum",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.extras import leave
-from vibe_llms.dialects.messages.calling.schemas import AS_IT_IS, can_be_enforced
+from vibe_llms.dialects.extras import AS_IT_IS, leave
+from vibe_llms.dialects.messages.calling.schemas import can_be_enforced
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS
 from vibe_llms.dialects.serving import describe_function, describe_own_tool

@@ -9,7 +9,12 @@ import attrs
 
 from vibe_llms.dialects.framing import PlacedContent
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.media_types import admit_type, ensure_capability, read_words
+from vibe_llms.dialects.media_types import (
+    admit_type,
+    ensure_capability,
+    read_words,
+    tell_words,
+)
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.messages.canisters import AnyCanister, DocumentCanister
 from vibe_llms.messages.contents import (
@@ -154,10 +159,10 @@ class PartsWriter:
         self, parts: MessageFields, content: MediaContent, path: str, canister: AnyCanister | None
     ) -> None:
         words = read_words(content) if isinstance(content, FileContent) else None
-        if words is not None:
+        if words is not None and isinstance(content, FileContent):
             parts.add_text(words)
             parts.is_parted = True
-            self.ledger.coerce(path, "a file of plain text goes as text")
+            tell_words(content, path, self.ledger)
             return
         ensure_capability(content, self.attributes, path)
         if not admit_type(content, self.attributes, path, canister, self.ledger):

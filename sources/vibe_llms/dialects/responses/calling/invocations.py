@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.invocations import InvocablesWriter, Offer, describe, is_closed
+from vibe_llms.dialects.invocations import (
+    InvocablesWriter,
+    Offer,
+    describe,
+    holds_strictly,
+    is_closed,
+)
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.descriptions import InvocableDescription
@@ -21,9 +27,10 @@ def _write_tool(
     if invocable.schema is None:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
         return merge({"type": "custom", **named}, extras)
-    if invocable.enforced:
+    is_strict = holds_strictly(invocable, extras, path, ledger)
+    if is_strict:
         extras.pop("strict", None)
-    held = {"parameters": invocable.schema, "strict": invocable.enforced}
+    held = {"parameters": invocable.schema, "strict": is_strict}
     return merge({"type": "function", **named, **held}, extras)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from vibe_llms.dialects.extras import leave, make_native
+from vibe_llms.dialects.extras import AS_IT_IS, leave, make_native
+from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.responses.calling.invocations import point_at
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
@@ -40,6 +41,8 @@ def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> Invocable
             name=tool["name"], description=description, schema=None, native=native
         )
     schema, enforced = rest.pop("parameters", None), rest.pop("strict", None)
+    if enforced is True and not is_closed(schema):
+        rest[AS_IT_IS] = True
     if enforced is None:  # then the vendor tries to enforce the schema, as far as it can
         rest["strict"] = None
     schema = schema if isinstance(schema, Mapping) else None
@@ -67,6 +70,15 @@ def _normalize_choice(native: Mapping[str, Any], invocables: Sequence[InvocableD
                 ):
                     return invocable.name
     return "auto"
+
+
+def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
+    """Returns the names of the tools that may be called, where the choice is among some alone."""
+    choice = native.get("tool_choice")
+    match choice:
+        case {"type": "allowed_tools", "tools": [*tools]}:
+            return frozenset(str(tool.get("name")) for tool in tools if isinstance(tool, Mapping))
+    return None
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:

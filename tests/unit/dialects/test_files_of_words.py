@@ -1,0 +1,43 @@
+"""A file of plain text goes as text where a vendor takes no such file: the rest of it is told."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from vibe_llms.dialects.messages import normalize_messages
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.catalogue import Catalogue
+
+ASKED = {
+    "type": "document",
+    "title": "Tides",
+    "context": "Of last year.",
+    "citations": {"enabled": True},
+    "source": {"type": "text", "media_type": "text/plain", "data": "High at noon."},
+}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "provider", "model"),
+    [
+        ("chat_completions", "openai_conversations", "gpt-5.5"),
+        ("ollama_chat", "ollama", "llama3.2"),
+    ],
+)
+def test_what_is_said_of_it_is_told_as_lost(protocol: str, provider: str, model: str) -> None:
+    """The model reads its words, and neither what it is called nor that it may be cited."""
+    dialect: Any = importlib.import_module(f"vibe_llms.dialects.{protocol}")
+    attributes = Catalogue().access_integrator(provider).integrate(model)
+    message = {"role": "user", "content": [ASKED, {"type": "text", "text": "When?"}]}
+    canisters = normalize_messages({"messages": [message]}).value
+
+    written = dialect.nativize_request(Request(canisters=canisters), attributes, dialect.Quirks())
+
+    said = str(written.value["messages"])
+    assert "High at noon." in said
+    assert "Tides" not in said
+    lost = {loss.path.removeprefix("canisters[0].content[0]") for loss in written.losses}
+    assert {"", ".title", ".context", ".native"} <= lost
