@@ -82,16 +82,29 @@ def test_time_that_is_up_leaves_nothing_on_its_way() -> None:
     check = check_flow(f"START --> n0\n{branches}\n n1 --> END", 20)
 
     async def run() -> None:
+        loop, others, finished = asyncio.get_running_loop(), asyncio.Event(), list[object]()
         player = Player(0, failing=0)
-        ask = player.ask
+        ask, now = player.ask, loop.time
 
         async def ask_slowly(identity: str, said: str, *given: object, **named: object) -> object:
-            if said == "P7":
-                await asyncio.sleep(60)
-            return await ask(identity, said, "", lambda event: None)
+            if said != "P7":
+                return await ask(identity, said, "", lambda event: None)
+            await others.wait()
+            for _ in range(10):  # until all that knows of it has taken it down
+                await asyncio.sleep(0)
+            loop.time = lambda: now() + 600  # type: ignore[method-assign]
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        def hear(event: object) -> None:
+            if isinstance(event, NodeFinishedEvent):
+                finished.append(event)
+            if len(finished) == 19:
+                others.set()
 
         player.ask = ask_slowly  # type: ignore[method-assign, assignment]
-        played = await play(check, player, config=AdapterConfig(timeout_ms=50))
+        config = AdapterConfig(timeout_ms=600_000)
+        played = await play(check, player, config=config, listener=hear)
         ending = played.events[-1]
         assert isinstance(ending, FlowEndedEvent)
         assert ending.limit == "timeout_ms"
