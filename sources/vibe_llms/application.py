@@ -239,8 +239,11 @@ class Application(Closing):
             logging.getLogger("vibe_llms.telemetry").warning("%s", error)
             return None
 
-    async def produce_approver(self) -> DeferringApprover | None:
-        """Makes the approver that the configuration chooses; ``None`` for the person alone.
+    async def produce_approver(self, name: str | None = None) -> DeferringApprover | None:
+        """Makes an approver; ``None`` for a person at a terminal alone.
+
+        Args:
+            name: Of it; by default the configuration chooses.
 
         Raises:
             UnknownNameError: There is none of that name.
@@ -248,7 +251,7 @@ class Application(Closing):
         """
         import asyncio
 
-        name = self.configuration.approver
+        name = name or self.configuration.approver
         if name == TERMINAL_APPROVER:
             return None
         return await asyncio.to_thread(self.plugins.load_approver, name)

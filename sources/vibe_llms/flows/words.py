@@ -51,9 +51,21 @@ def describe_cost(cents: float | None) -> str:
 
 def describe_sum(total: Sum) -> list[str]:
     """Returns what visits came to, each part that is known in its own words."""
+    return _describe_parts(
+        f"{TIMES}{total.visits}" if total.visits > 1 else "", total.seconds, total
+    )
+
+
+def describe_whole(total: Sum, seconds: float | None) -> list[str]:
+    """Returns what a run came to, in as many words, with the time that it has taken."""
+    count = f"{total.visits} visit{'s' * (total.visits != 1)}"
+    return _describe_parts(count, seconds, total)
+
+
+def _describe_parts(count: str, seconds: float | None, total: Sum) -> list[str]:
     words = (
-        f"{TIMES}{total.visits}" if total.visits > 1 else "",
-        describe_seconds(total.seconds),
+        count,
+        describe_seconds(seconds),
         describe_tokens(total.tokens),
         describe_cost(total.cost_cents or None),
     )

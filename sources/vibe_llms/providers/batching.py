@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from vibe_llms.clocks import Clock
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderError, ProviderFault, Stage
@@ -22,6 +20,7 @@ from vibe_llms.providers.batches import (
     VendorBatches,
 )
 from vibe_llms.providers.retries import RetryPolicy, repeat
+from vibe_llms.providers.sources import decode_problem
 from vibe_llms.wire.ndjson import NdjsonFramer
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class ModelBatches:
             return ProviderError(provider=model.provider, fault=fault, detail=detail, remedy=_AGAIN)
         return client.clean(
             client.vendor.produce_error(
-                _decode_problem(result.body), model.name, status=result.status, headers={}
+                decode_problem(result.body), model.name, status=result.status, headers={}
             )
         )
 
@@ -160,22 +159,20 @@ class ModelBatches:
         return self._model.client.clean(gone)
 
 
-def _decode_problem(body: bytes) -> JsonObject | str:
-    try:
-        problem = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return body.decode("utf-8", "replace")
-    return problem if isinstance(problem, dict) else {"error": problem}
+async def receive_lines(
+    client: RemoteClient, path: str, body: JsonObject | None = None, *, model: str = ""
+) -> AsyncGenerator[bytes]:
+    """Asks for lines, and yields each as it comes, without its end.
 
-
-async def receive_lines(client: RemoteClient, path: str) -> AsyncIterator[bytes]:
-    """Asks for a file of lines, and yields each as it comes, without its end.
+    Args:
+        body: What is asked with; without it a file is read.
+        model: Who is asked, for errors.
 
     Raises:
         ConverseError: It did not come, or not to its end; a line is longer than ``event_bytes``.
     """
     framer = NdjsonFramer(client.vendor.context.limits)
-    exchange = await client.send("GET", path)
+    exchange = await client.send("GET" if body is None else "POST", path, body, model=model)
     try:
         while data := await exchange.receive():
             for frame in framer.feed(data):

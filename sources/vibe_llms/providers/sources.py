@@ -241,13 +241,17 @@ class WireSource:
 
 async def read_problem(exchange: Exchange) -> JsonObject | str:
     """Returns what an answer with the status of an error says: data where it is JSON."""
-    import msgspec
-
     async with exchange:
         try:
-            body = await exchange.read(_PROBLEM_BYTES)
+            return decode_problem(await exchange.read(_PROBLEM_BYTES))
         except ConverseError:
             return ""
+
+
+def decode_problem(body: bytes) -> JsonObject | str:
+    """Reads what says of itself that it is an error: data where it is JSON."""
+    import msgspec
+
     try:
         problem = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

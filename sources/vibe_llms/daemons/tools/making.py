@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.application import Application
-from vibe_llms.configuration.definitions import TERMINAL_APPROVER
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
@@ -19,7 +17,6 @@ from vibe_llms.daemons.tools.refusing import refuse_providers
 from vibe_llms.daemons.tools.settings import ToolsSettings
 from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.installing import needing
-from vibe_llms.invocables.approvals import DeferringApprover
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.plugins.specification.daemons import Authorizer
@@ -106,7 +103,7 @@ async def open_server(
     from vibe_llms.invocables.mcp.serving.approving import Doorkeeper
     from vibe_llms.invocables.mcp.serving.desk import HostLimits, ToolServer
 
-    policy = await _produce_policy(application, settings)
+    policy = await application.produce_approver(settings.approver)
     is_named = bool(settings.ensembles or settings.mcp)
     ensembles = await _produce_ensembles(application, settings, is_named=is_named)
     async with Registry(ensembles, tolerant=not is_named) as registry:
@@ -149,15 +146,6 @@ async def _produce_ensembles(
     if settings.mcp or (not is_named and application.configuration.servers):
         made += await application.produce_mcp_ensembles(settings.mcp or None, is_passed_on=True)
     return made
-
-
-async def _produce_policy(
-    application: Application, settings: ToolsSettings
-) -> DeferringApprover | None:
-    name = settings.approver or application.configuration.approver
-    if name == TERMINAL_APPROVER:  # nobody sits before a daemon
-        return None
-    return await asyncio.to_thread(application.plugins.load_approver, name)
 
 
 def _ensure_known(allowed: Sequence[str], registry: Registry) -> None:

@@ -12,9 +12,12 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from vibe_llms.interfaces.cli.program import respell
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _VISIBLE = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"}
 _VISIBLE[0x7F] = 0x2421
@@ -130,6 +133,11 @@ def write_json(value: Any) -> None:
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     text = json.dumps(value, ensure_ascii=encoding != "utf8", default=_encode_value)
     sys.stdout.write(text + "\n")
+
+
+def write_moment(moment: datetime) -> str:
+    """Writes a day and a minute, as the clock here says it."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _encode_value(value: Any) -> Any:

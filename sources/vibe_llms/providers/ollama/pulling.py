@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,9 @@ from vibe_llms.exceptions import (
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.plugins.specification.users import Progress
+from vibe_llms.providers.batching import receive_lines
 from vibe_llms.values import define
 from vibe_llms.wire.bodies import describe_address
-from vibe_llms.wire.ndjson import NdjsonFramer
 
 if TYPE_CHECKING:
     from vibe_llms.providers.remote import RemoteClient
@@ -54,8 +54,10 @@ async def pull(client: RemoteClient, model: str) -> None:
     display = _Display(context.progress)
     try:
         status = ""
-        async with aclosing(_receive_lines(client, model)) as lines:
-            async for line in lines:
+        body: JsonObject = {"model": model, "stream": True}
+        async with aclosing(receive_lines(client, "/api/pull", body, model=model)) as lines:
+            async for data in lines:
+                line = _read(data)
                 if line.get("error"):
                     raise client.clean(produce_error(line, provider=context.name, model=model))
                 status = str(line.get("status", ""))
@@ -75,19 +77,6 @@ def _ask(context: ProviderContext, model: str, address: str) -> bool:
         "registry, some hundred megabytes to many gigabytes (it tells how many as it begins)?"
     )
     return context.consent.ask(f"model:{context.name}:{model}", question)
-
-
-async def _receive_lines(
-    client: RemoteClient, model: str
-) -> AsyncGenerator[Mapping[str, Any], None]:
-    framer = NdjsonFramer(client.vendor.context.limits)
-    body: JsonObject = {"model": model, "stream": True}
-    async with await client.send("POST", "/api/pull", body, model=model) as exchange:
-        while data := await exchange.receive():
-            for frame in framer.feed(data):
-                yield _read(frame.data)
-        for frame in framer.finish():
-            yield _read(frame.data)
 
 
 def _read(data: bytes) -> Mapping[str, Any]:

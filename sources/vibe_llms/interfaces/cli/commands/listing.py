@@ -6,7 +6,7 @@ import click
 
 from vibe_llms.interfaces.cli.access import open_index
 from vibe_llms.interfaces.cli.options import command, json_option
-from vibe_llms.interfaces.cli.output import note, write_json, write_table
+from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
 
 
 @command("list")
@@ -27,7 +27,7 @@ def list_(limit: int, everything: bool, as_json: bool) -> None:
         (
             (
                 row.id,
-                row.updated.astimezone().strftime("%Y-%m-%d %H:%M"),
+                write_moment(row.updated),
                 str(row.canisters),
                 row.model or "",
                 row.name or row.first_words,

@@ -9,7 +9,7 @@ import click
 
 from vibe_llms.interfaces.cli.access import find_identity, open_store
 from vibe_llms.interfaces.cli.options import command, json_option, optional_conversation_argument
-from vibe_llms.interfaces.cli.output import note, write, write_json, write_styled
+from vibe_llms.interfaces.cli.output import note, write, write_json, write_moment, write_styled
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore, History
@@ -90,7 +90,7 @@ def _write_history(history: History) -> None:
     name = history.metadata.name
     write_styled(f"{history.identity}  {name}" if name else history.identity, "bold")
     for index, canister in enumerate(history.canisters):
-        moment = canister.timestamp.astimezone().strftime("%Y-%m-%d %H:%M")
+        moment = write_moment(canister.timestamp)
         origin = getattr(canister, "origin", None)
         model = f" · {origin.provider}:{origin.model} · {origin.stop_reason}" if origin else ""
         write()

@@ -15,7 +15,7 @@ from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.flows.courses import Course, VisitState
 from vibe_llms.flows.graphs import Flow
-from vibe_llms.flows.words import describe_cost, describe_seconds, describe_tokens
+from vibe_llms.flows.words import describe_whole
 from vibe_llms.interfaces.cli.chat.tail import LiveTail, ScreenLine
 from vibe_llms.interfaces.cli.flows.rows import NodeRow, compose_rows
 from vibe_llms.interfaces.cli.output import measure_text, sanitize, shorten, style
@@ -163,14 +163,7 @@ class PictureView:
         return found[:3]
 
     def _sum_up(self, now: datetime) -> str:
-        total = self._course.total
-        parts = (
-            f"{total.visits} visit{'s' * (total.visits != 1)}",
-            describe_seconds(self._course.measure(now)),
-            describe_tokens(total.tokens),
-            describe_cost(total.cost_cents or None),
-        )
-        return " · ".join(filter(None, parts))
+        return " · ".join(describe_whole(self._course.total, self._course.measure(now)))
 
 
 def is_drawable(file: TextIO) -> bool:

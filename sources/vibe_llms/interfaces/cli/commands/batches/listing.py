@@ -10,7 +10,7 @@ import click
 
 from vibe_llms.interfaces.cli.interrupts import run
 from vibe_llms.interfaces.cli.options import command, json_option, runner_option
-from vibe_llms.interfaces.cli.output import note, write_json, write_table
+from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
 
 if TYPE_CHECKING:
     from vibe_llms.instruments.channels.batches.orders import BatchSummary
@@ -47,7 +47,7 @@ def list_(runner: str, limit: int, as_json: bool) -> None:
                 f"{each.done:,}/{each.known:,}",
                 f"{each.failed:,}" if each.failed else "",
                 f"${each.cost:,.2f}" if each.cost else "",
-                datetime.fromtimestamp(each.created).strftime("%Y-%m-%d %H:%M"),
+                write_moment(datetime.fromtimestamp(each.created)),
                 each.model,
             )
             for each in found

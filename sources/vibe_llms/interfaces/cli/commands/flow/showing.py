@@ -108,17 +108,9 @@ def _write_run(record: FlowRecord, course: Course) -> None:
 
 
 def _sum_up(course: Course, words: str) -> str:
-    from vibe_llms.flows.words import describe_cost, describe_seconds, describe_tokens
+    from vibe_llms.flows.words import describe_whole
 
-    total = course.total
-    count = f"{total.visits} visit{'s' * (total.visits != 1)}"
-    parts = (
-        words,
-        count,
-        describe_seconds(course.measure()),
-        describe_tokens(total.tokens),
-        describe_cost(total.cost_cents or None),
-    )
+    parts = (words, *describe_whole(course.total, course.measure()))
     return " · ".join(filter(None, parts))
 
 

@@ -9,7 +9,7 @@ import click
 
 from vibe_llms.interfaces.cli.interrupts import run
 from vibe_llms.interfaces.cli.options import command, json_option
-from vibe_llms.interfaces.cli.output import note, write_json, write_table
+from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
 from vibe_llms.interfaces.cli.runs.naming import address_option, open_runs
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import STATES
@@ -53,7 +53,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
             (
                 each.id,
                 describe_state(each),
-                each.updated.astimezone().strftime("%Y-%m-%d %H:%M"),
+                write_moment(each.updated),
                 each.model,
                 each.name,
             )
