@@ -20,6 +20,7 @@ from scripting import write_script
 from vibe_llms.agents import hosting
 from vibe_llms.agents.hosting import HostSettings, RunHost
 from vibe_llms.agents.orders import Order, OrderRules
+from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.spending import count_begun
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.engine import GenerationFinishedEvent, RunEndedEvent
@@ -49,6 +50,7 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.runs import local as runs_local
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.file_log import FileLog
+from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import claim_soon
 from vibe_llms.runs.places import produce_inbox
 
@@ -416,19 +418,20 @@ async def test_a_run_that_is_to_be_tried_again_is_left_alone_by_others_until_the
 
 
 async def test_who_was_cut_off_says_nothing_of_a_run_that_another_has_ended(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Premises(tmp_path) as premises:
         tries: list[object] = []
 
-        async def fail(names: Any) -> Any:
-            tries.append(names)
+        async def fail(_: object, begun: BegunRun) -> None:
+            tries.append(begun)
             if len(tries) == 2:  # as a host that could reach the store all the time
+                begun.let_go()  # its claim has run out
                 ended = RunEndedEvent(run_id="another", reason="answered", detail="")
                 write_event(premises.store, run_id, ended)
             raise StoreUnavailableError(path="store", detail="It is out of reach.")
 
-        object.__setattr__(premises.host.performer, "produce_tools", fail)
+        monkeypatch.setattr(OrderPerformer, "perform", fail)
         run_id = await premises.start(premises.order(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
         await become(lambda: not premises.host.working)

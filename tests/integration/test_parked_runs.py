@@ -27,7 +27,7 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.batching import ModelBatches
 from vibe_llms.runs.inbox import describe_full
-from vibe_llms.runs.local import LocalRunContext
+from vibe_llms.runs.local import BegunRun, LocalRunContext
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import replay_run
 from vibe_llms.runs.summaries import RunState
@@ -657,9 +657,14 @@ async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
                 with pytest.raises(RequestError, match="billed, once more"):
                     await somebody.resume(run_id)
             assert isinstance(others.host, RunHost)
-            log = [*produce_log(runs.store, run_id).read()]
+            log = produce_log(runs.store, run_id)
+            log.claim()
+            begun = BegunRun(
+                conversation=Conversation.restore(runs.store, run_id), log=log, events=log.read()
+            )
             with pytest.raises(RequestError, match="billed, once more"):
-                await others.host.performer.perform(run_id, log)
+                await others.host.performer.perform(begun)
+            begun.let_go()
         await runs.resume(run_id)  # its own machine has the request already
         await runs.wait(run_id, states=WAITING)
         await other.close()

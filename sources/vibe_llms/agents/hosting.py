@@ -15,6 +15,7 @@ from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.spending import count_begun, count_retried
 from vibe_llms.asynchrony import finish
 from vibe_llms.clocks import double
+from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import LogEvent
@@ -33,7 +34,7 @@ from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.inbox import LETTER_WORDS
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.local import BegunRun
-from vibe_llms.runs.log import LoggedEvent, LogLine
+from vibe_llms.runs.log import LoggedEvent, LogLine, claim_at_once
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import OPEN
@@ -148,12 +149,12 @@ class RunHost:
         """Performs a run that was just ordered; its log was claimed for that."""
         run_id = begun.conversation.id
         if run_id in self._tasks:  # whoever looks through the store has come upon it
-            begun.log.close()
+            begun.let_go()
             self.wake(run_id)
             return
         task = self._begin_to_tend(run_id, begun)
         # Also where it is cancelled before it has run: nobody else would let go of the log.
-        task.add_done_callback(lambda _: begun.log.close())
+        task.add_done_callback(lambda _: begun.let_go())
 
     def _begin_to_tend(self, run_id: str, begun: BegunRun | None = None) -> asyncio.Task[None]:
         self._said[run_id] = asyncio.Event()
@@ -249,21 +250,13 @@ class RunHost:
     async def _tend(self, run_id: str, begun: BegunRun | None = None) -> None:
         """Performs a run until it has come to rest, and nothing was said since."""
         if begun is not None and not self.has_room:
-            begun.log.close()  # while it waits here, others may have use for it
+            begun.let_go()  # while it waits here, others may have use for its log
             begun = None
         while True:
             async with self._room:
                 try:
-                    if begun is not None:
-                        taken, begun = begun, None
-                        pause = await self._perform(run_id, taken.events, taken)
-                    else:
-                        self._said[run_id].clear()  # what was said by now is in the log
-                        # A thread cannot be stopped: we wait until it has let go of the log.
-                        log = await finish(asyncio.to_thread(self._take_up, run_id))
-                        if log is None:
-                            return
-                        pause = await self._perform(run_id, log)
+                    taken, begun = begun or await self._take(run_id), None
+                    pause = None if taken is None else await self._perform(taken)
                     if pause is None:
                         return  # and whoever has said something meanwhile has woken us again
                 except (CorruptionError, StoreUnavailableError, UnknownConversationError):
@@ -290,27 +283,52 @@ class RunHost:
         finally:
             self._pausing.discard(run_id)
 
-    def _take_up(self, run_id: str) -> list[LoggedEvent] | None:
-        """Returns what has happened in a run that has to go on; else ``None``."""
-        deliver(self.store, run_id, wait_seconds=0)
-        summary = self.index.read_summary(run_id)
-        if summary.state not in OPEN or not summary.order or not is_free(self.store, run_id):
-            return None
-        return [*produce_log(self.store, run_id).read()]
+    async def _take(self, run_id: str) -> BegunRun | None:
+        """Claims the log of a run that has to go on; ``None`` where it need not, or cannot now."""
+        self._said[run_id].clear()  # what was said by now is in the log
+        taking = asyncio.create_task(asyncio.to_thread(self._take_up, run_id))
+        try:
+            return await finish(taking)
+        except asyncio.CancelledError:  # a thread cannot be stopped: it may have the claim by now
+            if not (taking.cancelled() or taking.exception()) and (begun := taking.result()):
+                begun.let_go()
+            raise
 
-    async def _perform(
-        self, run_id: str, log: Sequence[LoggedEvent], begun: BegunRun | None = None
-    ) -> float | None:
+    def _take_up(self, run_id: str) -> BegunRun | None:
+        deliver(self.store, run_id, wait_seconds=0)
+        due, log = self._find_due(run_id), produce_log(self.store, run_id)
+        if due is None or not claim_at_once(log):
+            return None
+        begun: BegunRun | None = None
+        try:
+            events = log.read()
+            # Else another has gone on with it just before it was claimed.
+            if events[-1].sequence == due or self._find_due(run_id) is not None:
+                conversation = Conversation.restore(self.store, run_id)
+                begun = BegunRun(conversation=conversation, log=log, events=events)
+        finally:
+            if begun is None:
+                log.close()
+        return begun
+
+    def _find_due(self, run_id: str) -> int | None:
+        """Returns the number of the last event of a run that has to go on; else ``None``."""
+        summary = self.index.read_summary(run_id)
+        return summary.sequence if summary.state in OPEN and summary.order else None
+
+    async def _perform(self, begun: BegunRun) -> float | None:
         """Performs a run once; returns how long to wait before it is looked at again.
 
         ``None`` where it has come to rest.
         """
+        run_id, log = begun.conversation.id, begun.events
         times = count_begun(log)
         if times >= self.settings.begun:
+            begun.let_go()
             detail = f"It was begun {times} times, and never came any further."
             error = ConverseError(detail=detail, stage=Stage.EXECUTE)
             return await self._settle(run_id, log, error)
-        work = asyncio.create_task(self.performer.perform(run_id, log, begun))
+        work = asyncio.create_task(self.performer.perform(begun))
         self._works[run_id] = work
         try:
             with self._hearing(run_id):
@@ -321,8 +339,7 @@ class RunHost:
             raise
         finally:
             del self._works[run_id]
-            if begun is not None:  # it may have failed before it was opened
-                begun.log.close()
+            begun.let_go()  # it may have failed before it was opened
         return 0.0 if work.cancelled() else await self._settle(run_id, log, work.exception())
 
     def _hearing(self, run_id: str) -> AbstractContextManager[None]:
@@ -381,11 +398,7 @@ def is_free(store: ConversationStore, run_id: str) -> bool:
         CorruptionError: Nobody can go on with it.
     """
     log = produce_log(store, run_id)
-    try:
-        log.claim()
-    except CorruptionError:
-        raise
-    except StoreError:
+    if not claim_at_once(log):
         return False
     log.close()
     return True

@@ -13,7 +13,7 @@ from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConvers
 from vibe_llms.messages.identities import access_now
 from vibe_llms.runs.lines import write_line
 from vibe_llms.runs.local import BegunRun
-from vibe_llms.runs.log import LoggedEvent, claim_soon
+from vibe_llms.runs.log import LoggedEvent, claim_at_once, claim_soon
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.snapshots import Snapshot, plant, plants_whole
 from vibe_llms.runs.summaries import RunSummary, summarize
@@ -44,7 +44,7 @@ def begin_run(
     try:
         if plants_whole(store):
             begun = _plant_run(store, identity, metadata, wanted)
-            return begun if claims and _claims(begun) else None
+            return begun if claims and claim_at_once(begun.log) else None
         store.create(identity, metadata)
     except StoreError as error:
         try:
@@ -67,15 +67,8 @@ def _plant_run(
     history = History(identity=identity, metadata=metadata, canisters=said, position=position)
     logged = LoggedEvent(sequence=1, timestamp=moment, run_id=identity, event=wanted)
     conversation = Conversation.take(store, history)
-    return BegunRun(conversation=conversation, log=produce_log(store, identity), events=(logged,))
-
-
-def _claims(begun: BegunRun) -> bool:
-    try:
-        begun.log.claim()
-    except StoreError:  # another host has found it already
-        return False
-    return True
+    log = produce_log(store, identity)
+    return BegunRun(conversation=conversation, log=log, events=(logged,), is_new=True)
 
 
 def summarize_begun(begun: BegunRun) -> RunSummary:

@@ -13,7 +13,6 @@ from vibe_llms.agents.outcomes import PASSING
 from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange
 from vibe_llms.agents.spending import measure_spent
 from vibe_llms.application import Application
-from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
@@ -88,14 +87,8 @@ class OrderPerformer:
     def _produce_desk(self) -> ParkingDesk:
         return ParkingDesk(self.store, self.application)
 
-    async def perform(
-        self, run_id: str, log: Sequence[LoggedEvent], begun: BegunRun | None = None
-    ) -> None:
-        """Goes on with a run until it comes to rest.
-
-        Args:
-            log: What has happened in it; somebody has asked for it.
-            begun: The run, where it was begun for whoever performs it; of no flow.
+    async def perform(self, begun: BegunRun) -> None:
+        """Goes on with a run that somebody has asked for until it comes to rest.
 
         Raises:
             TransportError, StreamTruncatedError, EnsembleError: What it needs cannot be reached;
@@ -104,32 +97,24 @@ class OrderPerformer:
             StoreError: Another one performs it, or something cannot be written.
             CancelledError: It was cancelled; the log says how far it was.
         """
-        requests = [each.event for each in log if isinstance(each.event, RunRequestedEvent)]
-        order = read_order(requests[-1].order)
-        if begun is not None:
-            conversation = begun.conversation
-        else:
-            conversation = await asyncio.to_thread(Conversation.restore, self.store, run_id)
+        events = (each.event for each in begun.events)
+        wanted = [each for each in events if isinstance(each, RunRequestedEvent)][-1]
+        order, conversation = read_order(wanted.order), begun.conversation
+        if not begun.is_new:
             said = {canister.id for canister in conversation.canisters}
-            lacking = [each for each in requests[-1].canisters if each.id not in said]
+            lacking = [each for each in wanted.canisters if each.id not in said]
             conversation.add_canisters(lacking)
         tools = await self._access_tools(order.ensembles)
         try:
-            await self._go_on(order, conversation, tools, log, begun)
+            await self._go_on(order, begun, tools)
         except PASSING:
             await self.connections.drop()  # what is known of its models may be of before
             raise
 
-    async def _go_on(
-        self,
-        order: Order,
-        conversation: Conversation,
-        tools: Sequence[Tool],
-        log: Sequence[LoggedEvent],
-        begun: BegunRun | None,
-    ) -> None:
+    async def _go_on(self, order: Order, begun: BegunRun, tools: Sequence[Tool]) -> None:
+        conversation, log = begun.conversation, begun.events
         if order.task is not None:
-            await self._perform_flow(order, conversation, tools, log)
+            await self._perform_flow(order, begun, tools)
             return
         parking = None
         if order.channel == VENDOR:
@@ -150,18 +135,12 @@ class OrderPerformer:
                 conversation,
                 spent=measure_spent(log),
                 passing=PASSING,
-                after=log[-1].sequence,
                 begun=begun,
             )
             await run.perform()
 
-    async def _perform_flow(
-        self,
-        order: Order,
-        conversation: Conversation,
-        tools: Sequence[Tool],
-        log: Sequence[LoggedEvent],
-    ) -> None:
+    async def _perform_flow(self, order: Order, begun: BegunRun, tools: Sequence[Tool]) -> None:
+        conversation, log = begun.conversation, begun.events
         adapter = UniversalAdapter(
             self._bound_flow(order, log),
             tools=tools,
@@ -170,13 +149,13 @@ class OrderPerformer:
             listener=self._listen(conversation.id),
         )
         if any(isinstance(each.event, FlowStartedEvent) for each in log):
-            result = await adapter.resume(conversation.id, after=log[-1].sequence)
+            result = await adapter.resume(conversation.id, begun=begun)
         else:
             result = await adapter.execute(
                 order.task or {},
                 order.variables,
                 conversation=conversation,
-                after=log[-1].sequence,
+                begun=begun,
             )
         _raise_refusal(result)
 

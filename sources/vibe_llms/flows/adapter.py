@@ -28,6 +28,7 @@ from vibe_llms.instruments.engines import Tool
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.plain import JsonValue
+from vibe_llms.runs.local import BegunRun
 
 
 class AdapterSettings(TypedDict, total=False):
@@ -99,7 +100,7 @@ class UniversalAdapter:
         *,
         run_id: str | None = None,
         conversation: Conversation | None = None,
-        after: int | None = None,
+        begun: BegunRun | None = None,
     ) -> AdapterResult:
         """Runs a task until it has ended, or comes to rest for another reason.
 
@@ -111,8 +112,7 @@ class UniversalAdapter:
             variables: For ``{{name}}`` in prompts, besides those in the task.
             run_id: What the run is called, and its conversation; a new name by default.
             conversation: Instead: of the run, where one was begun that has not come to its flow.
-            after: The number of the last event of its log that is known: it hears what was said
-                since, a stop included.
+            begun: The same run, where its log was claimed for this.
         """
         strict = self.config.strict_validation
         try:
@@ -122,16 +122,16 @@ class UniversalAdapter:
         if conversation is None:
             conversation = begin_conversation(reading.task, run_id)
         given = dict(variables or {})
-        return await TaskRun(self, reading, conversation, given, after=after).perform()
+        return await TaskRun(self, reading, conversation, given, begun=begun).perform()
 
-    async def resume(self, run_id: str, *, after: int | None = None) -> AdapterResult:
+    async def resume(self, run_id: str, *, begun: BegunRun | None = None) -> AdapterResult:
         """Goes on with a run that came to rest before its end; one that has ended is told again.
 
         It goes on with the task as it was when it began, and with its bounds, but for those that
         this adapter's config changes.
 
         Args:
-            after: See :meth:`execute`.
+            begun: See :meth:`execute`.
 
         Raises:
             UnknownConversationError: There is no such run.
@@ -140,10 +140,13 @@ class UniversalAdapter:
         """
         store = self._access_store()
         record = await asyncio.to_thread(read_record, store, run_id)
-        conversation = await asyncio.to_thread(Conversation.restore, store, run_id)
+        if begun is None:
+            conversation = await asyncio.to_thread(Conversation.restore, store, run_id)
+        else:
+            conversation = begun.conversation
         reading, config = self._compose_config(record)
         given = record.started.variables
-        run = TaskRun(self, reading, conversation, given, config=config, after=after)
+        run = TaskRun(self, reading, conversation, given, config=config, begun=begun)
         return await run.perform()
 
     async def fork(

@@ -53,7 +53,7 @@ from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.local import ConversationJournal, open_run
+from vibe_llms.runs.local import BegunRun, ConversationJournal, open_run
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class TaskRun:
         config: Instead of the adapter's.
         listener: Instead of the adapter's.
         budget: What it may use; a part of another's where it is a subflow.
-        after: The number of the last event of its log that is known, where it is taken up.
+        begun: The same run, where its log was claimed for this.
     """
 
     adapter: UniversalAdapter
@@ -87,7 +87,7 @@ class TaskRun:
     config: AdapterConfig = attrs.field(kw_only=True)
     listener: FlowListener | None = attrs.field(kw_only=True)
     budget: Budget = attrs.field(kw_only=True)
-    after: int | None = attrs.field(default=None, kw_only=True)
+    begun: BegunRun | None = attrs.field(default=None, kw_only=True)
 
     @config.default
     def _take_config(self) -> AdapterConfig:
@@ -210,7 +210,7 @@ class TaskRun:
             visitor.store,
             run_id=conversation.id,
             listener=cast("Any", bus),
-            after=self.after,
+            begun=self.begun,
         )
         async with opened as (context, journal):
             state = FlowState.fold(check.access_flow(), context.survey())

@@ -136,15 +136,13 @@ class Run:
         approvals: Sequence[Approval],
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
-        after: int | None = None,
         begun: BegunRun | None = None,
     ) -> None:
         self.conversation = conversation.copy()
         self.outcome: RunOutcome | None = None
         self._engine = engine
         self._approvals = approvals
-        self._spent, self._passing, self._after = spent, passing, after
-        self._begun = begun
+        self._spent, self._passing, self._begun = spent, passing, begun
         self._log = _logs.setdefault(conversation, MemoryLog())
         _logs[self.conversation] = self._log
 
@@ -163,7 +161,6 @@ class Run:
             engine.store,
             listener=await engine.join_listeners(),
             log=self._log,
-            after=self._after,
             begun=self._begun,
         )
         async with engine.access_registry() as registry, opened as (context, journal):
@@ -275,7 +272,6 @@ class Engine(Closing):
         *,
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
-        after: int | None = None,
         begun: BegunRun | None = None,
     ) -> Run:
         """Makes a run of a conversation, or of whatever else can be asked.
@@ -284,13 +280,11 @@ class Engine(Closing):
             approvals: Answers to what an earlier run of it waits for.
             spent: What was used before of what the limits allow, where it is taken up.
             passing: Errors that do not end it: they are raised, and it can be taken up later.
-            after: The number of the last event of its log that is known: it hears what was said
-                since, a stop included.
             begun: The same conversation, where its log was claimed for this run.
         """
         if not isinstance(conversation, Conversation):
             conversation = Conversation(canisters=gather_canisters(conversation))
-        return Run(self, conversation, approvals, spent, passing, after, begun)
+        return Run(self, conversation, approvals, spent, passing, begun)
 
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import Final
 
+import attrs
 import msgspec
 
 from vibe_llms.asynchrony import finish
@@ -18,7 +19,6 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.contexts import Operation, RunEvent, Step
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import (
     CodecError,
     Finding,
@@ -41,7 +41,7 @@ from vibe_llms.runs.places import (
     survey_doubtful,
     survey_inherited,
 )
-from vibe_llms.values import define, frozen
+from vibe_llms.values import define
 
 _LOOK_SECONDS: Final = 0.2
 """How soon a run hears what is said to it while a step is under way."""
@@ -289,20 +289,33 @@ def is_at_hand(store: ConversationStore | None) -> bool:
     return store is None or isinstance(store, MemoryStore)
 
 
-@frozen(kw_only=True)
+@define(kw_only=True, eq=False)
 class BegunRun:
-    """A run that was just asked for, for whoever performs it.
+    """A run whose log is claimed for whoever performs it.
 
     Attributes:
         conversation: As it is stored.
-        log: Of the run. Whoever has written the order has claimed it, and nobody else has written
-            to it.
+        log: Of the run.
         events: What is in it.
+        is_new: Whether it was asked for just now, so that nothing is left to be stored or read.
     """
 
     conversation: Conversation
     log: RunLog
     events: Sequence[LoggedEvent]
+    is_new: bool = False
+    _is_held: bool = attrs.field(default=True, init=False)
+
+    def take(self) -> RunLog:
+        """Hands the claim on to who lets go of it when the run has come to rest."""
+        self._is_held = False
+        return self.log
+
+    def let_go(self) -> None:
+        """Gives the claim up where nobody has taken it; may be called again."""
+        if self._is_held:
+            self._is_held = False
+            self.log.close()
 
 
 @asynccontextmanager
@@ -314,7 +327,6 @@ async def open_run(
     log: RunLog | None = None,
     listener: Callable[[RunEvent], object] | None = None,
     checked: bool = False,
-    after: int | None = None,
     begun: BegunRun | None = None,
 ) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
     """Takes a conversation up for a run, alone, and lets it go in the end.
@@ -328,20 +340,20 @@ async def open_run(
         run_id: The name of the run; a new one by default.
         log: Of the conversation's earlier runs, where no store has it.
         listener, checked: See :class:`LocalRunContext`.
-        after: The number of the last event that the caller knew when it decided to begin. The run
-            hears what was said since; else only what nobody has moved into the log yet.
-        begun: Where nothing is to be stored or read, as it was begun for this run.
+        begun: The same run, where its log was claimed for this.
 
     Raises:
         StoreError: Another run of the conversation is on its way, or something cannot be
             written.
     """
     opening = _Opening(
-        ConversationJournal(conversation, store), store, log, run_id or produce_identity(), after
+        ConversationJournal(conversation, store), store, log, run_id or produce_identity()
     )
+    if begun is not None:
+        opening.log = begun.take()
     try:
         # In one thread: to go to another costs as much as all that is done there.
-        if begun is not None:
+        if begun is not None and begun.is_new:
             opening.take_over(begun)
         elif is_at_hand(store):
             opening.open()
@@ -384,7 +396,6 @@ class _Opening:
     store: ConversationStore | None
     given: RunLog | None
     run_id: str
-    after: int | None
     log: RunLog | None = None
     inbox: Inbox | None = None
     unheard: Sequence[LogEvent] = ()
@@ -392,17 +403,15 @@ class _Opening:
 
     def take_over(self, begun: BegunRun) -> None:
         """Goes on with a log that was claimed for this run, and all of which is known."""
-        self.log = self.journal.log = begun.log
+        self.journal.log = begun.log
         self.inbox = produce_inbox(self.store, self.journal.conversation_id)
         self.earlier = [each.event for each in begun.events]
 
     def open(self) -> None:
         """Claims the log, stores what is new, and reads what has happened. Does file work."""
         store, journal, identity = self.store, self.journal, self.journal.conversation_id
-        if store is None and self.given is not None:
-            self.given.claim()
-            log = self.log = self.given
-        else:
+        log = self.log
+        if log is None:
             log = self.log = self._claim()
         # After the claim: from here on no other run adds to it, nor to its log.
         journal.log = log
@@ -411,11 +420,12 @@ class _Opening:
             self.inbox = produce_inbox(store, identity)
             if not self.inbox.is_empty:
                 self.unheard = take_letters(self.inbox, log, self.run_id)
-        if self.after is not None:
-            self.unheard = _hear_late(log, self.run_id, self.after)
         self.earlier = _read_earlier(log, store, journal.conversation)
 
     def _claim(self) -> RunLog:
+        if self.store is None and self.given is not None:
+            self.given.claim()
+            return self.given
         try:
             return self._claim_there()
         except UnknownConversationError:
@@ -426,15 +436,6 @@ class _Opening:
         log = produce_log(self.store, self.journal.conversation_id)
         log.claim()
         return log
-
-
-def _hear_late(log: RunLog, run_id: str, after: int) -> Sequence[LogEvent]:
-    """Returns what was said while a run was made ready; a stop is one of that run then."""
-    said = log.read(after=after)
-    for each in said:
-        if isinstance(each.event, StopRequestedEvent) and each.run_id != run_id:
-            log.append(run_id, each.event)
-    return [each.event for each in said]
 
 
 def _read_earlier(

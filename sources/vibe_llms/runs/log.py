@@ -13,7 +13,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from vibe_llms.events.engine import RunEndedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
-from vibe_llms.exceptions import Finding, StoreError
+from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.values import frozen
 
 PATIENCE_SECONDS: Final = 2.0
@@ -262,6 +262,21 @@ def claim_soon(
         else:
             return True
     return False
+
+
+def claim_at_once(log: RunLog) -> bool:
+    """Claims a log, unless somebody has it, or it cannot be had now. Does file work.
+
+    Raises:
+        CorruptionError: Nobody can go on with it.
+    """
+    try:
+        log.claim()
+    except CorruptionError:
+        raise
+    except StoreError:
+        return False
+    return True
 
 
 def read_unsettled(log: RunLog) -> list[LogEvent]:

@@ -598,7 +598,7 @@ async def test_050_a_run_that_was_just_begun_knows_its_order_and_hears_what_is_s
     log = produce_log(store, conversation.id)
     log.claim()
     logged = LoggedEvent(sequence=1, timestamp=datetime.now(UTC), run_id="run", event=STATE)
-    begun = BegunRun(conversation=conversation, log=log, events=[logged])
+    begun = BegunRun(conversation=conversation, log=log, events=[logged], is_new=True)
     said = MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
 
     async with open_run(conversation, store, run_id="run", begun=begun) as (context, journal):
@@ -613,3 +613,49 @@ async def test_050_a_run_that_was_just_begun_knows_its_order_and_hears_what_is_s
     assert [(each.run_id, each.event) for each in log.read()] == [("run", said)]
     log.claim()
     log.close()
+
+
+@pytest.mark.parametrize("kind", ["files", "memory"])
+async def test_051_a_run_that_is_taken_up_by_who_has_its_log_is_read_and_stored(
+    tmp_path: Path, kind: str
+) -> None:
+    """As any other, but for the claim: whoever had it lets go of nothing then."""
+    store = DirectoryStore(tmp_path) if kind == "files" else MemoryStore()
+    conversation = produce_conversation()
+    conversation.save(store)
+    log = produce_log(store, conversation.id)
+    log.claim()
+    log.append("run", STATE)
+    begun = BegunRun(conversation=conversation, log=log, events=log.read())
+    produce_inbox(store, conversation.id).put(
+        said := MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
+    )
+    conversation.add_user_message("More.")
+
+    async with open_run(conversation, store, run_id="run", begun=begun) as (context, journal):
+        begun.let_go()
+        assert context.survey() == [STATE, said]
+        assert journal.log is log
+        assert await context.receive() == [said]
+        assert store.read(conversation.id).canisters[-1] == conversation.canisters[-1]
+        with pytest.raises(StoreError, match="on its way"):
+            produce_log(store, conversation.id).claim()
+
+    log.claim()  # somebody else, for all that the run knows
+    begun.let_go()
+    with pytest.raises(StoreError, match="on its way"):
+        produce_log(store, conversation.id).claim()
+    log.close()
+
+
+def test_052_a_claim_that_nobody_has_taken_is_let_go_of_once() -> None:
+    store, conversation = MemoryStore(), produce_conversation()
+    conversation.save(store)
+    log = produce_log(store, conversation.id)
+    log.claim()
+    begun = BegunRun(conversation=conversation, log=log, events=())
+    begun.let_go()
+    log.claim()
+    begun.let_go()
+    with pytest.raises(StoreError, match="on its way"):
+        log.claim()

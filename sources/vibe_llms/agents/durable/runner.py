@@ -183,7 +183,7 @@ class DurableRunner:
 
     def begin(self, begun: BegunRun) -> None:
         """Lets go of a run, for whichever worker."""
-        begun.log.close()
+        begun.let_go()
         self.wake(begun.conversation.id)
 
     async def interrupt(self, run_id: str) -> None:
