@@ -49,12 +49,22 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.values import define
 
+_FOLDED_CHARACTERS = 256
+"""So many are kept as one text: a piece of five characters takes as much memory as one of fifty."""
+
 _Item = AnyContent | InvocationCanister | ResultCanister
 
 
 @define
 class _Growing:
-    """A content that has begun, and what has arrived of it by channel."""
+    """A content that has begun, and what has arrived of it by channel.
+
+    Attributes:
+        tail: Of ``pieces``, those of the channel that goes on.
+        folded: So many at the beginning of the tail are of a good length each.
+        size: How many characters have arrived.
+        unchecked: Until there are more, nobody has to look at the size.
+    """
 
     start: ContentStartedEvent
     identity: str
@@ -63,12 +73,21 @@ class _Growing:
     channel: str | None = None
     tail: list[str] = attrs.field(factory=list)
     citations: list[Citation] = attrs.field(factory=list)
+    folded: int = 0
     size: int = 0
+    unchecked: int = 0
     item: _Item | None = None
     native: Native | None = None
 
     def join(self, channel: str) -> str:
         return "".join(self.pieces.get(channel, ()))
+
+    def fold(self) -> None:
+        """Makes one text of the last pieces of the tail."""
+        tail, folded = self.tail, self.folded
+        if len(tail) > folded + 1:
+            tail[folded:] = ["".join(tail[folded:])]
+        self.folded = len(tail)
 
 
 class Assembler:
@@ -95,9 +114,7 @@ class Assembler:
         self.provider = provider
         self.model = model
         self._protocol = protocol
-        self._limits = limits = limits or Limits()
-        # Below both bounds nobody has to ask which of the two counts.
-        self._unchecked_characters = min(limits.content_characters, limits.arguments_characters)
+        self._limits = limits or Limits()
         self._produce_id = produce_id
         self._now = now
         self._turn_id = ""  # until something is put together
@@ -293,28 +310,33 @@ class Assembler:
         if not text:
             return  # a million of nothing must not grow into something
         growing.size = size = growing.size + len(text)
-        if size > self._unchecked_characters:
-            self._check_size(size, event.channel)
+        if size > growing.unchecked:
+            self._check_size(growing, event.channel)
         # Mostly it goes on as before, and the list is at hand without being looked up.
         if event.channel == growing.channel:
             growing.tail.append(text)
         else:
             self._switch_channel(growing, event)
 
-    def _check_size(self, size: int, channel: str) -> None:
+    def _check_size(self, growing: _Growing, channel: str) -> None:
         limits = self._limits
-        if channel == "arguments" and size > limits.arguments_characters:
-            raise _exceed("arguments_characters", limits.arguments_characters)
-        if size > limits.content_characters:
-            raise _exceed("content_characters", limits.content_characters)
+        limit, most = "content_characters", limits.content_characters
+        if channel == "arguments" and limits.arguments_characters <= most:
+            limit, most = "arguments_characters", limits.arguments_characters
+        if growing.size > most:
+            raise _exceed(limit, most)
+        growing.fold()
+        growing.unchecked = min(growing.size + _FOLDED_CHARACTERS, most)
 
     def _switch_channel(self, growing: _Growing, event: ContentDeltaEvent) -> None:
+        self._check_size(growing, event.channel)  # of arguments there may be less
         if event.channel == "signature":  # each replaces the one before
             growing.pieces["signature"] = [event.text]
             growing.channel = None  # so that the next signature comes here, too
             return
         growing.channel = event.channel
         growing.tail = growing.pieces.setdefault(event.channel, [])
+        growing.folded = len(growing.tail)
         growing.tail.append(event.text)
 
     def _complete(self, event: ContentFinishedEvent) -> ContentFinishedEvent:

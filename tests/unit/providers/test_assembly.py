@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -172,6 +174,62 @@ def test_events_that_make_no_sense_are_refused(events: list[StreamEvent]) -> Non
     """A mistake of a decoder is loud."""
     with pytest.raises(ConverseError, match="makes no sense"):
         feed(*events)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(("text", "summary")), st.integers(1, 200)), max_size=60),
+)
+def test_a_long_content_is_all_that_was_said_on_each_channel(said: list[tuple[str, int]]) -> None:
+    """However long its pieces are, and wherever they change from one channel to the other."""
+    pieces = [(channel, f"{number}." * size) for number, (channel, size) in enumerate(said)]
+    deltas = [ContentDeltaEvent(0, text, channel) for channel, text in pieces]  # type: ignore[arg-type]
+
+    (canister,) = feed(start(0, "reasoning"), *deltas).produce_canisters()
+    (content,) = canister.content
+
+    assert isinstance(content, ReasoningContent)
+    assert content.text == "".join(text for channel, text in pieces if channel == "text")
+    summary = "".join(text for channel, text in pieces if channel == "summary")
+    assert "".join(content.summary) == summary
+
+
+def test_many_small_pieces_take_little_more_than_what_they_say() -> None:
+    """Thousands of streams may be open for minutes; a text of five letters takes 54 bytes."""
+    assembler = feed(start(0))
+    tracemalloc.start()
+    try:
+        for number in range(4_000):
+            assembler.feed(ContentDeltaEvent(0, f"{number:04} "))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert taken < 2 * 4_000 * 5
+
+
+@given(
+    st.lists(st.integers(1, 90), max_size=30),
+    st.integers(1, 900),
+    st.integers(1, 900),
+    st.sampled_from(("text", "arguments")),
+)
+def test_the_bound_of_a_content_is_exact(
+    sizes: list[int], contents: int, arguments: int, channel: str
+) -> None:
+    """The first piece that exceeds it is refused, and none before."""
+    bound = min(contents, arguments) if channel == "arguments" else contents
+    limits = Limits(content_characters=contents, arguments_characters=arguments)
+    assembler = feed(start(0, "invocation"), limits=limits)
+    size = 0
+    for each in sizes:
+        size += each
+        delta = ContentDeltaEvent(0, "x" * each, channel)  # type: ignore[arg-type]
+        if size <= bound:
+            assembler.feed(delta)
+            continue
+        with pytest.raises(LimitError):
+            assembler.feed(delta)
+        return
 
 
 def test_a_content_cannot_grow_without_bound() -> None:
