@@ -35,7 +35,7 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
     taken = {"read": read, "written": written, "heard": heard or None}
     given = {"thought": thought, "spoken": spoken or None}
     rest, said = prompt, completion
-    if any(taken.values()) or any(given.values()):  # as of few small answers
+    if read or written or heard or thought or spoken:  # as of few small answers
         beside = find_beside(total, (prompt, completion), {**given, **taken})
         rest, taken = split_count(prompt, taken, beside)
         said, given = split_count(completion, given, beside)

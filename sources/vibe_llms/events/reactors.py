@@ -167,6 +167,8 @@ class ReactorsDispatcher:
     :meth:`wait_for_room` before the next. Await :meth:`finish` with the last events.
     """
 
+    __slots__ = ("_listeners", "_queue_limit", "_room", "_waiting", "_worker")
+
     def __init__(self, reactors: ConversationReactors, *, limits: Limits | None = None) -> None:
         self._listeners = reactors._listeners
         self._queue_limit = (limits or Limits()).reactor_queue_events
@@ -178,27 +180,29 @@ class ReactorsDispatcher:
         """Tells whether anybody listens, so that unwanted events need not be made."""
         return event_class in self._listeners
 
-    def dispatch(self, event: ConversationEvent) -> None:
-        """Calls the plain reactors of the event, and lets it wait for the asynchronous ones."""
-        plain, asynchronous = self._listeners.get(event.__class__, _NOBODY)
-        for listener in plain:
-            try:
-                outcome = listener.call(event)
-            # Cancelled may be something of the reactor's own, which must not end the conversation.
-            except (Exception, asyncio.CancelledError) as error:
-                listener.warn(error)
-                continue
-            # Such as of a lambda around a coroutine function: only the call shows what it is.
-            if outcome is not None and inspect.isawaitable(outcome):
-                begun = cast("Awaitable[None]", outcome)
-                self._enqueue(_Waiting(event, [listener], begun=begun))
-        if asynchronous and not self._join(event):
-            self._enqueue(_Waiting(event, asynchronous))
+    def dispatch(self, *events: ConversationEvent) -> None:
+        """Calls the plain reactors of each, and lets it wait for the asynchronous ones."""
+        for event in events:
+            plain, asynchronous = self._listeners.get(event.__class__, _NOBODY)
+            for listener in plain:
+                try:
+                    outcome = listener.call(event)
+                # It may be something of the reactor's own that is cancelled, which must not end
+                # the conversation.
+                except (Exception, asyncio.CancelledError) as error:
+                    listener.warn(error)
+                    continue
+                # Such as of a lambda around a coroutine function: only the call shows what it is.
+                if outcome is not None and inspect.isawaitable(outcome):
+                    begun = cast("Awaitable[None]", outcome)
+                    self._enqueue(_Waiting(event, [listener], begun=begun))
+            if asynchronous and not self._join(event):
+                self._enqueue(_Waiting(event, asynchronous))
 
     @property
     def is_idle(self) -> bool:
         """Whether no asynchronous reactor is at work, so that there is nothing to wait for."""
-        return not self._waiting and (self._worker is None or self._worker.done())
+        return self._worker is None or (self._worker.done() and not self._waiting)
 
     @property
     def is_full(self) -> bool:

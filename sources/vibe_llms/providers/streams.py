@@ -227,7 +227,7 @@ class ResponseStream(Closing):
         self._response = answer.produce_response(self._request, losses, seconds)
         events = answer.list_events(self._response, losses)
         if self._teller is not None:
-            self._teller.tell_text(events)
+            self._teller.tell_text(events, self._response.canisters[0].timestamp)
         return events
 
     def _process(self, received: Sequence[StreamEvent] | None) -> list[StreamEvent]:

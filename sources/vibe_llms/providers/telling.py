@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final
 
 from vibe_llms.events.conversation import (
@@ -45,9 +46,9 @@ class Teller(ReactorsDispatcher):
 
     Attributes:
         moment: When what is told next arrived: all that one read brings arrives at one moment.
-        wants_progress: Whether anybody listens to pieces of text.
-        wants_updates: Whether anybody listens to what else arrives.
     """
+
+    __slots__ = ("_conversation_id", "_places", "moment")
 
     def __init__(
         self, reactors: ConversationReactors, conversation_id: str, limits: Limits | None = None
@@ -55,9 +56,12 @@ class Teller(ReactorsDispatcher):
         super().__init__(reactors, limits=limits)
         self._conversation_id = conversation_id
         self.moment = access_now()
-        self.wants_progress = self.wants(ConversationProgressEvent)
-        self.wants_updates = self.wants(ConversationUpdatedEvent)
         self._places: dict[tuple[int, str], dict[str, JsonValue]] = {}
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether anybody listens to pieces of text."""
+        return self.wants(ConversationProgressEvent)
 
     def tell_start(self, *, provider: str, model: str, streaming: bool) -> None:
         """Tells that a request is about to be sent.
@@ -65,17 +69,18 @@ class Teller(ReactorsDispatcher):
         Args:
             streaming: Whether the vendor is asked for the answer piece by piece.
         """
-        self.dispatch(
-            _make_start(
-                conversation_id=self._conversation_id,
-                timestamp=self.moment,
-                metadata={"provider": provider, "model": model, "streaming": streaming},
+        if self.wants(ConversationStartedEvent):
+            self.dispatch(
+                _make_start(
+                    conversation_id=self._conversation_id,
+                    timestamp=self.moment,
+                    metadata={"provider": provider, "model": model, "streaming": streaming},
+                )
             )
-        )
 
     def tell_update(self, event: StreamEvent) -> None:
         """Tells of anything but a piece of text."""
-        if self.wants_updates:
+        if self.wants(ConversationUpdatedEvent):
             self.dispatch(
                 _make_update(
                     conversation_id=self._conversation_id,
@@ -108,18 +113,32 @@ class Teller(ReactorsDispatcher):
             )
         )
 
-    def tell_text(self, events: Sequence[StreamEvent]) -> None:
-        """Tells of an answer that came at once and is one text."""
-        self.moment = moment = access_now()
-        name, dispatch, wants_updates = self._conversation_id, self.dispatch, self.wants_updates
+    def tell_text(self, events: Sequence[StreamEvent], arrived: datetime) -> None:
+        """Tells of an answer that came at once and is one text.
+
+        Args:
+            arrived: When it did.
+        """
+        name = self._conversation_id
+        wants_progress, wants_updates = self.wants_progress, self.wants(ConversationUpdatedEvent)
+        place: dict[str, JsonValue] = {"index": 0, "kind": "text", "channel": "text"}
+        told: list[ConversationEvent] = []
         for event in events:
-            if isinstance(event, ContentDeltaEvent):
-                if self.wants_progress:
-                    self.tell_progress(event, _always_text)
+            if event.__class__ is ContentDeltaEvent:
+                if wants_progress:
+                    told.append(
+                        _make_progress(
+                            conversation_id=name,
+                            timestamp=arrived,
+                            chunk=event.text,
+                            metadata=place,
+                        )
+                    )
             elif wants_updates:
-                dispatch(
-                    _make_update(conversation_id=name, timestamp=moment, event=event, metadata={})
+                told.append(
+                    _make_update(conversation_id=name, timestamp=arrived, event=event, metadata={})
                 )
+        self.dispatch(*told)
 
     def list_last(
         self,
@@ -159,7 +178,3 @@ class Teller(ReactorsDispatcher):
         else:
             return [end]
         return [done, end]
-
-
-def _always_text(index: int) -> ContentKind:
-    return "text"

@@ -106,7 +106,8 @@ async def receive_heard(
         opened = partial(_give, Translation(source, losses))
         return await model.resume(request, teller, opened, started=started).receive_whole()
     try:
-        teller.tell_text(source.list_events(response, losses))
+        arrived = response.canisters[0].timestamp
+        teller.tell_text(source.list_events(response, losses), arrived)
     finally:  # also where a reactor ends the program
         last = teller.list_last("completed", response.canisters, response=response)
         rest = teller.dispatch_all(last)
