@@ -45,6 +45,15 @@ def read_whole_lines(path: Path) -> list[int]:
     return [json.loads(line)["index"] for line in whole.splitlines()]
 
 
+def await_beginning(path: Path, process: int) -> None:
+    """Waits until a process begins something more, or has ended."""
+    before = path.stat().st_size if path.exists() else 0
+    while not path.exists() or path.stat().st_size == before:
+        if os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return
+        time.sleep(0.0005)
+
+
 def main() -> None:
     """Kills the batch so many times, then lets it end."""
     folder = Path(sys.argv[1])
@@ -56,7 +65,9 @@ def main() -> None:
             with suppress(BaseException):
                 run_batch(folder, count, concurrency)
             os._exit(0)
-        time.sleep(random.random() * 0.05)
+        if random.random() < 0.75:  # else it may hit what comes before the first, too
+            await_beginning(folder / "begun", process)
+        time.sleep(random.random() * 0.02)
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         begun = (folder / "begun").read_text().count("\n") if (folder / "begun").exists() else 0
