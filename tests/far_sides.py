@@ -95,7 +95,7 @@ class FarSide:
         thread = threading.Thread(target=loop.run_until_complete, args=(serve_on(),))
         thread.start()
         try:
-            assert ready.wait(20)
+            assert ready.wait(60)
             yield self
         finally:
             loop.call_soon_threadsafe(leave.set)

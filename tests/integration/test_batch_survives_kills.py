@@ -75,7 +75,7 @@ def test_ctrl_c_ends_promptly_and_says_how_to_go_on(slow_batch: list[str], tmp_p
     )
     await_lines(tmp_path / "answers.jsonl", 3)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    _, told = process.communicate(timeout=60)
 
     assert process.returncode == 130
     assert "3 of 20 are in answers.jsonl; the same command goes on from there." in told

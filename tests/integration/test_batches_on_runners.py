@@ -706,7 +706,7 @@ def wait_for_line(process: subprocess.Popen[str]) -> None:
     assert process.stdout.readline() == "ready\n"
 
 
-async def until(condition: Any, seconds: float = 30.0) -> None:
+async def until(condition: Any, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come so far"

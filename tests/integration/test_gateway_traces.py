@@ -126,7 +126,7 @@ async def test_each_request_over_a_web_socket_is_a_span(tmp_path: Path) -> None:
             async with session.ws_connect(url, headers=headers) as socket:
                 for _ in range(2):
                     await socket.send_json(asked)
-                    while (await socket.receive_json(timeout=9))["type"] != "response.completed":
+                    while (await socket.receive_json(timeout=60))["type"] != "response.completed":
                         pass
             await become(lambda: len(traced.exporter.get_finished_spans()) == 4)
     spans, chats = traced.find(SpanKind.SERVER), traced.find(SpanKind.CLIENT)

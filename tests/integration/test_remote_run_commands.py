@@ -72,7 +72,7 @@ def address(premises: Premises) -> Iterator[str]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     yield found[0]
     loop.call_soon_threadsafe(over.set)
     thread.join(30)

@@ -51,12 +51,12 @@ class Tools:
 
     def stock(self, symbol: str) -> str:
         """Tells the price of a stock."""
-        self.barrier.wait(timeout=20)
+        self.barrier.wait(timeout=60)
         return f"{symbol}: 231"
 
     def weather(self, city: str) -> str:
         """Tells the temperature in a city."""
-        self.barrier.wait(timeout=20)
+        self.barrier.wait(timeout=60)
         return f"{city}: 21 degrees"
 
 

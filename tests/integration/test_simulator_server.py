@@ -19,7 +19,7 @@ def post(url: str, body: Any) -> Any:
     """Sends JSON with a library that knows nothing of asyncio; returns the body as it came."""
     headers = {"authorization": "Bearer k", "content-type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=20) as response:
+    with urllib.request.urlopen(request, timeout=60) as response:
         return response.read()
 
 

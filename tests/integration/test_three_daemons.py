@@ -92,7 +92,7 @@ async def test_runs_wait_for_a_gateway_that_stalls(
                 asyncio.create_task(trio.watch(*each)) for each in zip(ids, told, strict=True)
             ]
             waits, bounded, stopped = ids
-            await become(lambda: any(word == "run.retried" for _, word, _ in told[0]), 30)
+            await become(lambda: any(word == "run.retried" for _, word, _ in told[0]))
             summary = await trio.ask("GET", f"/runs/{waits}")
             assert summary["state"] in ("queued", "working")
             assert trio.daemons["gateway"].url.partition("//")[2] in summary["detail"]

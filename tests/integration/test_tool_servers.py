@@ -250,7 +250,7 @@ async def test_nothing_is_left_when_the_pipe_ends_or_the_server_is_killed(
         params = {"name": "run_command", "arguments": arguments, "_meta": meta}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         program.stdin.write(json.dumps(message).encode() + b"\n")
-        await become((folder / "pid").exists, 30)
+        await become((folder / "pid").exists)
         number = int((folder / "pid").read_text())
         os.kill(number, 0)
 

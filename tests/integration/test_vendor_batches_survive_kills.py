@@ -106,7 +106,7 @@ def test_ctrl_c_leaves_the_batch_at_the_vendor(tmp_path: Path) -> None:
         while "Submitted 2 requests as msgbatch_" not in told:
             told += process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=60)
         cancelled = run([*command, "--cancel"])
         read = run(command)
 

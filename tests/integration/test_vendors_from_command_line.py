@@ -430,7 +430,7 @@ def test_a_process_is_stopped_midway(
         assert process.stdout is not None
         first = process.stdout.read(5)
         process.send_signal(signal.SIGINT)
-        rest, err = process.communicate(timeout=30)
+        rest, err = process.communicate(timeout=60)
 
     assert first == b"word0"
     assert b"word399" not in rest

@@ -135,13 +135,13 @@ def test_nothing_of_a_program_outlives_us(tmp_path: Path) -> None:
 async def test_a_program_is_spoken_with_over_its_streams() -> None:
     """It reads what is written, and ends when its input does."""
     code = "import sys\nfor line in sys.stdin: print(line.upper(), end='', flush=True)"
-    program = Program(python(code), grace_seconds=1, takes_input=True, errors_apart=True)
+    program = Program(python(code), grace_seconds=60, takes_input=True, errors_apart=True)
     inbox, outbox = await program.open_input(), await program.open_output()
     try:
         inbox.write(b"words\n")
         assert await outbox.readline() == b"WORDS\n"
         inbox.close()
-        assert await program.wait(10)
+        assert await program.wait(60)
     finally:
         await program.end(3)
         program.close()
@@ -177,7 +177,7 @@ async def test_what_a_program_says_at_its_end_keeps_it_from_nothing() -> None:
         "def leave(*_): os.write(1, b'x' * 1_000_000); os._exit(0)\n"
         "signal.signal(signal.SIGTERM, leave); os.write(1, b'ready\\n'); time.sleep(60)"
     )
-    program = Program(python(code), grace_seconds=2)
+    program = Program(python(code), grace_seconds=60)
     output = await program.open_output()
     await output.readline()
 

@@ -31,7 +31,7 @@ class Steps:
     def wait_for(self, is_met: Callable[[], bool], timeout: float | None = None) -> bool:
         self.timeouts.append(timeout)
         self._lock.release()
-        is_over = self.go.acquire(timeout=20)
+        is_over = self.go.acquire(timeout=60)
         self._lock.acquire()
         assert is_over
         self.results.append(is_met())
@@ -67,7 +67,7 @@ def test_one_thread_renews_all_claims_three_times_in_a_lease_until_there_are_non
 
     def step() -> Any:
         steps.go.release()
-        return database.written.get(timeout=20)
+        return database.written.get(timeout=60)
 
     renewer.add(kept, "a", 1)
     thread = renewer._thread

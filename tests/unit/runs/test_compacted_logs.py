@@ -621,7 +621,7 @@ async def test_101_nobody_waits_for_a_host_that_compacts(
     def hang(_: object, identity: str, before: object) -> None:
         looked.append(identity)
         begun.set()
-        assert free.wait(20)
+        assert free.wait(60)
 
     monkeypatch.setattr(compacting, "compact_log", hang)
     premises = Premises(tmp_path, settings=attrs.evolve(FAST, tidy_seconds=0.0))
