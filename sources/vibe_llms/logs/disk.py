@@ -119,23 +119,37 @@ def unfinished_folder(disk: Disk, path: str) -> Iterator[None]:
         raise
 
 
-def replace_file(disk: Disk, path: str, data: bytes) -> None:
-    """Puts a file in the place of another, so that a crash leaves the old one or the new one.
+@contextmanager
+def replacing(disk: Disk, path: str) -> Iterator[str]:
+    """Lends a name for a file that then takes the place of another.
 
-    The caller keeps others from replacing it meanwhile: what earlier ones left, whom a crash had
-    ended before the rename, is removed first.
+    A crash leaves the old one or the new one. The caller sees to it that the bytes are on the disk,
+    and keeps others from replacing it meanwhile: what earlier ones left, whom a crash had ended
+    before the rename, is removed first.
     """
     folder, name = os.path.split(path)
+    folder = folder or "."
     for entry in os.listdir(folder):
         if re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{8}}", entry):
             with suppress(OSError):
                 disk.remove(f"{folder}/{entry}")
     # Beside it, since a rename does not lead from one file system to another.
-    temporary = f"{folder}/.{name}.{os.urandom(4).hex()}"
-    with naming(path, temporary):
-        write_new_file(disk, temporary, data)
-        disk.rename(temporary, path)
+    draft = f"{folder}/.{name}.{os.urandom(4).hex()}"
+    with naming(path, draft):
+        try:
+            yield draft
+            disk.rename(draft, path)
+        except BaseException:
+            with suppress(OSError):
+                disk.remove(draft)
+            raise
     disk.synchronize_folder(folder)
+
+
+def replace_file(disk: Disk, path: str, data: bytes) -> None:
+    """Puts a file in the place of another; see :func:`replacing`."""
+    with replacing(disk, path) as draft:
+        write_new_file(disk, draft, data)
 
 
 def make_folders(disk: Disk, path: str) -> None:

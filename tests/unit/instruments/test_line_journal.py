@@ -210,6 +210,20 @@ def test_an_interrupt_while_settling_leaves_all_as_it_was(
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_what_a_crash_has_left_of_settling_goes_with_the_next(path: Path) -> None:
+    """It may be as long as the journal; what others have beside it stays."""
+    write(path, compose_line(1), compose_line(0))
+    left = path.with_name(f".{path.name}.0123abcd")
+    other = path.with_name(f".{path.name}.notes")
+    for each in (left, other):
+        each.write_bytes(compose_line(0))
+
+    with LineJournal(path, BATCH) as journal:
+        journal.settle()
+
+    assert sorted(path.parent.iterdir()) == sorted([path, other])
+
+
 def test_the_last_line_of_an_item_counts_and_stays(path: Path) -> None:
     """Settling leaves one line an item, in the order of the inputs."""
     write(path, compose_line(0, failed=True), compose_line(1), compose_line(0))

@@ -18,7 +18,7 @@ from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.batches.journals import DoneItem, refuse_input
 from vibe_llms.instruments.channels.batches.lines import decode_head
 from vibe_llms.logs import locks
-from vibe_llms.logs.disk import Disk, write_new_file
+from vibe_llms.logs.disk import Disk, replacing, write_new_file
 from vibe_llms.logs.lines import read_at
 from vibe_llms.logs.log import Log
 
@@ -124,17 +124,12 @@ class LineJournal:
         places = self._choose()
         if places is None:
             return
-        temporary = self.path.with_name(f".{self.path.name}.{os.urandom(4).hex()}")
         try:
-            write_new_file(self._disk, str(temporary), b"")
-            self._copy(places, temporary)
-            self._disk.rename(str(temporary), str(self.path))
-            self._disk.synchronize_folder(str(self.path.parent))
-        except BaseException as error:
-            temporary.unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                raise self._explain(error) from error
-            raise
+            with replacing(self._disk, str(self.path)) as draft:
+                write_new_file(self._disk, draft, b"")
+                self._copy(places, draft)
+        except OSError as error:
+            raise self._explain(error) from error
 
     def close(self) -> None:
         """Writes all to the disk, and gives the file free. May be called again."""
@@ -200,9 +195,9 @@ class LineJournal:
             return None
         return [(starts[number], ends[number]) for number in ordered]
 
-    def _copy(self, places: list[tuple[int, int]], target: Path) -> None:
+    def _copy(self, places: list[tuple[int, int]], draft: str) -> None:
         descriptor = self._log.descriptor
-        with target.open("r+b") as file:
+        with Path(draft).open("r+b") as file:
             for start, end in places:
                 file.write(read_at(descriptor, start, end - start))
             file.flush()
