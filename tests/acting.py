@@ -23,7 +23,8 @@ from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin
 from vibe_llms.messages.requests import RequestFields
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.interfaces import ConverserModel
-from vibe_llms.runs.local import ConversationJournal, LocalRunContext
+from vibe_llms.runs.journals import ConversationJournal
+from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.memory_log import MemoryLog
 
 

@@ -50,8 +50,8 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.runs import local as runs_local
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import claim_soon
+from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_inbox
 
 DONE = [say("Done.")]

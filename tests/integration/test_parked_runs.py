@@ -27,7 +27,8 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.batching import ModelBatches
 from vibe_llms.runs.inbox import describe_full
-from vibe_llms.runs.local import BegunRun, LocalRunContext
+from vibe_llms.runs.local import LocalRunContext
+from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import replay_run
 from vibe_llms.runs.summaries import RunState

@@ -46,8 +46,8 @@ from vibe_llms.runs.database_log import DatabaseLog
 from vibe_llms.runs.delivering import deliver, take_letters
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.lines import write_line, write_logged
-from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import LogLine, read_events
+from vibe_llms.runs.opening import open_run
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.surveying import read_summary
 from written import compose, look

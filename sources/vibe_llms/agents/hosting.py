@@ -33,8 +33,8 @@ from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.inbox import LETTER_WORDS
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import LoggedEvent, LogLine, claim_at_once
+from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import OPEN

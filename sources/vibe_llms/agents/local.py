@@ -50,8 +50,8 @@ from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.inbox import Letter
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import claim_soon
+from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState, RunSummary

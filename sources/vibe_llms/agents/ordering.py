@@ -12,8 +12,8 @@ from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
 from vibe_llms.messages.identities import access_now
 from vibe_llms.runs.lines import write_line
-from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import LoggedEvent, claim_at_once, claim_soon
+from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.snapshots import Snapshot, plant, plants_whole
 from vibe_llms.runs.summaries import RunSummary, summarize

@@ -23,8 +23,8 @@ from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.instruments.engines import Engine, Tool
 from vibe_llms.limits import Limits
-from vibe_llms.runs.local import BegunRun
 from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.opening import BegunRun
 from vibe_llms.values import define, frozen
 
 HOLDING_SECONDS: Final = 60.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.channels.batches.functions import Function
     from vibe_llms.instruments.engines import Tool
     from vibe_llms.runs.indexing import RunIndex
-    from vibe_llms.runs.local import BegunRun
+    from vibe_llms.runs.opening import BegunRun
 
 LOCAL: Final = "local:"
 SQLITE: Final = "sqlite:///"

@@ -28,7 +28,7 @@ from vibe_llms.instruments.engines import Tool
 from vibe_llms.invocables.approvals import Approver
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.local import BegunRun
+from vibe_llms.runs.opening import BegunRun
 
 
 class AdapterSettings(TypedDict, total=False):

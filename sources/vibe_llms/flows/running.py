@@ -53,7 +53,8 @@ from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.local import BegunRun, ConversationJournal, open_run
+from vibe_llms.runs.journals import ConversationJournal
+from vibe_llms.runs.opening import BegunRun, open_run
 from vibe_llms.values import define
 
 if TYPE_CHECKING:

@@ -47,9 +47,9 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import add_usages, text_of, usage_of
 from vibe_llms.representation import represent
-from vibe_llms.runs.local import BegunRun, open_run
 from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.memory_log import MemoryLog
+from vibe_llms.runs.opening import BegunRun, open_run
 from vibe_llms.synchrony import SyncFace, blocking, constructed_like
 from vibe_llms.values import frozen
 

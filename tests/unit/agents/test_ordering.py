@@ -22,7 +22,7 @@ from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs import produce_log
-from vibe_llms.runs.local import BegunRun
+from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.surveying import read_summary
 
 RUN = "run"

@@ -48,7 +48,8 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Response
-from vibe_llms.runs.local import ConversationJournal, LocalRunContext
+from vibe_llms.runs.journals import ConversationJournal
+from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.memory_log import MemoryLog
 
 

@@ -44,7 +44,8 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
-from vibe_llms.runs.local import ConversationJournal, LocalRunContext
+from vibe_llms.runs.journals import ConversationJournal
+from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.memory_log import MemoryLog
 
 DESCRIPTOR = produce_model({"contents": [{"text": "x"}]}).descriptor

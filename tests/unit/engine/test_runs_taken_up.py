@@ -14,7 +14,7 @@ from vibe_llms.engine.states import Reason
 from vibe_llms.exceptions import StoreError, TransportError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.runs.local import ConversationJournal
+from vibe_llms.runs.journals import ConversationJournal
 
 
 def look() -> str:

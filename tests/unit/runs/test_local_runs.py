@@ -45,9 +45,11 @@ from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.local import BegunRun, ConversationJournal, LocalRunContext, open_run
+from vibe_llms.runs.journals import ConversationJournal
+from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.memory_log import MemoryLog
+from vibe_llms.runs.opening import BegunRun, open_run
 from vibe_llms.runs.places import produce_inbox
 
 STATE = StateEnteredEvent(state="generate", turn=0)

@@ -23,9 +23,9 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import Approval, Decision
 from vibe_llms.logs import lines
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs.local import open_run
 from vibe_llms.runs.log import read_unsettled
 from vibe_llms.runs.memory_log import MemoryLog
+from vibe_llms.runs.opening import open_run
 from vibe_llms.runs.places import produce_log
 
 STARTED = RunStartedEvent(run_id="run", conversation_id="a", length=1)

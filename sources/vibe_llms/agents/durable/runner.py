@@ -33,7 +33,7 @@ from vibe_llms.instruments.channels.batches.databases import check_database, ope
 from vibe_llms.instruments.channels.batches.functions import Function
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.local import BegunRun
+from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.surveying import OPEN
 
 if TYPE_CHECKING:

@@ -1,0 +1,86 @@
+"""What was said in a run: a conversation that grows, and is stored as it does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from vibe_llms.asynchrony import finish
+from vibe_llms.conversations.contents import hydrate, needs_content_store
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.exceptions import Finding
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.runs.log import FencedLog, RunLog
+
+
+class ConversationJournal:
+    """A conversation, and the store that keeps it; see :class:`vibe_llms.engine.contexts.Journal`.
+
+    Args:
+        conversation: What was said; grows.
+        store: Where it is kept; ``None`` for nowhere.
+
+    Attributes:
+        log: Of the run, once that has claimed it. Where others may take that over, nothing is
+            stored without its claim, so that a run that was taken over says nothing more.
+    """
+
+    log: RunLog | None = None
+
+    def __init__(self, conversation: Conversation, store: ConversationStore | None = None) -> None:
+        self.conversation = conversation
+        self._store = store
+
+    @property
+    def conversation_id(self) -> str:
+        """The name of the conversation."""
+        return self.conversation.id
+
+    @property
+    def canisters(self) -> Sequence[AnyCanister]:
+        """All that was said, oldest first."""
+        return self.conversation.canisters
+
+    async def append(self, canisters: Sequence[AnyCanister]) -> None:
+        """Adds what was said. It is stored or not, and the conversation says which, when this
+        returns, raises or is cancelled."""
+        store = self._store
+        if store is not None and needs_content_store(canisters):  # out of the log of a crash
+            canisters = await asyncio.to_thread(hydrate, canisters, store.contents)
+        self.conversation.add_canisters(canisters)
+        if store is None:
+            return
+        try:
+            await self.catch_up()
+        except BaseException:
+            self.conversation.take_back(canisters)
+            raise
+
+    async def catch_up(self) -> None:
+        """Stores what is new, and takes over what others have added meanwhile."""
+        if is_at_hand(self._store):
+            self.keep()
+        else:
+            await finish(asyncio.to_thread(self.keep))
+
+    def keep(self) -> None:
+        """The same, for code without an event loop. Does file work."""
+        store = self._store
+        if store is None:
+            return
+        if isinstance(store, MemoryStore):  # whose runs nobody takes over
+            is_shared = self.conversation.catch_up(store)
+        else:
+            with self.log.fencing() if isinstance(self.log, FencedLog) else nullcontext():
+                is_shared = self.conversation.catch_up(store)
+        if is_shared:
+            notice = Finding(place=self.conversation.id, message="Others have written to it, too.")
+            self.conversation.notices += (notice,)
+
+
+def is_at_hand(store: ConversationStore | None) -> bool:
+    """Tells whether nothing is waited for, so that a thread would cost more than the work."""
+    return store is None or isinstance(store, MemoryStore)

@@ -1,0 +1,196 @@
+"""Taking a conversation up for a run, alone: its log is claimed, and what others left is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import attrs
+
+from vibe_llms.asynchrony import finish
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.contexts import RunEvent
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.runs.delivering import take_letters
+from vibe_llms.runs.inbox import Inbox
+from vibe_llms.runs.journals import ConversationJournal, is_at_hand
+from vibe_llms.runs.local import LocalRunContext
+from vibe_llms.runs.log import RESTED, LoggedEvent, RunLog, read_unsettled
+from vibe_llms.runs.places import (
+    keeps_logs,
+    produce_inbox,
+    produce_log,
+    survey_doubtful,
+    survey_inherited,
+)
+from vibe_llms.values import define
+
+
+@define(kw_only=True, eq=False)
+class BegunRun:
+    """A run whose log is claimed for whoever performs it.
+
+    Attributes:
+        conversation: As it is stored.
+        log: Of the run.
+        events: What is in it.
+        is_new: Whether it was asked for just now, so that nothing is left to be stored or read.
+    """
+
+    conversation: Conversation
+    log: RunLog
+    events: Sequence[LoggedEvent]
+    is_new: bool = False
+    _is_held: bool = attrs.field(default=True, init=False)
+
+    def take(self) -> RunLog:
+        """Hands the claim on to who lets go of it when the run has come to rest."""
+        self._is_held = False
+        return self.log
+
+    def let_go(self) -> None:
+        """Gives the claim up where nobody has taken it; may be called again."""
+        if self._is_held:
+            self._is_held = False
+            self.log.close()
+
+
+@asynccontextmanager
+async def open_run(
+    conversation: Conversation,
+    store: ConversationStore | None = None,
+    *,
+    run_id: str | None = None,
+    log: RunLog | None = None,
+    listener: Callable[[RunEvent], object] | None = None,
+    checked: bool = False,
+    begun: BegunRun | None = None,
+) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
+    """Takes a conversation up for a run, alone, and lets it go in the end.
+
+    What of it was not stored yet is stored then, and what others have added since it was read
+    is there.
+
+    Args:
+        conversation: Grows by what the run brings.
+        store: Where it is kept, and the run's log beside it; ``None`` for nowhere.
+        run_id: The name of the run; a new one by default.
+        log: Of the conversation's earlier runs, where no store has it.
+        listener, checked: See :class:`LocalRunContext`.
+        begun: The same run, where its log was claimed for this.
+
+    Raises:
+        StoreError: Another run of the conversation is on its way, or something cannot be
+            written.
+    """
+    opening = _Opening(
+        ConversationJournal(conversation, store), store, log, run_id or produce_identity()
+    )
+    if begun is not None:
+        opening.log = begun.take()
+    try:
+        # In one thread: to go to another costs as much as all that is done there.
+        if begun is not None and begun.is_new:
+            opening.take_over(begun)
+        elif is_at_hand(store):
+            opening.open()
+        else:
+            # A thread cannot be stopped: it may have the claim by the time we are told to go.
+            await finish(asyncio.to_thread(opening.open))
+        assert opening.log is not None
+        context = LocalRunContext(
+            opening.run_id,
+            opening.log,
+            listener=listener,
+            earlier=opening.earlier,
+            checked=checked,
+            inbox=opening.inbox,
+            unheard=opening.unheard,
+        )
+        try:
+            yield context, opening.journal
+        finally:
+            with suppress(StoreError):  # whoever takes the run up finds out
+                await context.settle()
+    finally:
+        if opening.log is not None:
+            opening.log.close()
+            conversation.notices += opening.log.notices
+
+
+@define(eq=False)
+class _Opening:
+    """Takes a conversation up; see :func:`open_run`.
+
+    Attributes:
+        log: Of the run, as soon as it is claimed.
+        inbox: Of the run, where there is one.
+        unheard: What was said to it.
+        earlier: What earlier runs have left.
+    """
+
+    journal: ConversationJournal
+    store: ConversationStore | None
+    given: RunLog | None
+    run_id: str
+    log: RunLog | None = None
+    inbox: Inbox | None = None
+    unheard: Sequence[LogEvent] = ()
+    earlier: Sequence[LogEvent] = ()
+
+    def take_over(self, begun: BegunRun) -> None:
+        """Goes on with a log that was claimed for this run, and all of which is known."""
+        self.journal.log = begun.log
+        self.inbox = produce_inbox(self.store, self.journal.conversation_id)
+        self.earlier = [each.event for each in begun.events]
+
+    def open(self) -> None:
+        """Claims the log, stores what is new, and reads what has happened. Does file work."""
+        store, journal, identity = self.store, self.journal, self.journal.conversation_id
+        log = self.log
+        if log is None:
+            log = self.log = self._claim()
+        # After the claim: from here on no other run adds to it, nor to its log.
+        journal.log = log
+        journal.keep()
+        if store is not None:
+            self.inbox = produce_inbox(store, identity)
+            if not self.inbox.is_empty:
+                self.unheard = take_letters(self.inbox, log, self.run_id)
+        self.earlier = _read_earlier(log, store, journal.conversation)
+
+    def _claim(self) -> RunLog:
+        if self.store is None and self.given is not None:
+            self.given.claim()
+            return self.given
+        try:
+            return self._claim_there()
+        except UnknownConversationError:
+            self.journal.keep()  # a new one: it has a place for a log from now on
+            return self._claim_there()
+
+    def _claim_there(self) -> RunLog:
+        log = produce_log(self.store, self.journal.conversation_id)
+        log.claim()
+        return log
+
+
+def _read_earlier(
+    log: RunLog, store: ConversationStore | None, conversation: Conversation
+) -> Sequence[LogEvent]:
+    """Reads what runs of the conversation have left, and before that, those of its parents."""
+    own = read_unsettled(log)
+    inherited = survey_inherited(store, conversation)
+    if store is None or is_at_hand(store):
+        return [*inherited, *own]
+    is_killed = own and not isinstance(own[-1], RESTED)
+    if is_killed or not keeps_logs(store):
+        # A run was killed, or nobody knows. What it had stored is acted upon from here on,
+        # and may not have reached the disk: a loss of power would take it away from under
+        # what follows.
+        store.secure(conversation.id)
+    return [*inherited, *own, *survey_doubtful(store, conversation)]
