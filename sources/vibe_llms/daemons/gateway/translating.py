@@ -102,13 +102,19 @@ def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translati
     if allowed is None:
         return Translation(request)
     offered = [each for each in request.invocables if each.name in allowed]
-    others = [each.name for each in request.invocables if each.name not in allowed]
-    if not others:
+    if len(offered) == len(request.invocables):
         return Translation(request)
-    reason = f"{', '.join(others)}: not told of, as others alone are allowed"
-    loss = Loss(kind=LossKind.COERCED, path="invocation_choice", reason=reason)
+    losses = [
+        Loss(
+            kind=LossKind.DROPPED,
+            path=f"invocables[{index}]",
+            reason=f"{each.name} is not told of, as others alone are allowed",
+        )
+        for index, each in enumerate(request.invocables)
+        if each.name not in allowed
+    ]
     choice = request.invocation_choice if offered else "auto"
-    return Translation(renew(request, invocables=offered, invocation_choice=choice), (loss,))
+    return Translation(renew(request, invocables=offered, invocation_choice=choice), losses)
 
 
 async def _stream(
