@@ -60,8 +60,8 @@ class Request:
             part of it: a model held to a schema by a grammar answers in that order.
         continuation: The model shall go on with its own last turn (a paused turn, a prefill).
         strict: A translation that would lose anything is an error.
-        lenient: A control that the model lacks, or a value that it does not take, is left out and
-            told as a loss; else it is an error.
+        lenient: A control that the model lacks, or a value that it does not take, goes as what
+            comes nearest to it, or is left out, and is told as a loss; else it is an error.
         window: Where the conversation exceeds the model's window: ``stop`` is an error, ``drop``
             sends it without its oldest turns, ``summarize`` with the model's own summary in their
             place. The conversation stays as it is; what is not sent is told as a loss.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Generic, TypeVar, cast
+from typing import ClassVar, Generic, TypeGuard, TypeVar, cast
 
 import attrs
 
@@ -81,9 +81,17 @@ class ModelBase(abc.ABC, Generic[_Native]):
     def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
         """Returns the control values of a request on top of the defaults of the model's data.
 
-        What the data call a default is sent, so that it holds whatever the vendor's is.
+        What the data call a default is sent, so that it holds whatever the vendor's is. Where all
+        of an answer would go for reasoning that is asked for, it may be longer by that.
         """
-        return {**self._descriptor.attributes.control_defaults, **request.controls}
+        attributes, controls = self._descriptor.attributes, request.controls
+        defaults = attributes.control_defaults
+        usual, budget = defaults.get("max_tokens"), controls.get("reasoning_budget_tokens")
+        if isinstance(usual, int) and isinstance(budget, int) and budget >= usual:
+            most = attributes.access_value("output_limit_tokens")
+            longer = usual + budget
+            defaults = {**defaults, "max_tokens": min(longer, most) if _is_count(most) else longer}
+        return {**defaults, **controls}
 
     def check(self, request: Request) -> None:
         """Refuses what could not be sent, and sends nothing."""
@@ -220,6 +228,10 @@ class ModelBase(abc.ABC, Generic[_Native]):
             teller=teller,
             started=started,
         )
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def refuse_losses(losses: Sequence[Loss]) -> None:

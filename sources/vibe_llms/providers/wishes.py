@@ -1,4 +1,4 @@
-"""What a caller wishes beyond what the model takes: left out where that is allowed, and told."""
+"""What a caller wishes beyond what the model takes: fitted or left out where that is allowed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
 from vibe_llms.plain import JsonValue
+from vibe_llms.providers.nearest import find_nearest
 
 _OURS = frozenset({"model", "stream"})
 """What says whom we ask and how we read the answer."""
@@ -26,7 +27,11 @@ _TOOLS = ("tools",)
 def leave_out_controls(
     request: Request, attributes: ModelAttributes
 ) -> tuple[Request, tuple[Loss, ...]]:
-    """Returns a lenient request without the controls that the model does not take, and those."""
+    """Returns a lenient request with controls alone that the model takes, and what of it is lost.
+
+    In the place of a value that it does not take goes what comes nearest to it, if anything does.
+    """
+    known = {control.name: control for control in attributes.controls}
     kept: dict[str, JsonValue] = {}
     losses: list[Loss] = []
     for name, value in request.controls.items():
@@ -34,7 +39,16 @@ def leave_out_controls(
             kept |= check_controls({name: value}, attributes.controls)
         except ControlError as error:
             path, reason = f"controls.{name}", error.detail.rstrip(".")
-            losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
+            nearest = find_nearest(name, request, known)
+            try:
+                kept |= check_controls({} if nearest is None else dict([nearest]), known.values())
+            except ControlError:
+                nearest = None
+            if nearest is None:
+                losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
+            else:
+                told = f"{reason}; {nearest[0]} goes as {nearest[1]!r}"
+                losses.append(Loss(kind=LossKind.COERCED, path=path, reason=told))
     return (attrs.evolve(request, controls=kept) if losses else request), tuple(losses)
 
 
