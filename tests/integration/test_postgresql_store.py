@@ -326,7 +326,9 @@ def test_015b_what_the_database_refuses_is_told_as_it_says_it(
         with pytest.raises(StoreError, match="nobody answers"):
             log.append("run", ENDED)
     assert log.append("run", ENDED) == 1
-    log.close()
+    monkeypatch.setattr(type(store.database), "transact", refuse)
+    log.close()  # its claim runs out
+    assert not claims.access_keeper(store.database)._claims
 
 
 def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
@@ -428,6 +430,11 @@ async def test_021_what_is_to_be_certain_is_when_it_is_written(
 
     statements.clear()
     log.append("run", ENDED)  # which nobody wants to be certain yet
+    assert [name_statement(each) for each in statements] == ["events"]
+    log.close()
+    log.claim()
+    statements.clear()
+    log.append("run", ENDED)  # whoever claims it knows how long it is
     assert [name_statement(each) for each in statements] == ["events"]
     log.close()
 
