@@ -202,6 +202,21 @@ async def test_a_body_that_cannot_be_read_is_told_to_be_so(
         assert "codec" not in find(said)
 
 
+async def test_so_it_is_in_our_own_protocol(session: aiohttp.ClientSession) -> None:
+    """In the same words, which are about the body, and nothing of how we read it."""
+    body = json.dumps({"version": 1, "request": {"model": MODEL}}).encode()
+    for data, words in (
+        (gzip.compress(body), "it is packed"),
+        (body.decode().encode("utf-16"), "it is not in UTF-8 (byte 0)"),
+        (b'{"request":' + b"[" * 99_999 + b"]" * 99_999 + b"}", "The body is no request"),
+    ):
+        async with session.post("/v1/converse", data=data) as told:
+            said = await told.text()
+            assert told.status == 400
+            assert words in said
+            assert "codec" not in said
+
+
 async def test_a_number_that_is_too_large_is_told_to_be_so(session: aiohttp.ClientSession) -> None:
     """And nothing of how we hold numbers."""
     asked = {"model": MODEL, "messages": TALK, "max_tokens": 10**23}

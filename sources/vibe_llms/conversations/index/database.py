@@ -151,14 +151,22 @@ def _prepare(connection: sqlite3.Connection, directory: str) -> None:
 def _prepare_shared(connection: sqlite3.Connection, directory: str) -> None:
     # Before the transaction: within one, SQLite does not change the kind of its journal.
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == 0:  # nobody else was faster
             _prepare(connection, directory)
             connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Performs the block alone among all processes, and wholly or not at all."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite has ended it itself where the disk is full
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 

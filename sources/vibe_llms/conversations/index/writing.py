@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import blake2b
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from vibe_llms.conversations.index.database import KEY_SHIFT
+from vibe_llms.conversations.index.database import KEY_SHIFT, transaction
 from vibe_llms.conversations.index.extraction import (
     compose_first_words,
     read_description,
@@ -57,18 +57,6 @@ class _Known(NamedTuple):
 _KNOWN_COLUMNS = ", ".join(_Known._fields)
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
 def update_conversations(
     connection: sqlite3.Connection,
     directory: str,
@@ -100,11 +88,11 @@ def update_conversations(
     changed.sort(key=order)
     with _shown(sum(present.get(each, NOTHING)[1] for each in changed), progress) as advance:
         for batch in _parted(changed, present):
-            with _transaction(connection):
+            with transaction(connection):
                 for identity in batch:
                     _index_conversation(connection, directory, identity)
                     advance(present.get(identity, NOTHING)[1])
-    with _transaction(connection):
+    with transaction(connection):
         # Compared once more: others may have appended meanwhile, and then the next call has to
         # look.
         known = _read_known(connection)
@@ -279,7 +267,7 @@ def update_descriptions(
     connection: sqlite3.Connection, directory: str, identities: Iterable[str]
 ) -> None:
     """Reads the metadata of some conversations again."""
-    with _transaction(connection):
+    with transaction(connection):
         for identity in identities:
             _describe(connection, directory, identity, measure_metadata(directory, identity))
 

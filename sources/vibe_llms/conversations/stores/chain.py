@@ -7,6 +7,7 @@ may grow: what lies before a fork point does not change.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -80,8 +81,18 @@ class Level(NamedTuple):
     link: ParentLink | None
 
 
-def walk_to_root(layout: Layout, identity: str) -> list[Level]:
+def walk_to_root(
+    layout: Layout,
+    identity: str,
+    *,
+    table: Table | None = None,
+    is_enough: Callable[[ParentLink], bool] = lambda link: False,
+) -> list[Level]:
     """Returns the conversation and its ancestors, itself first.
+
+    Args:
+        table: Of the conversation, where that was read already.
+        is_enough: Tells of a link to a parent whether all that matters of that is known.
 
     Raises:
         UnknownConversationError: There is no such conversation.
@@ -90,19 +101,20 @@ def walk_to_root(layout: Layout, identity: str) -> list[Level]:
     levels: list[Level] = []
     seen: set[str] = set()
     while True:
-        try:
-            table = read_table(layout, identity)
-        except UnknownConversationError as error:
-            if not levels:
-                raise
-            # Of an ancestor this is damage: a deletion leaves its forks all that they need.
-            raise describe_broken_link(layout, levels[-1], "is missing") from error
-        metadata = interpret_table(table, layout.metadata(identity), None)
-        levels.append(Level(identity=identity, table=table, link=metadata.parent))
+        if table is None or levels:
+            try:
+                table = read_table(layout, identity)
+            except UnknownConversationError as error:
+                if not levels:
+                    raise
+                # Of an ancestor this is damage: a deletion leaves its forks all that they need.
+                raise describe_broken_link(layout, levels[-1], "is missing") from error
+        link = interpret_table(table, layout.metadata(identity), None).parent
+        levels.append(Level(identity=identity, table=table, link=link))
         seen.add(identity)
-        if metadata.parent is None:
+        if link is None or is_enough(link):
             return levels
-        identity = metadata.parent.identity
+        identity = link.identity
         if identity in seen:
             raise describe_broken_link(layout, levels[-1], "is its own descendant")
 

@@ -12,11 +12,11 @@ from itertools import accumulate
 from vibe_llms.conversations.contents import find_required
 from vibe_llms.conversations.metadata import ParentLink
 from vibe_llms.conversations.stores import chain, parts
-from vibe_llms.conversations.stores.descriptors import Table, interpret_table, merged_bytes_of
+from vibe_llms.conversations.stores.descriptors import Table, merged_bytes_of
 from vibe_llms.conversations.stores.guards import Guards
 from vibe_llms.conversations.stores.interfaces import Examination, Seen
 from vibe_llms.conversations.stores.layout import Layout
-from vibe_llms.exceptions import CorruptionError, Finding, UnknownConversationError
+from vibe_llms.exceptions import CorruptionError, Finding
 from vibe_llms.logs import tallies
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.values import frozen
@@ -102,7 +102,7 @@ class Examiner:
     def _prove_link(self, identity: str, table: Table, data: bytes) -> CorruptionError | None:
         """Measures a conversation, and its ancestors as far as that was not done yet."""
         try:
-            descent = self._climb(identity, table)
+            descent = chain.walk_to_root(self.layout, identity, table=table, is_enough=self._offers)
         except CorruptionError as error:
             return error
         # Ancestors first: to measure a fork takes the extent of its parent.
@@ -113,25 +113,6 @@ class Examiner:
             except CorruptionError as error:
                 return error
         return None
-
-    def _climb(self, identity: str, table: Table) -> list[chain.Level]:
-        """Returns a conversation and those of its ancestors that are not measured yet."""
-        levels: list[chain.Level] = []
-        climbed: set[str] = set()
-        while True:
-            link = interpret_table(table, self.layout.metadata(identity), None).parent
-            levels.append(chain.Level(identity=identity, table=table, link=link))
-            climbed.add(identity)
-            if link is None or self._offers(link):
-                return levels
-            identity = link.identity
-            if identity in climbed:
-                trouble = "is its own descendant"
-                raise chain.describe_broken_link(self.layout, levels[-1], trouble)
-            try:
-                table = chain.read_table(self.layout, identity)
-            except UnknownConversationError as error:
-                raise chain.describe_broken_link(self.layout, levels[-1], "is missing") from error
 
     def _offers(self, link: ParentLink) -> bool:
         """Tells whether what is known of a parent is enough: it may have grown since."""

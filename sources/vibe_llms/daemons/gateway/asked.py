@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import attrs
 import msgspec
@@ -19,6 +19,8 @@ from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.providers.remote_models import RemoteModel
+
+_T = TypeVar("_T")
 
 
 class ServingDialect(Protocol):
@@ -134,14 +136,19 @@ _PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 def read_asked(face: Face, body: bytes) -> Asked:
     """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
+    head = read_head(_HEAD, body)
+    streaming = face.streams_by_default if head.stream is None else head.stream
+    return Asked(body=body, model=head.model, streaming=streaming)
+
+
+def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
+    """Reads what the gateway has to know of a request. Raises RequestError."""
     try:
         if not body.isascii():
             body.decode()  # as what is skipped in the next line is not looked at
-        head = _HEAD.decode(body)
+        return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise refuse_body(f"The body is no request: {_explain(error, body)}.") from None
-    streaming = face.streams_by_default if head.stream is None else head.stream
-    return Asked(body=body, model=head.model, streaming=streaming)
 
 
 def decode_body(body: bytes) -> dict[str, Any]:

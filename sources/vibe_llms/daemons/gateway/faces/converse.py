@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.gateway.asked import Asked, Face
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.asked import Asked, Face, read_head
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
@@ -51,8 +51,5 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
 
 def read_asked(face: Face, body: bytes) -> Asked:
     """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
-    try:
-        head = _HEAD.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refuse_body(f"The body is no request: {error}.") from None
+    head = read_head(_HEAD, body)
     return Asked(body=body, model=head.request.model, streaming=head.stream, rename=None)
