@@ -43,7 +43,6 @@ class Log:
         end: How many lines were appended since it was opened, and how large the file is, up to
             its last whole append.
         acknowledged: How many lines the tally says; ``None`` before it was looked at.
-        modified_ns: When it was last written to, before it was opened.
         notices: What was found torn.
 
     Raises:
@@ -83,17 +82,24 @@ class Log:
 
     def _settle(self, reading: bool, known: Tally | None) -> int:
         """Returns where the whole appends end, with what is torn behind them put right."""
+        if known is not None and known.size == self._find_end():
+            self.acknowledged = known.lines
+            return known.size
         status = os.fstat(self.descriptor)
         ensure_regular(status, self.path)
-        size, self.modified_ns = status.st_size, status.st_mtime_ns
-        if known is not None and known.size == size:
-            self.acknowledged = known.lines
-            return size
+        size = status.st_size
         start = find_torn_start(self.descriptor, size)
         if start < size:
             fate = "is still there" if reading else self._set_aside(start, size)
             self.notices = (_describe_torn(self.path, fate, size - start),)
         return start
+
+    def _find_end(self) -> int | None:
+        """Returns how large the file is, for a third of what all that is known of it costs."""
+        try:
+            return os.lseek(self.descriptor, 0, os.SEEK_END)
+        except OSError:  # it is a pipe
+            return None
 
     def _set_aside(self, start: int, size: int) -> str:
         """Moves the torn end into a file of its own.
@@ -161,6 +167,11 @@ class Log:
             self.acknowledged = advance_tally(
                 self._disk, self._tally, self.descriptor, former, end, known
             )
+
+    @property
+    def modified_ns(self) -> int:
+        """When it was last written to."""
+        return os.fstat(self.descriptor).st_mtime_ns
 
     # --- reading ---------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
 import gc
 import json
@@ -10,10 +11,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import attrs
@@ -553,6 +555,7 @@ def test_065_an_append_asks_the_system_little(store: DirectoryStore) -> None:
     """Nobody has written since: neither the end of the file nor its tally is looked at again."""
     position = store.append("a", [UserCanister("3")]).position
     position = store.append("a", [UserCanister("4")], after=position).position
+    canister = UserCanister("5")  # here, as every few dozen ids the system is asked for chance
     asked: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, called: Any) -> None:
@@ -563,7 +566,7 @@ def test_065_an_append_asks_the_system_little(store: DirectoryStore) -> None:
     gc.disable()  # what others have left open would be closed in the middle of it
     sys.setprofile(count)
     try:
-        receipt = store.append("a", [UserCanister("5")], after=position)
+        receipt = store.append("a", [canister], after=position)
     finally:
         sys.setprofile(None)
         gc.enable()
@@ -571,13 +574,50 @@ def test_065_an_append_asks_the_system_little(store: DirectoryStore) -> None:
     assert asked == {
         "open": 3,  # the lock, the messages, the tally
         "flock": 2,
-        "fstat": 2,
+        "fstat": 1,  # with "stat", whether the lock is still in its place
         "stat": 1,
+        "lseek": 1,
         "write": 1,
         "pwrite": 1,
         "close": 3,
     }
     assert receipt.position == store.read("a").position
+
+
+def test_065_an_append_imports_nothing(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even of what is there, each import takes as long as to encode the message."""
+    position = store.append("a", [UserCanister("3")]).position
+    importing, here = builtins.__import__, threading.get_ident()
+    imported: list[str] = []
+
+    def note(name: str, *others: Any) -> ModuleType:
+        if threading.get_ident() == here:
+            imported.append(name)
+        return importing(name, *others)
+
+    gc.collect()
+    gc.disable()  # what others have left might import something when it is freed
+    monkeypatch.setattr(builtins, "__import__", note)
+    try:
+        store.append("a", [UserCanister("4")], after=position)
+    finally:
+        monkeypatch.undo()
+        gc.enable()
+
+    assert imported == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in folders")
+def test_066_a_pipe_in_the_place_of_the_messages_is_named(store: DirectoryStore) -> None:
+    """Also by whoever knows where he left off, and asks only where the file ends."""
+    position = store.append("a", [UserCanister("3")]).position
+    messages_of(store, "a").unlink()
+    os.mkfifo(messages_of(store, "a"))
+
+    with pytest.raises(StoreError, match="a pipe or a device, not a file"):
+        store.append("a", [UserCanister("4")], after=position)
 
 
 def test_066_a_torn_end_behind_a_known_position_is_set_aside(store: DirectoryStore) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import attrs
@@ -105,15 +107,13 @@ class DirectoryStore:
             StoreError: There is a conversation of this identity already, its parent is not
                 there, or content that is referred to.
         """
-        from vibe_llms.messages.codec.lines import encode_canisters
-
         ensure_distinct(canisters)
         table = toml.produce_table(identity, metadata)
         holds = needs_content_store(canisters) or any(map(find_references, beside.values()))
         with self.contents.hold() if holds else nullcontext(), self.guards.together():
             if metadata.parent is not None:
                 chain.read_table(self.layout, metadata.parent.identity)
-            data = encode_canisters(detach_media(canisters, self.contents))
+            data = _access_encoder()(detach_media(canisters, self.contents))
             tally = tallies.encode_tally(tallies.Tally(len(canisters), len(data)))
             said = {MESSAGES: data, TALLY: tally} if canisters else {}
             put_in_place(
@@ -143,16 +143,16 @@ class DirectoryStore:
     def _append(
         self, identity: str, canisters: Sequence[AnyCanister], after: Position | None
     ) -> Receipt:
-        from vibe_llms.messages.codec.lines import encode_canisters
-
-        data = join_lines(encode_canisters(canisters), len(canisters))
+        data = join_lines(_access_encoder()(canisters), len(canisters))
+        moment = find_moment(canisters, access_now())
         with self.guards.opened(identity, after=after) as log:
             merged = self._ensure_unchanged(identity, log.end.size, after)
             # The time of an empty file is that of its making, at which nothing was said.
-            former_ns = log.modified_ns if log.end.size else 0
+            former_ns = log.modified_ns if moment is not None and log.end.size else 0
             if data:
                 log.append(data, len(canisters), certain=True)
-            self._date(identity, canisters, former_ns)
+            if moment is not None:
+                self._date(identity, moment, former_ns)
         position = Position(size=log.end.size, merged=merged, acknowledged=log.acknowledged)
         return Receipt(position=position, notices=log.notices)
 
@@ -171,18 +171,16 @@ class DirectoryStore:
             )
         return merged
 
-    def _date(self, identity: str, canisters: Sequence[AnyCanister], former_ns: int) -> None:
+    def _date(self, identity: str, moment: datetime, former_ns: int) -> None:
         """Lets what was said long ago count as said then, so that nobody takes it for the newest.
 
         Where the file system refuses that, it counts as said when it was stored.
         """
-        moment = find_moment(canisters, access_now())
-        if moment is not None:
-            with suppress(OSError, OverflowError):
-                # Whole microseconds: a float has no more digits for a moment of our time.
-                ns = round(moment.timestamp() * 1_000_000) * 1_000
-                # Never back: what was said before this keeps the conversation as new as it was.
-                self.disk.touch(self.layout.messages(identity), max(former_ns, ns, 0))
+        with suppress(OSError, OverflowError):
+            # Whole microseconds: a float has no more digits for a moment of our time.
+            ns = round(moment.timestamp() * 1_000_000) * 1_000
+            # Never back: what was said before this keeps the conversation as new as it was.
+            self.disk.touch(self.layout.messages(identity), max(former_ns, ns, 0))
 
     @mapping_errors
     def secure(self, identity: str) -> None:
@@ -377,3 +375,11 @@ class _Own:
 
 def _describe(trouble: CorruptionError | None) -> list[Finding]:
     return [] if trouble is None else [Finding(place=trouble.path, message=trouble.detail)]
+
+
+@cache
+def _access_encoder() -> Callable[[Sequence[AnyCanister]], bytes]:
+    """Returns the codec, of which whoever only looks has no need; each append would import it."""
+    from vibe_llms.messages.codec.lines import encode_canisters
+
+    return encode_canisters
