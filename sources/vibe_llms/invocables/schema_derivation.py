@@ -7,15 +7,10 @@ values) does the conversion know better.
 
 from __future__ import annotations
 
-import base64
 import collections.abc
-import datetime
-import decimal
 import enum
-import pathlib
 import types
 import typing
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -23,18 +18,9 @@ import attrs
 
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.members import Members, is_pydantic, list_members
+from vibe_llms.invocables.plain_shapes import Convert, Shape, find_plain, within
 from vibe_llms.invocables.validation import Misfit
-from vibe_llms.values import define, frozen
-
-Convert = Callable[[Any], Any]
-
-
-@frozen
-class Shape:
-    """A schema, and the conversion that goes with it. It raises Misfit for what does not fit."""
-
-    schema: dict[str, Any]
-    convert: Convert
+from vibe_llms.values import define
 
 
 def refuse_type(place: str, hint: Any) -> RequestError:
@@ -47,92 +33,6 @@ def refuse_type(place: str, hint: Any) -> RequestError:
     )
 
 
-def within(convert: Convert, value: Any, place: str) -> Any:
-    """Converts a value that lies at a place within another."""
-    try:
-        return convert(value)
-    except Misfit as misfit:
-        raise misfit.move(place) from misfit
-
-
-def _admit(value: Any) -> Any:
-    return value
-
-
-def _produce_exact(kind: type, rule: str) -> Convert:
-    def convert(value: Any) -> Any:
-        if value.__class__ is kind:
-            return value
-        raise Misfit(rule)
-
-    return convert
-
-
-def _convert_integer(value: Any) -> int:
-    # By class: to isinstance True is an int, and to JSON it never is.
-    if value.__class__ is int:
-        return value
-    if value.__class__ is float and value.is_integer():
-        return int(value)  # to JSON, 1.0 is an integer
-    raise Misfit("must be an integer")
-
-
-def _convert_number(value: Any) -> float:
-    if value.__class__ is float or value.__class__ is int:
-        try:
-            return float(value)
-        except OverflowError as error:  # an integer of JSON has no largest
-            raise Misfit("is too large a number") from error
-    raise Misfit("must be a number")
-
-
-def _produce_parsed(parse: Callable[[str], Any], what: str) -> Convert:
-    def convert(value: Any) -> Any:
-        if value.__class__ is not str:
-            raise Misfit("must be a string")
-        try:
-            return parse(value)
-        # What decimal raises is an ArithmeticError and no ValueError.
-        except (ValueError, ArithmeticError) as error:
-            raise Misfit(f"must be {what}") from error
-
-    return convert
-
-
-def _parse_bytes(text: str) -> bytes:
-    # By default whatever is not of the alphabet is dropped in silence.
-    return base64.b64decode(text, validate=True)
-
-
-_PLAIN: Final[Mapping[Any, Shape]] = {
-    Any: Shape({}, _admit),
-    object: Shape({}, _admit),
-    None: Shape({"type": "null"}, _produce_exact(type(None), "must be null")),
-    type(None): Shape({"type": "null"}, _produce_exact(type(None), "must be null")),
-    bool: Shape({"type": "boolean"}, _produce_exact(bool, "must be true or false")),
-    str: Shape({"type": "string"}, _produce_exact(str, "must be a string")),
-    int: Shape({"type": "integer"}, _convert_integer),
-    float: Shape({"type": "number"}, _convert_number),
-}
-_PARSED: Final[tuple[tuple[type, dict[str, Any], Callable[[str], Any], str], ...]] = (
-    (
-        datetime.datetime,
-        {"format": "date-time"},
-        datetime.datetime.fromisoformat,
-        "a date and time, such as 2026-01-31T12:00:00Z",
-    ),
-    (datetime.date, {"format": "date"}, datetime.date.fromisoformat, "a date: 2026-01-31"),
-    (datetime.time, {"format": "time"}, datetime.time.fromisoformat, "a time: 12:00:00"),
-    (uuid.UUID, {"format": "uuid"}, uuid.UUID, "a UUID"),
-    (decimal.Decimal, {}, decimal.Decimal, "a decimal number, as a string"),
-    (bytes, {"contentEncoding": "base64"}, _parse_bytes, "bytes in base64"),
-    (pathlib.Path, {}, pathlib.Path, "a path"),
-    (pathlib.PurePath, {}, pathlib.PurePath, "a path"),
-)
-_PARSED_SHAPES: Final = {
-    kind: Shape({"type": "string", **extra}, _produce_parsed(parse, what))
-    for kind, extra, parse, what in _PARSED
-}
 ARRAYS: Final[Mapping[Any, Callable[[list[Any]], Any]]] = {
     list: list,
     collections.abc.Sequence: list,
@@ -172,13 +72,8 @@ class Deriver:
         """
         hint = getattr(hint, "__value__", hint)  # type X = …
         hint = getattr(hint, "__supertype__", hint)  # NewType
-        try:
-            known = _PLAIN.get(hint) or _PARSED_SHAPES.get(hint)
-        except TypeError:
-            # A hint that has no hash, such as Annotated[int, []].
-            known = None
-        if known is not None:
-            return known
+        if (plain := find_plain(hint)) is not None:
+            return plain
         origin, members = typing.get_origin(hint), typing.get_args(hint)
         if origin is typing.Annotated:
             return self._derive_annotated(members, place)

@@ -13,7 +13,8 @@ import attrs
 
 from vibe_llms.absence import ABSENT
 from vibe_llms.instruments.parsers.partials import list_fields, view
-from vibe_llms.invocables.schema_derivation import Convert, Deriver
+from vibe_llms.invocables.plain_shapes import Convert
+from vibe_llms.invocables.schema_derivation import Deriver
 from vibe_llms.invocables.validation import (
     ArgumentFault,
     DataWeight,

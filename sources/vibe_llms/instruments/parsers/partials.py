@@ -14,7 +14,8 @@ from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import RequestError
 from vibe_llms.instruments.parsers.reading import GrowingText, is_growing
 from vibe_llms.invocables.members import is_pydantic, is_typed_dict, list_members, read_hints
-from vibe_llms.invocables.schema_derivation import ARRAYS, OBJECTS, Deriver, Shape
+from vibe_llms.invocables.plain_shapes import Shape
+from vibe_llms.invocables.schema_derivation import ARRAYS, OBJECTS, Deriver
 from vibe_llms.invocables.validation import Misfit
 from vibe_llms.values import frozen
 
