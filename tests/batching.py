@@ -72,11 +72,16 @@ def end_leases(database: BatchDatabase) -> None:
 
 @attrs.define
 class Vendor:
-    """Answers Chat Completions by what was asked, and counts it."""
+    """Answers Chat Completions by what was asked, and counts it.
+
+    Attributes:
+        at_once: Nobody is answered before so many have waited for it at once.
+    """
 
     url: str
     asked: Counter[str]
     delay_seconds: float = 0.0
+    at_once: int = 1
     status: int = 200
     code: str = "server_error"
     open: int = 0
@@ -107,6 +112,8 @@ class Vendor:
                 self.times.append(time.monotonic())
                 self.open += 1
                 self.most = max(self.most, self.open)
+                while self.most < self.at_once:  # noqa: ASYNC110  # other connections say so
+                    await asyncio.sleep(0.001)
                 await asyncio.sleep(self.delay_seconds)
                 self.open -= 1
                 writer.write(self.compose(text))

@@ -104,7 +104,7 @@ def vendor() -> Iterator[Vendor]:
 def anew(vendor: Vendor) -> None:
     vendor.asked.clear()
     vendor.times.clear()
-    vendor.status, vendor.delay_seconds, vendor.most = 200, 0.0, 0
+    vendor.status, vendor.delay_seconds, vendor.at_once, vendor.most = 200, 0.0, 1, 0
 
 
 @attrs.define
@@ -349,6 +349,7 @@ async def test_of_each_run_of_an_engine_its_limit_is_put_down(
         with pytest.raises(ConfigurationError, match=r"bears not one run, .* run_cents \(1 now\)"):
             await produce(cap=Decimal("0.005")).collect(texts)
         assert not vendor.asked
+        vendor.at_once = 2
         assert len((await produce(cap=Decimal("0.0202")).collect(texts[:9])).results) == 9
         assert vendor.most == 2
         vendor.asked.clear()

@@ -23,16 +23,16 @@ from vibe_llms.runs import produce_log
 DONE = [say("Done.")]
 
 
-def pay() -> str:
-    """Pays."""
-    return "paid"
-
-
-PAY = produce_invoker(pay, effect="once", needs_approval=True)
-
-
 async def test_what_is_told_is_the_log(tmp_path: Path) -> None:
-    async with serving(tmp_path, PAY) as daemon:
+    all_have_answered = asyncio.Event()
+
+    async def pay() -> str:
+        """Pays, when nothing more is said: what comes behind a run's end is told nobody by it."""
+        await all_have_answered.wait()
+        return "paid"
+
+    paying = produce_invoker(pay, effect="once", needs_approval=True)
+    async with serving(tmp_path, paying) as daemon:
         run_id = await daemon.start([invoke("pay")], DONE)
         watching = asyncio.create_task(daemon.watch(run_id))
         while True:
@@ -45,6 +45,7 @@ async def test_what_is_told_is_the_log(tmp_path: Path) -> None:
         path = f"/runs/{run_id}/approvals"
         answers = await asyncio.gather(*(daemon.ask("POST", path, said) for _ in range(3)))
         assert sorted(status for status, _ in answers) == [200, 409, 409]
+        all_have_answered.set()
         frames = await watching
         logged = produce_log(daemon.premises.store, run_id).read()
         assert [number for number, _, _ in frames] == [each.sequence for each in logged]
