@@ -155,14 +155,20 @@ class Ledger:
         return attrs.evolve(content, file_id=None)
 
     def open(
-        self, native: Native | None, path: str, canister: AnyCanister | None = None
+        self,
+        native: Native | None,
+        path: str,
+        canister: AnyCanister | None = None,
+        *,
+        shared: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Returns the fields of a native which may go out; else none, as a loss.
+        """Returns the fields of a native which may go out; the others are a loss.
 
         A null notes that something was not said, and so is no loss.
 
         Args:
             path: Of what it is native to.
+            shared: The fields that mean the same here in whichever protocol they were said.
 
         Raises:
             RequestError: It holds no JSON object.
@@ -172,9 +178,10 @@ class Ledger:
         fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
+        going = {name: fields.pop(name) for name in shared if fields.get(name) is not None}
         if names := _list_said(fields):
             self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
-        return {}
+        return going
 
 
 def _list_said(fields: Mapping[str, Any]) -> str:

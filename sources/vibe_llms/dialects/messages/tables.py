@@ -35,3 +35,7 @@ CHOICE_WORDS: Final = {"auto": "auto", "none": "none", "required": "any"}
 
 READ: Final = ("id", "type", "role", "model", "content", "usage", "stop_reason")
 """What is read of an answer; any other field is kept."""
+
+SHARED: Final = ("cache_control",)
+"""What clients of Chat Completions say in this vendor's words, as OpenRouter and LiteLLM let them:
+https://openrouter.ai/docs/features/prompt-caching (read 2026-11-26)."""

@@ -10,6 +10,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import admit_medium, ensure_capability
 from vibe_llms.dialects.messages.calling.contents import nativize_citations
 from vibe_llms.dialects.messages.calling.media import nativize_document, nativize_image
+from vibe_llms.dialects.messages.tables import SHARED
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -147,7 +148,7 @@ class BlocksWriter:
         block: Block = {"type": "text", "text": content.text}
         if citations := nativize_citations(content.citations, path, canister, self.ledger):
             block["citations"] = citations
-        return merge(block, self.ledger.open(content.native, path, canister))
+        return merge(block, self.ledger.open(content.native, path, canister, shared=SHARED))
 
     def _write_refusal(
         self, content: RefusalContent, path: str, canister: AnyCanister | None

@@ -12,7 +12,7 @@ from vibe_llms.dialects.messages.calling.schemas import (
     fit_schema,
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.messages.tables import CHOICE_WORDS
+from vibe_llms.dialects.messages.tables import CHOICE_WORDS, SHARED
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.plain import JsonObject
 
@@ -26,7 +26,7 @@ def _write_tool(
         ledger.withhold(path, f"{invocable.name} takes free text, and only schemas can be offered")
         return None
     tool = {"name": invocable.name, "input_schema": invocable.schema, **describe(invocable)}
-    extras = ledger.open(invocable.native, path)
+    extras = ledger.open(invocable.native, path, shared=SHARED)
     if invocable.enforced and (extras.get(AS_IT_IS) or can_be_enforced(invocable.schema)):
         tool["strict"] = True
     elif invocable.enforced:

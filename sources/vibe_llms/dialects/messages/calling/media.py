@@ -10,6 +10,7 @@ from vibe_llms.dialects.extras import keep_native, leave, make_native, merge
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.media_types import is_text
 from vibe_llms.dialects.messages.quirks import PROTOCOL
+from vibe_llms.dialects.messages.tables import SHARED
 from vibe_llms.dialects.payloads import decode_base64, encode_payload
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent, Native
@@ -116,7 +117,7 @@ def nativize_image(
     for name in ("detail", "name"):
         if getattr(content, name) is not None:
             ledger.drop(f"{path}.{name}", "a picture has no such field here")
-    extras = ledger.open(content.native, path, canister)
+    extras = ledger.open(content.native, path, canister, shared=SHARED)
     return merge({"type": "image", "source": _write_source(content, path)}, extras)
 
 
@@ -124,7 +125,7 @@ def nativize_document(
     content: FileContent, path: str, canister: AnyCanister | None, ledger: Ledger
 ) -> dict[str, Any]:
     """Returns a block. Raises RequestError where the bytes are not there."""
-    extras = ledger.open(content.native, path, canister)
+    extras = ledger.open(content.native, path, canister, shared=SHARED)
     if extras.get("type") == "container_upload" and content.file_id is not None:
         return {**extras, "file_id": content.file_id}
     title = content.title

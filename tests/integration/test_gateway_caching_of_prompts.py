@@ -1,0 +1,68 @@
+"""Clients of Chat Completions say what Anthropic shall keep of a prompt, as elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gateways import produce_application, serve_gateway
+from vibe_llms.testing.simulator import Simulator
+
+KEPT = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+PIXEL = {"url": "https://example.org/a.png"}
+FUNCTION = {"name": "f", "description": "Does it.", "parameters": {"type": "object"}}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+async def ask(folder: Path, model: str) -> tuple[Any, list[str]]:
+    """Returns what the vendor was asked, and what was told of losses."""
+    messages = [
+        {"role": "system", "content": [{"type": "text", "text": "Be short.", **KEPT}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is it?", **KEPT},
+                {"type": "image_url", "image_url": PIXEL, **KEPT},
+            ],
+        },
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {
+            "role": "tool",
+            "tool_call_id": "call_1",
+            "content": [{"type": "text", "text": "A sea.", **KEPT}],
+        },
+    ]
+    tools = [{"type": "function", "function": FUNCTION, **KEPT}]
+    body = {"model": model, "messages": messages, "tools": tools}
+    async with (
+        Simulator() as simulator,
+        serve_gateway(produce_application(folder, simulator.url)) as address,
+        aiohttp.ClientSession(address) as session,
+    ):
+        async with session.post("/v1/chat/completions", json=body) as answer:
+            assert answer.status == 200, await answer.text()
+            losses = json.loads(answer.headers.get("x-vibe-losses", "[]"))
+        (asked,) = [each.body for each in simulator.requests]
+    return asked, losses
+
+
+async def test_anthropic_is_told_what_to_keep(tmp_path: Path) -> None:
+    """Else each turn would be paid for in full."""
+    asked, losses = await ask(tmp_path, "anthropic:claude-sonnet-5")
+    words, picture = asked["messages"][0]["content"]
+    (result,) = asked["messages"][2]["content"]
+    marked = [asked["system"][0], words, picture, result["content"][0], asked["tools"][0]]
+    assert [each["cache_control"] for each in marked] == [KEPT["cache_control"]] * 5
+    assert not losses
+
+
+@pytest.mark.parametrize("model", ["google:gemini-3.8-flash", "openai_responses:gpt-5.5"])
+async def test_others_are_not(tmp_path: Path, model: str) -> None:
+    """They keep what they like, and the client is told."""
+    asked, losses = await ask(tmp_path, model)
+    assert "cache_control" not in json.dumps(asked)
+    assert [each for each in losses if "cache_control" in each]
