@@ -90,7 +90,10 @@ def prepare_workspace() -> None:
     shutil.rmtree(TEMPORARY, ignore_errors=True)
     TEMPORARY.mkdir()
     for source, target in {"sources": "src", "tests": "tests", "data": "data"}.items():
-        _mirror(ROOT / source, WORKSPACE / target)
+        if _mirror(ROOT / source, WORKSPACE / target):
+            # mutmut asks of tests that are new to it which functions they reach; the others may
+            # reach others by now, as where a function has moved.
+            (WORKSPACE / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
         if target != "src":  # mutmut copies what is not there yet
             shutil.rmtree(WORKSPACE / "mutants" / target, ignore_errors=True)
     lines = [f"{name} = {json.dumps(value)}" for name, value in SETTINGS.items()]
@@ -99,7 +102,9 @@ def prepare_workspace() -> None:
     (WORKSPACE / "pyproject.toml").write_text(text)
 
 
-def _mirror(source: Path, target: Path) -> None:
+def _mirror(source: Path, target: Path) -> bool:
+    """Makes a folder like another; tells whether it was not."""
+    changed = False
     wanted = {
         path.relative_to(source)
         for path in source.rglob("*")
@@ -108,12 +113,15 @@ def _mirror(source: Path, target: Path) -> None:
     for path in [*target.rglob("*")]:
         if path.is_file() and path.relative_to(target) not in wanted:
             path.unlink()
+            changed = True
     for name in wanted:
         data = (source / name).read_bytes()
         copy = target / name
         if not copy.exists() or copy.read_bytes() != data:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(data)
+            changed = True
+    return changed
 
 
 EXPLANATIONS = Path(__file__).with_name("mutations.toml")

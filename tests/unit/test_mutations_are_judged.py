@@ -80,6 +80,31 @@ def test_each_explanation_says_why() -> None:
         assert all(line[0] in "-+" and line[1:] == " ".join(line[1:].split()) for line in lines)
 
 
+def test_what_tests_reach_is_found_out_anew_where_anything_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a function that has moved would be reached by none, and each change of it survive."""
+    root, workspace = tmp_path / "root", tmp_path / "workspace"
+    for name in ("sources", "tests", "data"):
+        (root / name).mkdir(parents=True)
+        (root / name / "a.py").write_text("1")
+    (root / "pyproject.toml").write_text("")
+    (workspace / "mutants").mkdir(parents=True)
+    monkeypatch.setattr(mutations, "ROOT", root)
+    monkeypatch.setattr(mutations, "WORKSPACE", workspace)
+    monkeypatch.setattr(mutations, "TEMPORARY", workspace / "temporary")
+    known = workspace / "mutants" / "mutmut-stats.json"
+
+    mutations.prepare_workspace()
+    for change in ((root / "tests/b.py").touch, (root / "sources/a.py").unlink):
+        known.write_text("{}")
+        mutations.prepare_workspace()
+        assert known.exists()
+        change()
+        mutations.prepare_workspace()
+        assert not known.exists()
+
+
 def test_a_second_run_leaves_the_workspace_to_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
