@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
 import msgspec
 
 from vibe_llms.agents.local import CONFLICTS
+from vibe_llms.daemons.bodies import decode_body
 from vibe_llms.dialects.answering import ErrorAnswer, compose_error_headers
 from vibe_llms.dialects.answering import classify as classify_error
 from vibe_llms.exceptions import (
@@ -107,13 +108,7 @@ class Fork:
 
 def read_json(body: bytes) -> JsonObject:
     """Reads the body of a request; nothing is an empty object. Raises RequestError."""
-    try:
-        read: JsonObject = msgspec.json.decode(body or b"{}", type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RequestError(
-            path="body", detail=f"The body is no JSON object: {error}.", stage=Stage.FRAME
-        ) from error
-    return read
+    return decode_body(body or b"{}")
 
 
 def read_said(given: object) -> list[AnyCanister]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import msgspec
 
-from vibe_llms.daemons.asgi import refuse_body
+from vibe_llms.daemons.bodies import read_head
 from vibe_llms.dialects.answering import ErrorAnswer, StreamWriter
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.losses import Translation
@@ -19,8 +19,6 @@ from vibe_llms.values import frozen
 
 if TYPE_CHECKING:
     from vibe_llms.providers.remote_models import RemoteModel
-
-_T = TypeVar("_T")
 
 
 class ServingDialect(Protocol):
@@ -130,43 +128,8 @@ class _Head(msgspec.Struct):
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
-_PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-"""How what gzip and zstd have packed begins."""
-
-
 def read_asked(face: Face, body: bytes) -> Asked:
     """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
     head = read_head(_HEAD, body)
     streaming = face.streams_by_default if head.stream is None else head.stream
     return Asked(body=body, model=head.model, streaming=streaming)
-
-
-def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
-    """Reads what the gateway has to know of a request. Raises RequestError."""
-    try:
-        if not body.isascii():
-            body.decode()  # as what is skipped in the next line is not looked at
-        return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refuse_body(f"The body is no request: {_explain(error, body)}.") from None
-
-
-def decode_body(body: bytes) -> dict[str, Any]:
-    """Reads a body as a JSON object. Raises RequestError."""
-    try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refuse_body(f"The body is no JSON object: {_explain(error, body)}.") from None
-
-
-def _explain(error: Exception, body: bytes) -> str:
-    """Says what is wrong with a body that cannot be read, in words that are about it."""
-    if body.startswith(_PACKED):
-        return "it is packed, and is taken unpacked alone"
-    match error:
-        case UnicodeDecodeError():
-            return f"it is not in UTF-8 (byte {error.start})"
-        case RecursionError():
-            return "it is nested too deeply"
-        case _:
-            return str(error)

@@ -17,7 +17,8 @@ import attrs
 
 from vibe_llms.clocks import Clock
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body
+from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.carrying import choose_headers
 from vibe_llms.daemons.gateway.routing.settings import CacheSettings, ModelSettings
 from vibe_llms.daemons.gateway.translating import STRICT_HEADER

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
+from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
 from vibe_llms.daemons.gateway.circling import enter, name_gateway
 from vibe_llms.daemons.gateway.estimating import estimate

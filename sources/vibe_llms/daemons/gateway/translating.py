@@ -9,7 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body
+from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.living import LivingStream
 from vibe_llms.daemons.gateway.upstreams import Upstream

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.asked import Asked, Face, read_head
+from vibe_llms.daemons.bodies import read_head
+from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route

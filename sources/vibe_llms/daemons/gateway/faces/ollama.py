@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.gateway.asked import Asked, Face, decode_body, read_asked
+from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route

@@ -14,7 +14,8 @@ import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.gateway.asked import Face, decode_body
+from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.gateway.asked import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.bodies import Fields

@@ -13,7 +13,8 @@ import msgspec
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.gateway.asked import Asked, decode_body
+from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.gateway.asked import Asked
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import send_frames
 from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, read_conversation
