@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import gc
 import json
 import socket
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import attrs
@@ -150,10 +151,11 @@ def watch(
             try:
                 for _ in range(answers):
                     response = await model.answer("Hello", reactors=reactors, stream=stream)
+                text = response.text
             finally:
                 sys.setprofile(None)
                 gc.enable()
-            assert response.text == "Hi"
+            assert text == "Hi"
 
     asyncio.run(ask())
 
@@ -182,6 +184,33 @@ def test_an_answer_asks_the_system_for_little(tmp_path: Path, protocol: str, str
     drawn = asked.pop("urandom", 0)
     assert asked == {"socket.send": 10, "socket.recv_into": 10}
     assert drawn <= 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_imports_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """To take a name out of a module that is there costs more than to decode a small answer."""
+    importing = builtins.__import__
+    imported: set[str] = set()
+
+    def note(name: str, *others: Any, **named: Any) -> ModuleType:
+        if sys.getprofile() is not None:  # it is this thread that is watched, and by now
+            imported.add(name)
+        return importing(name, *others, **named)
+
+    def ignore(frame: FrameType, event: str, called: object) -> None:
+        pass
+
+    monkeypatch.setattr(builtins, "__import__", note)
+    body, kind = json.dumps(ANSWERS["messages"]).encode(), "application/json"
+    if stream:
+        body, kind = produce_stream("messages", Say("Hi")), "text/event-stream"
+    with serve(body, kind) as url:
+        watch(ignore, url, tmp_path, MODULES["messages"], stream=stream, answers=4)
+
+    # Whoever only looks at an application does without that, and it is a quick one.
+    assert imported <= {"asyncio"}
 
 
 @pytest.mark.parametrize("protocol", sorted(ANSWERS))

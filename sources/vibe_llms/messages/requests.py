@@ -23,6 +23,7 @@ from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.field_types import conform_fields, ensure_members, renew
 from vibe_llms.messages.json_values import ensure_controls, ensure_schema, write_plain
 from vibe_llms.messages.losses import Loss, ensure_losses
+from vibe_llms.messages.views import add_usages, text_of
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.representation import represent
 from vibe_llms.values import frozen
@@ -301,8 +302,6 @@ class Response:
         summaries = self.metadata.summaries
         if not summaries:
             return self.metadata.origin.usage
-        from vibe_llms.messages.views import add_usages
-
         return add_usages(origin.usage for origin in (self.metadata.origin, *summaries))
 
     @property
@@ -321,7 +320,5 @@ class Response:
     @property
     def text(self) -> str:
         """All text of the answer, without reasoning."""
-        from vibe_llms.messages.views import text_of
-
         canisters = self.canisters
         return text_of(canisters[0] if len(canisters) == 1 else canisters)  # as mostly

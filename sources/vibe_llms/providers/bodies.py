@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from vibe_llms.exceptions import RequestError
 from vibe_llms.plain import JsonObject
 
@@ -22,8 +24,6 @@ class EncodedBody(NamedTuple):
 
 def encode_body(body: JsonObject) -> bytes:
     """Returns a request as JSON. Raises RequestError."""
-    import msgspec
-
     try:
         return msgspec.json.encode(body)
     except (TypeError, ValueError, RecursionError) as error:
