@@ -50,11 +50,13 @@ class RequestWriter:
         compose_body: Makes the whole body.
         survey_circumstances: Returns what else than the canisters decides how they are written, as
             further arguments.
+        shared: The fields of a request that the other faces of a service have, too.
     """
 
     protocol: str
     compose_body: Callable[[BodyDraft], dict[str, Any]]
     survey_circumstances: Callable[[Request, ModelAttributes, Any], dict[str, Any]] = _add_nothing
+    shared: tuple[str, ...] = ()
 
     def nativize_request(
         self,
@@ -85,9 +87,15 @@ class RequestWriter:
         model = ModelDescriptor(provider=provider, name=name, attributes=attributes)
         parts = nativize_parts(request, model, processors or self.produce_processors(quirks))
         ledger = Ledger(protocol=self.protocol, provider=provider)
-        extras = ledger.open(request.native, "request")
+        extras = ledger.open(request.native, "request", shared=self._survey_shared(request, quirks))
         draft = BodyDraft(request, parts, attributes, quirks, extras, ledger, streaming)
         return Translation(self.compose_body(draft), (*parts.losses, *ledger.losses))
+
+    def _survey_shared(self, request: Request, quirks: Any) -> tuple[str, ...]:
+        """Returns what of a request in another protocol means the same to this very service."""
+        native, siblings = request.native, getattr(quirks, "siblings", ())
+        is_own = native is not None and any(native.protocol == each for _, each in siblings)
+        return self.shared if is_own else ()
 
     def produce_processors(self, quirks: Any) -> Processors:
         """Makes those of a vendor with these quirks; tokens are estimated."""

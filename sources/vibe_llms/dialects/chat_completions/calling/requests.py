@@ -11,6 +11,7 @@ from vibe_llms.dialects.chat_completions.calling.invocations import (
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge, without, write_json
 from vibe_llms.dialects.invocations import is_closed
+from vibe_llms.dialects.openai_requests import SHARED
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
@@ -87,6 +88,6 @@ def _tell_schema(body: dict[str, Any], schema: JsonObject) -> None:
     body["messages"] = [{"role": "system", "content": words}, *body["messages"]]
 
 
-_WRITER: Final = RequestWriter(protocol=PROTOCOL, compose_body=_compose_body)
+_WRITER: Final = RequestWriter(protocol=PROTOCOL, compose_body=_compose_body, shared=SHARED)
 nativize_request = _WRITER.nativize_request
 produce_processors = _WRITER.produce_processors

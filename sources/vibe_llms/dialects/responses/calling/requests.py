@@ -15,6 +15,7 @@ from typing import Any, Final
 from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.openai_requests import SHARED
 from vibe_llms.dialects.responses.calling.invocations import nativize_schema
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
@@ -119,6 +120,7 @@ _WRITER: Final = RequestWriter(
     protocol=PROTOCOL,
     compose_body=_compose_body,
     survey_circumstances=_survey_state,
+    shared=SHARED,
 )
 nativize_request = _WRITER.nativize_request
 produce_processors = _WRITER.produce_processors
