@@ -758,11 +758,13 @@ async def test_workers_share_what_a_vendor_allows(tmp_path: Path, vendor: Vendor
             await asyncio.to_thread(wait_for_line, each)
         async with open_batches(url, application=application, queues=(), chunk=20) as runner:
             model = Model(ADDRESS, application=application)
+            start = time.monotonic()
             report = await BatchChannel(model, runner=runner).collect(map(str, range(120)))
         assert len(report.results) == 120
-        assert max(vendor.times) - min(vendor.times) >= 119 / 20 - 2 * 1.0  # a second's worth each
-        in_two_seconds = max(sum(t <= each < t + 2 for each in vendor.times) for t in vendor.times)
-        assert in_two_seconds <= 40 + 2 * 20
+        # None comes before its time, less a second's worth of each worker; how much later, and
+        # how many at once then, is for a busy machine to say.
+        moments = enumerate(sorted(vendor.times))
+        assert all(moment - start >= number / 20 - 2 * 1.0 for number, moment in moments)
     finally:
         for each in workers:
             each.kill()

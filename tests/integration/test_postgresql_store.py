@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -95,6 +97,35 @@ def pause(store: PostgresqlStore, identity: str) -> None:
 
 
 # --- the store -------------------------------------------------------------------------------
+
+READING = """
+import re, sys
+from pathlib import Path
+from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
+
+def measure():  # the most that was held since the start, without what the parent held
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+store = PostgresqlStore(sys.argv[1])
+assert not store.contents.contains("0" * 64)
+Path("/proc/self/clear_refs").write_text("5")
+before = measure()
+data = store.contents.read(sys.argv[2])
+print((measure() - before) / len(data))
+"""
+
+
+@pytest.mark.slow
+def test_007_content_is_read_as_the_bytes_that_it_is(store: PostgresqlStore) -> None:
+    """As digits it would take six times its size, for each run that needs it at once."""
+    known = store.contents.add(bytes(range(256)) * (1 << 17), mime_type="image/png")  # 32 MiB
+    asked = subprocess.run(
+        [sys.executable, "-c", READING, store.url, known],
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=60,
+    )
+    assert float(asked.stdout) < 4
 
 
 def survey_tables(store: PostgresqlStore) -> set[str]:

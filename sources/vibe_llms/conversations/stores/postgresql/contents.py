@@ -345,8 +345,9 @@ class PostgresqlContents:
     def _access(self, content_id: str, columns: str) -> tuple[Any, ...]:
         question: Any = f"SELECT {columns} FROM vibe_contents WHERE id = %s AND {_WHOLE}"
         with self._database.transact(reading=True) as connection:
+            # As text, data come as digits, which are held beside what is made of them.
             row: tuple[Any, ...] | None = connection.execute(
-                question, (ensure_content_id(content_id),)
+                question, (ensure_content_id(content_id),), binary=True
             ).fetchone()
         if row is None:
             raise StoreError(

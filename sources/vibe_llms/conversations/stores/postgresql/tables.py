@@ -84,7 +84,7 @@ class NoTables:
 
     rowcount = 0
 
-    def execute(self, statement: str, *_: object) -> NoTables:
+    def execute(self, statement: str, *_: object, **__: object) -> NoTables:
         """Finds nothing."""
         assert statement.lstrip().startswith("SELECT"), "This is a transaction that reads."
         return self
