@@ -41,7 +41,7 @@ from vibe_llms.runs import RunLog, produce_log
 from vibe_llms.runs.announcing import find_place, hearing
 from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.lines import Flaw, read_lines, write_line
-from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, claim_soon
+from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, claim_at_once, claim_soon
 from vibe_llms.runs.memory_log import MemoryLog
 
 EVENTS: list[EngineEvent] = [
@@ -394,6 +394,18 @@ def test_011g_who_has_a_log_for_a_moment_is_waited_for_a_moment(
             claim_soon(Busy(), wait_seconds=wait_seconds)
     assert tries == attempts
     assert not claim_soon(Busy(), unless=lambda: True)
+
+
+def test_011h_a_log_that_somebody_has_is_left_and_one_that_is_damaged_is_told(
+    store: DirectoryStore,
+) -> None:
+    log = produce_log(store, "a")
+    assert claim_at_once(log)
+    assert not claim_at_once(produce_log(store, "a"))
+    log.close()
+    find_path(store).write_bytes(b"{}\n")
+    with pytest.raises(CorruptionError):
+        claim_at_once(log)
 
 
 async def test_012_what_could_not_be_written_is_taken_back(tmp_path: Path) -> None:
