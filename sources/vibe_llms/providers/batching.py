@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
 
 from vibe_llms.clocks import Clock
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderError, ProviderFault, Stage
@@ -26,6 +28,8 @@ from vibe_llms.wire.ndjson import NdjsonFramer
 if TYPE_CHECKING:
     from vibe_llms.providers.remote import RemoteClient
     from vibe_llms.providers.remote_models import RemoteModel
+
+_T = TypeVar("_T")
 
 _AGAIN: Final = "It was not billed; have it asked again."
 _FATES: Final = {
@@ -183,3 +187,13 @@ async def receive_lines(
         raise client.clean(error)  # noqa: B904  # it is the same error
     finally:
         await exchange.close()
+
+
+def decode_line(decode: Callable[[bytes], _T], line: bytes) -> _T:
+    """Reads a line of results. Raises ConverseError."""
+    try:
+        return decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConverseError(
+            detail="A result of a batch makes no sense.", stage=Stage.DECODE
+        ) from error

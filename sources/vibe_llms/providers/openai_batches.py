@@ -23,7 +23,7 @@ from vibe_llms.providers.batches import (
     Fate,
     Sighting,
 )
-from vibe_llms.providers.batching import receive_lines
+from vibe_llms.providers.batching import decode_line, receive_lines
 from vibe_llms.providers.bodies import EncodedBody, encode_body
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.retries import RetryPolicy, repeat
@@ -217,12 +217,7 @@ def _produce_nonsense() -> ConverseError:
 
 
 def _read_result(line: bytes) -> BatchResult:
-    try:
-        read = _decode_line(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConverseError(
-            detail="A result of a batch makes no sense.", stage=Stage.DECODE
-        ) from error
+    read = decode_line(_decode_line, line)
     answer, error_said = read.response, read.error
     if answer is not None:
         is_right = answer.status_code is not None and 200 <= answer.status_code < 300

@@ -25,7 +25,7 @@ from vibe_llms.providers.batches import (
     Fate,
     Sighting,
 )
-from vibe_llms.providers.batching import receive_lines
+from vibe_llms.providers.batching import decode_line, receive_lines
 from vibe_llms.providers.bodies import EncodedBody, encode_body
 from vibe_llms.providers.remote import RemoteClient
 
@@ -192,12 +192,7 @@ def _read_state(answer: object) -> BatchState:
 
 
 def _read_result(line: bytes) -> BatchResult:
-    try:
-        read = _decode_line(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConverseError(
-            detail="A result of a batch makes no sense.", stage=Stage.DECODE
-        ) from error
+    read = decode_line(_decode_line, line)
     result = read.result
     return BatchResult(
         id=read.custom_id,
