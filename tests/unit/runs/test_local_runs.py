@@ -45,7 +45,7 @@ from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.journals import ConversationJournal
+from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.memory_log import MemoryLog
@@ -661,3 +661,15 @@ def test_052_a_claim_that_nobody_has_taken_is_let_go_of_once() -> None:
     begun.let_go()
     with pytest.raises(StoreError, match="on its way"):
         log.claim()
+
+
+async def test_054_without_a_store_what_is_elsewhere_stays_there() -> None:
+    """A picture of which only the name is known is said as it is; no thread is gone to for it."""
+    named = ImageContent(mime_type="image/png", content_id="0" * 64)
+    journal = ConversationJournal(produce_conversation())
+
+    await journal.append([ResultCanister([named], invocation_id="i")])
+
+    assert journal.canisters[-1].content == (named,)
+    assert is_at_hand(None)
+    assert is_at_hand(MemoryStore())

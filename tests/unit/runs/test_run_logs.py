@@ -408,6 +408,23 @@ def test_011h_a_log_that_somebody_has_is_left_and_one_that_is_damaged_is_told(
         claim_at_once(log)
 
 
+def test_011i_who_closes_a_log_is_not_bothered_with_how_that_goes(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was promised was waited for before."""
+    log = open_log(store)
+    close = Log.close
+
+    def fail(self: Log) -> None:
+        close(self)
+        raise OSError("too late")
+
+    monkeypatch.setattr(Log, "close", fail)
+    log.close()
+    with pytest.raises(StoreError, match="was not claimed"):
+        log.append("run", EVENTS[0])
+
+
 async def test_012_what_could_not_be_written_is_taken_back(tmp_path: Path) -> None:
     """A full disk leaves the log as it was, and the next event takes the number."""
 
