@@ -302,7 +302,7 @@ async def test_a_fault_of_ours_is_in_the_log_too(monkeypatch: pytest.MonkeyPatch
     assert (ended.reason, ended.detail) == ("failed", "ZeroDivisionError()")
 
 
-@pytest.mark.parametrize(("price", "cents"), [(0.5, 2.0), (None, None)])
+@pytest.mark.parametrize(("price", "cents"), [(0.5, 4.0), (None, None)])
 async def test_what_was_lost_and_summarized_on_the_way_is_told_of_the_whole_run(
     price: float | None, cents: float | None
 ) -> None:
@@ -312,7 +312,7 @@ async def test_what_was_lost_and_summarized_on_the_way_is_told_of_the_whole_run(
     summary = Origin(provider="p", model="s", stop_reason=StopReason.ANSWERED, usage=usage)
     stage = Stage(script([invoke("rain")], [say("Done.")]), [rain])
     if price is not None:
-        stage.price = lambda origin: price
+        stage.price = lambda origin: price * 3 if origin is summary else price
     converse = stage.model.converse
 
     async def lose(*arguments: Any, **more: Any) -> Response:
