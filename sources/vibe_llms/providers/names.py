@@ -26,18 +26,12 @@ _NAMED: Final = (InvocationCanister, ResultCanister)
 _Named = TypeVar("_Named", bound=InvocationCanister | ResultCanister)
 
 
-def fit_names(request: Request, quirks: Any) -> Translation[Request]:
+def fit_names(request: Request, aliases: Mapping[str, str]) -> Translation[Request]:
     """Returns the request with names alone that the vendor takes; each that changes is a loss.
 
     Args:
-        quirks: Of the vendor, in the dialect's own class.
-
-    Raises:
-        RequestError: What an invocable has of its vendor makes no sense.
+        aliases: Of :func:`find_aliases`.
     """
-    aliases = find_aliases(request, quirks)
-    if not aliases:
-        return Translation(request)
     places = _survey_names(request)
     losses = [
         Loss(
@@ -73,18 +67,19 @@ def find_aliases(request: Request, quirks: Any) -> dict[str, str]:
     Raises:
         RequestError: What an invocable has of its vendor makes no sense.
     """
-    pattern: str | None = getattr(quirks, "name_pattern", None)
-    if pattern is None:
-        return {}
-    is_taken = re.compile(pattern).fullmatch
-    # At each turn all of a conversation is looked through: mostly this is all, and it has to be
+    # At each turn all of a conversation is looked through, and mostly this is all: it has to be
     # quick, so that types are compared (isinstance takes twice as long).
     said = {
         each.name
         for each in request.canisters
         if type(each) is InvocationCanister or type(each) is ResultCanister
     }
-    said.update([each.name for each in request.invocables])
+    if request.invocables:
+        said.update([each.name for each in request.invocables])
+    pattern: str | None = getattr(quirks, "name_pattern", None) if said else None
+    if pattern is None:
+        return {}
+    is_taken = re.compile(pattern).fullmatch
     if all(not name or is_taken(name) for name in said):
         return {}
     names = _survey_names(request)

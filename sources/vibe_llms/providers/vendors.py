@@ -16,7 +16,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.credentials import acquire_key, advise_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
-from vibe_llms.providers.names import fit_names
+from vibe_llms.providers.names import find_aliases, fit_names
 from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable
 from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
 from vibe_llms.providers.tokenizers import VendorTokenizer
@@ -122,7 +122,10 @@ class Vendor(abc.ABC):
 
         Pure. The controls are complete. Raises RequestError.
         """
-        named = fit_names(request, self.quirks)
+        aliases = find_aliases(request, self.quirks)
+        if not aliases:
+            return self.nativize(request, model, processors, streaming=streaming)
+        named = fit_names(request, aliases)
         native = self.nativize(named.value, model, processors, streaming=streaming)
         return Translation(native.value, (*named.losses, *native.losses))
 

@@ -24,6 +24,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister, UserCanister
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.names import NamingDecoder, find_aliases, fit_names
 
@@ -82,6 +83,11 @@ class Calling:
         ]
 
 
+def fit(request: Request, quirks: Any) -> Translation[Request]:
+    """Returns the request as its vendor gets it."""
+    return fit_names(request, find_aliases(request, quirks))
+
+
 @pytest.mark.parametrize("quirks", QUIRKS, ids=lambda each: each.__class__.__module__)
 @given(offered=SETS, called=SETS)
 def test_each_name_goes_as_one_that_is_taken_and_comes_back(
@@ -91,7 +97,7 @@ def test_each_name_goes_as_one_that_is_taken_and_comes_back(
     names = list(dict.fromkeys([*offered, *called]))
     request = ask(offered, called, choice=offered[-1] if offered else "auto")
 
-    fitted = fit_names(request, quirks)
+    fitted = fit(request, quirks)
 
     sent = [each.name for each in fitted.value.invocables]
     done = [each for each in fitted.value.canisters if not isinstance(each, UserCanister)]
@@ -124,7 +130,7 @@ def test_a_name_goes_as_none_that_another_has() -> None:
     alias = find_aliases(ask(["a.b"]), Quirks())["a.b"]
     request = ask(["a.b", alias])
 
-    sent = [each.name for each in fit_names(request, Quirks()).value.invocables]
+    sent = [each.name for each in fit(request, Quirks()).value.invocables]
 
     assert sent[1] == alias
     assert sent[0] != alias
@@ -134,7 +140,7 @@ def test_a_name_goes_as_none_that_another_has() -> None:
 
 def test_each_change_is_told_once_and_where() -> None:
     """In the description where there is one, however often it was called."""
-    losses = fit_names(ask(["get.sea"], ["get.sea", "old/one", "get.sea"]), Quirks()).losses
+    losses = fit(ask(["get.sea"], ["get.sea", "old/one", "get.sea"]), Quirks()).losses
     assert [loss.path for loss in losses] == ["invocables[0].name", "canisters[3].name"]
     assert all(loss.kind == "coerced" for loss in losses)
     assert losses[0].reason.startswith("'get.sea' goes as get_sea_")
@@ -145,7 +151,7 @@ def test_names_of_vendors_own_tools_are_the_vendors() -> None:
     made, result = call("its.own")
     theirs = [attrs.evolve(each, owner=Owner.VENDOR) for each in (made, result)]
     request = Request(canisters=[UserCanister("Well?"), *theirs, UserCanister("And?")])
-    assert fit_names(request, Quirks()).value == request
+    assert fit(request, Quirks()).value == request
 
     said = ContentFinishedEvent(index=0, item=theirs[0])  # type: ignore[arg-type]
     event = ContentStartedEvent(index=0, kind="invocation", name="a", owner=Owner.VENDOR)
@@ -160,4 +166,4 @@ def test_names_of_vendors_own_tools_are_the_vendors() -> None:
 def test_who_takes_any_name_gets_it(quirks: Any) -> None:
     """As Ollama and most servers of one's own do."""
     request = ask(["a.b\n", "天気"], ["x" * 200])
-    assert fit_names(request, quirks).value is request
+    assert not find_aliases(request, quirks)
