@@ -118,9 +118,14 @@ class Race:
                 await asyncio.sleep(0)
 
     async def _notice(self, name: str) -> str:
-        """Waits until the screen tells what became of a call; returns that."""
+        """Waits until the screen tells what became of a call; returns that.
+
+        A screen may be read while it is painted: a line may end as the one before it did.
+        """
+        late = rf"Too late: somebody else has answered {name}; that counts\."
+        whole = re.compile(rf"Allowed: {name}|{late}")
         async with asyncio.timeout(60):
-            while name not in (notice := self.screen.read_lines()[-2].strip()):  # noqa: ASYNC110
+            while not whole.fullmatch(notice := self.screen.read_lines()[-2].strip()):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         return notice
 
