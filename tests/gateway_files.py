@@ -39,6 +39,8 @@ api_key = "sk-fourth"
 module = "vibe_llms.providers.anthropic"
 base_url = "{second}"
 api_key = "sk-third"
+[providers.ollama]
+base_url = "{first}"
 """
 
 

@@ -28,6 +28,9 @@ targets = ["first:gpt-5.5"]
 carry = ["/v1/files", "/v1/files/{id}", "/v1/audio/transcriptions", "/v1/completions"]
 [models.other]
 targets = ["second:gpt-5.5"]
+[models.near]
+targets = ["ollama:embedding-2"]
+carry = ["/api/embed"]
 """
 
 
@@ -48,6 +51,8 @@ class Vendor:
             return web.json_response(
                 {"object": "list", "data": [vector], "model": "embedding-1", "usage": used}
             )
+        if request.path == "/api/embed":
+            return web.json_response({"model": "embedding-2", "embeddings": [[0.5]]})
         if request.path == "/v1/completions":
             return await self.stream(request, json.loads(body))
         return web.json_response({"id": "file-1", "object": "file", "text": "heard", **self.told})
@@ -131,6 +136,22 @@ async def test_embeddings_are_carried_where_azures_clients_look(
     assert [(method, path) for method, path, *_ in vendor.heard] == [("POST", "/v1/embeddings")] * 4
     named = [json.loads(body)["model"] for *_, body, _ in vendor.heard if body]
     assert named == ["embedding-1"] * 3
+
+
+async def test_embeddings_of_ollamas_are_carried(routed: Routed, vendor: Vendor) -> None:
+    """By the path of its own, without a key, as the server has none."""
+    async with routed.run(TABLES), aiohttp.ClientSession(routed.address) as session:
+        asked = {"model": "near", "input": "A sea."}
+        async with session.post("/api/embed", json=asked) as told:
+            assert told.status == 200, await told.text()
+            assert (await told.json())["embeddings"] == [[0.5]]
+        async with session.post("/api/embed", json={**asked, "model": "other"}) as told:
+            assert told.status == 404
+    [(method, _, body, key)] = [each for each in vendor.heard if each[1] == "/api/embed"]
+    assert (method, key) == ("POST", "")
+    assert json.loads(body) == {"model": "embedding-2", "input": "A sea."}
+    record = routed.records[0]
+    assert (record.model, record.address, record.way) == ("near", "ollama:embedding-2", "carry")
 
 
 async def test_files_go_where_they_are_kept(routed: Routed, vendor: Vendor) -> None:

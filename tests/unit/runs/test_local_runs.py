@@ -15,6 +15,7 @@ import pytest
 
 from disks import Ledger
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
+from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import Journal, RunContext, RunEvent, Step
 from vibe_llms.events.engine import (
     GenerationStartedEvent,
@@ -47,7 +48,7 @@ from vibe_llms.runs import produce_log
 from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.log import LoggedEvent
+from vibe_llms.runs.log import LoggedEvent, RunLog
 from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.opening import BegunRun, open_run
 from vibe_llms.runs.places import produce_inbox
@@ -589,16 +590,22 @@ async def test_what_a_killed_run_has_left_is_made_certain_before_it_is_acted_upo
         assert messages in ledger.owed
 
 
+def produce_claimed(folder: Path, kind: str) -> tuple[ConversationStore, Conversation, RunLog]:
+    """Makes a conversation in a store, whose log is held."""
+    store = DirectoryStore(folder) if kind == "files" else MemoryStore()
+    conversation = produce_conversation()
+    conversation.save(store)
+    log = produce_log(store, conversation.id)
+    log.claim()
+    return store, conversation, log
+
+
 @pytest.mark.parametrize("kind", ["files", "memory"])
 async def test_050_a_run_that_was_just_begun_knows_its_order_and_hears_what_is_said(
     tmp_path: Path, kind: str
 ) -> None:
     """Nothing is read again for it; its log is held, and given back."""
-    store = DirectoryStore(tmp_path) if kind == "files" else MemoryStore()
-    conversation = produce_conversation()
-    conversation.save(store)
-    log = produce_log(store, conversation.id)
-    log.claim()
+    store, conversation, log = produce_claimed(tmp_path, kind)
     logged = LoggedEvent(sequence=1, timestamp=datetime.now(UTC), run_id="run", event=STATE)
     begun = BegunRun(conversation=conversation, log=log, events=[logged], is_new=True)
     said = MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
@@ -622,11 +629,7 @@ async def test_051_a_run_that_is_taken_up_by_who_has_its_log_is_read_and_stored(
     tmp_path: Path, kind: str
 ) -> None:
     """As any other, but for the claim: whoever had it lets go of nothing then."""
-    store = DirectoryStore(tmp_path) if kind == "files" else MemoryStore()
-    conversation = produce_conversation()
-    conversation.save(store)
-    log = produce_log(store, conversation.id)
-    log.claim()
+    store, conversation, log = produce_claimed(tmp_path, kind)
     log.append("run", STATE)
     begun = BegunRun(conversation=conversation, log=log, events=log.read())
     produce_inbox(store, conversation.id).put(
