@@ -341,6 +341,27 @@ def test_015_a_log_that_the_server_has_forgotten_is_not_written_on(
     log.close()
 
 
+async def test_015c_a_number_that_is_given_again_is_waited_for_again(
+    store: PostgresqlStore, other: PostgresqlStore, statements: list[str]
+) -> None:
+    """As where a server has taken the place of another, and lacks what that had secured."""
+    conversation = begin(store, "one")
+    log = produce_log(store, conversation.id)
+    log.claim()
+    await log.secure(await log.write("run", STARTED, ENDED, durable=True))
+    log.close()
+    with other.database.transact() as connection:
+        connection.execute("DELETE FROM vibe_events")
+
+    log.claim()
+    statements.clear()
+    number = log.append("run", ENDED)
+    for _ in range(2):
+        await log.secure(number)
+    assert (number, [name_statement(each) for each in statements]) == (1, ["events", "secure"])
+    log.close()
+
+
 def test_015b_what_the_database_refuses_is_told_as_it_says_it(
     store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

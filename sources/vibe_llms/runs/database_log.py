@@ -109,6 +109,7 @@ class DatabaseLog:
                 self._ensure_known(connection)
                 raise describe_busy()
         self._epoch, self._moments = row[0], Moments()
+        self._certain = 0  # of what was lost meanwhile, the numbers are given again
         access_keeper(self._database).add(self._database, self._identity, self._epoch)
         try:
             last = self.read_last()  # one that is damaged is not written on

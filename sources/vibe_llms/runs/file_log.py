@@ -66,6 +66,7 @@ class FileLog:
 
     _moments: Moments  # of what was written since it was claimed
     _before: int  # how many events there were when it was claimed
+    _synchronized: int  # the number of the last event that was waited for since
 
     def __init__(
         self, folder: str, *, contents: ContentStore | None = None, disk: Disk | None = None
@@ -76,7 +77,6 @@ class FileLog:
         self._contents = contents
         self._disk = Disk() if disk is None else disk
         self._log: Log | None = None
-        self._synchronized = 0
         self._door = threading.Lock()  # a file is not closed while it is synchronized
         self._turnstile = asyncio.Lock()
 
@@ -94,6 +94,7 @@ class FileLog:
             raise describe_busy(f"{self._folder}/{LOCK}")
         self._log = log = self._open()
         self._moments = Moments()
+        self._synchronized = 0  # of what was lost meanwhile, the numbers are given again
         try:
             self.notices += log.notices
             # The last number is that of all events: the lines before need not be read for it.

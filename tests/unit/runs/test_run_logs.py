@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -35,11 +38,12 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.log import Log
+from vibe_llms.logs.tallies import read_tally
 from vibe_llms.messages.canisters import AssistantCanister, ResultCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import RunLog, produce_log
 from vibe_llms.runs.announcing import find_place, hearing
-from vibe_llms.runs.file_log import FileLog
+from vibe_llms.runs.file_log import TALLY, FileLog
 from vibe_llms.runs.lines import Flaw, read_lines, write_line
 from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, claim_at_once, claim_soon
 from vibe_llms.runs.memory_log import MemoryLog
@@ -220,6 +224,82 @@ async def test_010_a_torn_line_is_set_aside_and_reported(store: DirectoryStore, 
     aside = path.with_name("runs.torn-1").read_bytes()
     assert torn.endswith(aside)
     assert whole.startswith(path.read_bytes()[: len(torn) - len(aside)] + aside)
+
+
+async def test_010b_of_what_happened_at_one_moment_what_is_whole_is_kept(
+    store: DirectoryStore,
+) -> None:
+    """A part of it is as good as an earlier end; all that was found torn is told."""
+    log = open_log(store)
+    for whole in (2, 5):
+        await log.write("run", *EVENTS[:3])
+        log.close()
+        path = find_path(store)
+        path.write_bytes(path.read_bytes()[:-5])
+        assert len(log.read()) == whole
+        log.claim()
+        assert await log.write("run", EVENTS[3]) == whole + 1
+    log.close()
+
+    assert [each.place for each in log.notices] == [log.path] * 2
+
+
+def test_010c_what_another_log_says_is_taken_over_whole_and_for_certain(tmp_path: Path) -> None:
+    """All of its lines or none; whoever goes on goes on behind them."""
+    disk = Ledger()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    log = FileLog(store.locate("a"), disk=disk)
+    lines = [line(number) for number in (1, 2, 3)]
+    with pytest.raises(StoreError, match="was not claimed") as caught:
+        log.adopt(lines)
+    assert caught.value.path == log.path
+
+    log.claim()
+    log.adopt(lines)
+    assert disk.settle() == set()
+    tally = read_tally(f"{store.locate('a')}/{TALLY}")
+    assert tally is not None
+    assert tally.lines == 3
+    assert log.append("run", EVENTS[0]) == 4
+    log.close()
+    assert [each.sequence for each in log.read()] == [1, 2, 3, 4]
+
+    path = find_path(store)
+    path.write_bytes(path.read_bytes()[: len(b"".join(lines)) + 2])
+    path.with_name(TALLY).unlink()
+    assert log.read() == []
+
+
+def test_010d_what_takes_the_place_of_the_first_lines_is_certain_before_it_is_there(
+    tmp_path: Path,
+) -> None:
+    """What is behind stays; the claim is given up, as what is open is the old file."""
+    disk = Ledger()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    log = FileLog(store.locate("a"), disk=disk)
+    with pytest.raises(StoreError, match="was not claimed") as caught:
+        log.replace([line(2, 1)], 2)
+    assert caught.value.path == log.path
+    log.claim()
+    log.adopt([line(number) for number in range(1, 6)])
+
+    log.replace([line(1), line(3, 2)], 3)
+
+    assert disk.settle() == set()
+    assert [each.sequence for each in log.read()] == [1, 3, 4, 5]
+    size = find_path(store).stat().st_size
+    assert read_tally(f"{store.locate('a')}/{TALLY}") == (5, size)
+    with pytest.raises(StoreError, match="was not claimed"):
+        log.append("run", EVENTS[0])
+    log.claim()
+    log.append("run", EVENTS[0])
+    log.synchronize()
+    log.close()
+    assert [each.sequence for each in log.read()] == [1, 3, 4, 5, 6]
+    size = find_path(store).stat().st_size
+    assert read_tally(f"{store.locate('a')}/{TALLY}") == (6, size)
 
 
 @pytest.mark.parametrize(
@@ -542,6 +622,125 @@ async def test_014b_what_is_on_the_disk_is_not_waited_for_again(
     open_log(store).close()
 
 
+async def test_014c_what_the_disk_refused_is_waited_for_again(tmp_path: Path) -> None:
+    """Nothing is taken for safe because somebody has tried."""
+
+    class FailingDisk(CountingDisk):
+        fails = False
+
+        def synchronize(self, descriptor: int) -> None:
+            if self.fails:
+                raise OSError(5, "Input/output error")
+            super().synchronize(descriptor)
+
+    disk = FailingDisk()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    log = open_log(store)
+    number, disk.fails = await log.write("run", EVENTS[0]), True
+    for _ in range(2):
+        with pytest.raises(StoreError, match="Input/output") as caught:
+            await log.secure(number)
+        assert caught.value.path == log.path
+
+    disk.fails, before = False, disk.count
+    await log.secure(number)
+
+    assert disk.count == before + 1
+    assert disk.settle() == set()
+
+
+async def test_014d_what_is_written_while_the_disk_is_at_work_is_waited_for_by_itself(
+    tmp_path: Path,
+) -> None:
+    """The disk may have been past it already. The same holds for what a later run writes."""
+
+    class SlowDisk(CountingDisk):
+        log: FileLog | None = None
+
+        def synchronize(self, descriptor: int) -> None:
+            super().synchronize(descriptor)
+            log, self.log = self.log, None
+            if log is not None:
+                assert log.append("run", EVENTS[1]) == 2
+
+    disk = SlowDisk()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    disk.log = log = open_log(store)
+    await log.secure(await log.write("run", EVENTS[0]))
+    tally = read_tally(f"{store.locate('a')}/{TALLY}")
+    assert tally is not None
+    assert tally.lines == 1
+    assert disk.settle() == {log.path}
+    await log.secure(2)
+    assert disk.settle() == set()
+    log.close()
+
+    before = disk.count
+    log.claim()
+    await log.secure(await log.write("run", EVENTS[2]))
+    await log.secure(3)
+    log.close()
+    assert disk.count == before + 1
+
+
+async def test_014e_a_number_that_is_given_again_is_waited_for_again(tmp_path: Path) -> None:
+    """As where somebody has put up with a loss, while the log was nobody's."""
+    disk = CountingDisk()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    log = open_log(store)
+    for event in EVENTS:
+        await log.secure(await log.write("run", event))
+    log.close()
+    path = find_path(store)
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    path.with_name(TALLY).unlink()
+
+    log.claim()
+    assert await log.write("run", EVENTS[1]) == 2
+    before = disk.count
+    await log.secure(2)
+
+    assert disk.count == before + 1
+    log.close()
+
+
+def test_014f_a_log_is_not_closed_while_the_disk_is_at_work(tmp_path: Path) -> None:
+    """Its descriptor may be another file's by then."""
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    class SlowDisk(Disk):
+        is_slow = False
+
+        def synchronize(self, descriptor: int) -> None:
+            if self.is_slow:
+                begun.set()
+                assert may_go_on.wait(60)
+            os.fstat(descriptor)
+            super().synchronize(descriptor)
+
+    disk = SlowDisk()
+    store = DirectoryStore(tmp_path, disk=disk)
+    store.create("a", ConversationMetadata())
+    log = open_log(store)
+    log.append("run", EVENTS[0])
+    disk.is_slow = True
+    with ThreadPoolExecutor() as threads:
+        securing = threads.submit(log.synchronize)
+        assert begun.wait(60)
+        closing = threads.submit(log.close)
+        with pytest.raises(StoreError, match="on its way"):
+            produce_log(store, "a").claim()
+        assert not closing.done()
+        may_go_on.set()
+        securing.result()
+        closing.result()
+    log.synchronize()  # there is nothing to wait for
+    open_log(store).close()
+
+
 @pytest.mark.parametrize("kept", [None, 0, 1])
 async def test_015_a_log_that_has_lost_its_end_is_not_gone_on_with(
     kept: int | None, store: DirectoryStore
@@ -640,6 +839,54 @@ def test_020b_what_could_not_be_claimed_is_nobodys(tmp_path: Path) -> None:
     open_log(store).close()
 
 
+def test_020c_who_has_a_log_does_not_get_it_again(store: DirectoryStore) -> None:
+    """And has it still."""
+    log = open_log(store)
+    with pytest.raises(StoreError, match=r"on its way.*Wait for its end") as caught:
+        log.claim()
+    assert caught.value.path == str(find_path(store).with_name("runs.lock"))
+    assert log.append("run", EVENTS[0]) == 1
+    log.close()
+
+
+@pytest.mark.parametrize("step", ["create", "synchronize_folder", "open_to_append", "truncate"])
+def test_020d_who_is_interrupted_while_claiming_keeps_nobody_out(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the step: neither before the file is there nor while its torn end is set aside."""
+    store = DirectoryStore(tmp_path)
+    store.create("a", ConversationMetadata())
+    if step == "truncate":
+        find_path(store).write_bytes(b"torn")
+
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    log = produce_log(store, "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(Disk, step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            log.claim()
+    log.claim()
+    log.close()
+
+
+def test_020e_who_is_interrupted_while_the_last_line_is_read_keeps_nobody_out(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = produce_log(store, "a")
+
+    def interrupt(self: Log) -> bytes:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "read_last", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            log.claim()
+    log.claim()
+    log.close()
+
+
 HOLDER = """
 import sys
 from vibe_llms.conversations import DirectoryStore
@@ -723,7 +970,14 @@ async def test_030c_whoever_is_cancelled_while_media_are_put_away_has_written(
     monkeypatch.setattr(asyncio, "to_thread", dawdle)
     result = ResultCanister([ImageContent(mime_type="image/png", data=b"p")], invocation_id="i")
     brought = InvocationFinishedEvent(key="k", invocation_id="i", name="f", result=result)
-    writing = asyncio.create_task(log.write("run", EVENTS[1], brought))
+
+    async def write() -> None:
+        try:
+            await log.write("run", EVENTS[1], brought)
+        finally:
+            begun.set()  # where it is done without, nobody waits for it forever
+
+    writing = asyncio.create_task(write())
     await begun.wait()
     writing.cancel()
 
