@@ -50,6 +50,7 @@ def result(identity: str = "a", owner: Owner = Owner.OURS) -> ResultCanister:
 WORDS = AssistantCanister("words", turn_id="t", origin=stopped(StopReason.ANSWERED))
 PAUSED = AssistantCanister("words", turn_id="t", origin=stopped(StopReason.PAUSED))
 BROKEN = AssistantCanister("wor", turn_id="t", origin=stopped(StopReason.INTERRUPTED))
+FAILED = AssistantCanister("wor", turn_id="t", origin=stopped(StopReason.FAILED))
 USER = UserCanister("Hello")
 
 
@@ -66,6 +67,8 @@ def broken(turn: str) -> AssistantCanister:
         ([USER, WORDS], State.TERMINATE),
         ([USER, PAUSED], State.GENERATE),
         ([USER, BROKEN], State.GENERATE),
+        ([USER, FAILED], State.GENERATE),
+        ([USER, call(), FAILED], State.GENERATE),
         ([USER, call()], State.EXECUTE),
         ([USER, call(), WORDS], State.EXECUTE),
         ([USER, WORDS, call(), call("b")], State.EXECUTE),
@@ -102,6 +105,17 @@ def test_a_final_result_ends_the_run_once_nothing_is_owed() -> None:
 
     assert find_row(Situation(tail=done, final=result())).state is State.TERMINATE
     assert find_row(Situation(tail=half, final=result())).state is State.EXECUTE
+
+
+@pytest.mark.parametrize(
+    ("last", "is_answered"),
+    [(WORDS, True), (PAUSED, False), (BROKEN, False), (FAILED, False), (USER, False)],
+)
+def test_nothing_is_left_to_be_done_after_a_whole_answer_alone(
+    last: AnyCanister, is_answered: bool
+) -> None:
+    """Whoever asks the tail without the table takes up a run that broke off, too."""
+    assert read_tail([USER, last]).is_answered is is_answered
 
 
 def test_nothing_at_all_has_no_tail() -> None:
@@ -173,6 +187,7 @@ def test_a_turn_ends_where_somebody_else_speaks_or_another_turn_begins(
         ([USER, BROKEN], 1),
         ([BROKEN], 0),
         ([USER, broken("s"), BROKEN], 1),
+        ([USER, broken("s"), FAILED], 1),
         ([USER, broken("r"), broken("s"), BROKEN], 1),
         ([broken("s"), BROKEN], 0),
         ([USER, call(turn="s"), BROKEN], 2),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import pytest
+
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -84,9 +86,10 @@ def test_a_silent_vendor_and_an_unknown_price_are_said() -> None:
     assert any("'mine'" in reason for reason in account.unpriced)
 
 
-def test_an_answer_that_broke_off_is_a_failure() -> None:
+@pytest.mark.parametrize("reason", [StopReason.INTERRUPTED, StopReason.FAILED])
+def test_an_answer_that_broke_off_is_a_failure(reason: StopReason) -> None:
     """What had arrived is stored, and so is that it was not all."""
-    broken = _produce_origin(Usage(output_tokens=3), stop_reason=StopReason.INTERRUPTED)
+    broken = _produce_origin(Usage(output_tokens=3), stop_reason=reason)
 
     (model,) = measure_canisters([AssistantCanister("x", origin=broken)]).models
 
