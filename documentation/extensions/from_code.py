@@ -321,6 +321,17 @@ def write_flow_edges() -> Iterator[str]:
     yield from write_table("label", "it is taken", rows=rows)
 
 
+def write_model_keys() -> Iterator[str]:
+    """Writes the table of what keys in files about models are."""
+    from vibe_llms.models.keys import KEYS
+
+    rows = []
+    for key in KEYS:
+        means = f"{key.means} Sets ``{key.stands_for}``." if key.stands_for else key.means
+        rows.append((f"``{key.name}``", str(key.role), means))
+    yield from write_table("key", "is", "means", rows=rows)
+
+
 def write_dialects() -> Iterator[str]:
     """Writes the table of what each dialect offers, with the first line about it."""
     package = importlib.import_module("vibe_llms.dialects.chat_completions")
@@ -393,6 +404,7 @@ WRITERS: dict[str, Callable[..., Iterator[str]]] = {
     "field-meanings": write_field_meanings,
     "flow-edges": write_flow_edges,
     "flow-nodes": write_flow_nodes,
+    "model-keys": write_model_keys,
     "provider-faults": write_provider_faults,
     "providers": write_providers,
     "public-names": write_public_names,

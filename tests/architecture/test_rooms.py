@@ -93,3 +93,38 @@ def test_no_file_knows_somebodys_machine() -> None:
         ]
 
     assert not found, "\n".join(found)
+
+
+ARCHITECTURE = ROOT / "documentation" / "architecture"
+MAP = ARCHITECTURE / "map.rst"
+_SPOKEN = re.compile(  # in a sentence, or at the beginning of a line of a list of modules
+    r"``((?:\w[\w-]*/)+(?:[\w-]+\.\w+)?|(?:\w[\w-]*/)*[\w-]+\.(?:html|js|json|mjs|py|toml))``"
+    r"|^ {4,}((?:\w[\w-]*/)+(?:\w+\.py)?|\w+\.py)(?=[\s,])",
+    re.MULTILINE,
+)
+
+
+def test_the_map_has_every_room() -> None:
+    """Whoever reads the map alone knows of each package, and of each module beside them."""
+    there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path in PACKAGES}
+    text = MAP.read_text("utf-8")
+    packages = text.partition("\nThe packages\n")[2].partition("\nBeside the sources\n")[0]
+    entries = re.findall(r"^``.*``$", packages, re.MULTILINE)
+    drawn = {name for entry in entries for name in re.findall(r"``(\w+)``", entry)}
+
+    assert drawn == there - {"__init__", "__main__"}
+
+
+def test_the_map_and_the_designs_name_no_room_that_is_gone() -> None:
+    """Each file and folder that they speak of is there by that name."""
+    files = [path.relative_to(ROOT) for path in TEXTS]
+    folders = {folder for path in files for folder in path.parents}
+    places = {f"/{path}" for path in files} | {f"/{folder}/" for folder in folders}
+    spoken = [
+        (page.name, inline or listed)
+        for page in (MAP, *sorted((ARCHITECTURE / "designs").glob("*.rst")))
+        for inline, listed in _SPOKEN.findall(page.read_text("utf-8"))
+    ]
+
+    assert len(spoken) > 100
+    assert not [each for each in spoken if not any(p.endswith(f"/{each[1]}") for p in places)]

@@ -17,8 +17,7 @@ import attrs
 from vibe_llms.exceptions import Finding
 from vibe_llms.flows.categorizing import find_rule
 from vibe_llms.flows.checking import DIAGRAM, TaskCheck
-from vibe_llms.flows.graphs import FlowNode, NodeKind
-from vibe_llms.flows.machine import ENGAGED
+from vibe_llms.flows.graphs import ENGAGED, FlowNode, NodeKind
 from vibe_llms.flows.reading import TaskReading
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.sizing import Provision, Sizer, add

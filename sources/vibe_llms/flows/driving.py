@@ -18,7 +18,8 @@ from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.flows.budgets import tell_limit
 from vibe_llms.flows.debugging import enable_logging, log_event
-from vibe_llms.flows.machine import ENGAGED, Pass, Stop, VisitNode, decide
+from vibe_llms.flows.graphs import ENGAGED
+from vibe_llms.flows.machine import Pass, Stop, VisitNode, decide
 from vibe_llms.flows.performing import Performer, Rest
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import Branch, FlowState

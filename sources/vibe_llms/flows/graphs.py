@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Container, Iterable, Mapping
+from typing import Final
 
 from vibe_llms.flows.dominance import Dominators, find_natural_loops
 from vibe_llms.values import frozen
@@ -26,6 +27,10 @@ class NodeKind(enum.StrEnum):
     STEP = "step"
     TOOL = "tool"
     SUBFLOW = "subflow"
+
+
+ENGAGED: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW})
+"""Kinds of nodes whose visits take time and may cost something; all others are over at once."""
 
 
 class EdgeKind(enum.StrEnum):

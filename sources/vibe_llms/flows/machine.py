@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from vibe_llms.events.flow import NodeFinishedEvent
-from vibe_llms.flows.graphs import Exits, FlowNode, NodeKind
+from vibe_llms.flows.graphs import ENGAGED, Exits, FlowNode, NodeKind
 from vibe_llms.flows.state import Branch, FlowState
 from vibe_llms.values import frozen
-
-ENGAGED: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW})
-"""Kinds of nodes whose visits take time and may cost something; all others are over at once."""
 
 
 @frozen

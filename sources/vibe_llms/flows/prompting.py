@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vibe_llms.flows.faults import FlowFault, TaskRule
-from vibe_llms.flows.graphs import Flow, NodeKind
+from vibe_llms.flows.graphs import ENGAGED, Flow, NodeKind
 from vibe_llms.flows.knowledge import Knowledge
 from vibe_llms.flows.labels import Found
-from vibe_llms.flows.machine import ENGAGED
 from vibe_llms.flows.tasks import Task
 
 

@@ -13,13 +13,13 @@ from typing import Final
 
 from vibe_llms.flows.dominance import find_cycles
 from vibe_llms.flows.faults import FlowFault, TaskRule
-from vibe_llms.flows.graphs import EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
+from vibe_llms.flows.graphs import ENGAGED, EdgeKind, Flow, FlowEdge, FlowNode, NodeKind
 from vibe_llms.suggestions import find_nearest
 
-FAILING: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW, NodeKind.CONDITION})
+FAILING: Final = ENGAGED | {NodeKind.CONDITION}
 """Kinds of nodes whose visits can fail; so can those of any node that chooses."""
 
-LIMITED: Final = frozenset({NodeKind.PROMPT, NodeKind.TOOL, NodeKind.SUBFLOW, NodeKind.LOOP})
+LIMITED: Final = ENGAGED | {NodeKind.LOOP}
 """Kinds of nodes whose visits can reach a limit."""
 
 _SPECIAL: Final = re.compile(r"START|END|P\d{1,9}")

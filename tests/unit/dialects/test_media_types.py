@@ -11,6 +11,7 @@ import pytest
 
 from fidelity.conversations import ask, produce_request
 from fidelity.parties import PARTIES, Party
+from vibe_llms.dialects.media_types import ensure_capability
 from vibe_llms.exceptions import CapabilityError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -19,10 +20,11 @@ from vibe_llms.messages.canisters import (
     ResultCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent
+from vibe_llms.messages.contents import MEDIA_CLASSES, FileContent, ImageContent, MediaContent
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.integrators import ModelsIntegrator
+from vibe_llms.models.keys import CAPABILITIES
 
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 PICTURES = {"image_types": ["image/png", "image/jpeg"], "file_types": ["application/pdf", "text/*"]}
@@ -139,6 +141,18 @@ def test_a_client_s_nameless_document_gets_a_name_too() -> None:
 
     assert '"filename": "document.pdf"' in json.dumps(translation.value)
     assert [loss.kind for loss in translation.losses] == [LossKind.SYNTHESIZED]
+
+
+@pytest.mark.parametrize("medium", MEDIA_CLASSES)
+def test_each_kind_of_medium_has_its_capability(medium: type[MediaContent]) -> None:
+    """Whatever kind is added: a model that is known to take none of it is not asked."""
+    lacking = dict.fromkeys(CAPABILITIES, False)
+    attributes = ModelsIntegrator(provider="any").integrate("any", learnt=lacking)
+
+    with pytest.raises(CapabilityError) as caught:
+        ensure_capability(medium(data=b"x", mime_type="any/any"), attributes, "canisters[0]")
+
+    assert caught.value.path == "canisters[0]"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from vibe_llms.models.definitions import produce_control
@@ -15,8 +13,6 @@ from vibe_llms.models.keys import (
     classify_key,
     resolve_spelling,
 )
-
-MANUAL = Path(__file__).parents[3] / "documentation" / "reference" / "model-attributes.rst"
 
 
 @pytest.mark.parametrize(
@@ -55,12 +51,3 @@ def test_the_table_names_no_key_twice_and_resolves_other_spellings() -> None:
     assert resolve_spelling("supports_tools") == "supports_invocations"
     assert "supports_tools" not in CAPABILITIES
     assert {key.stands_for for key in KEYS if key.stands_for} <= set(CAPABILITIES)
-
-
-def test_the_manual_prints_this_table() -> None:
-    """The reference shows the table of the code, row by row."""
-    lines = []
-    for key in KEYS:
-        means = f"{key.means} Sets ``{key.stands_for}``." if key.stands_for else key.means
-        lines += [f"   * - ``{key.name}``", f"     - {key.role}", f"     - {means}"]
-    assert "\n".join(lines) in MANUAL.read_text(encoding="utf-8")

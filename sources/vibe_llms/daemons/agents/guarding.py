@@ -42,6 +42,7 @@ class RouteRow:
         media_types: Of what is answered, where it is no JSON.
         status: Of an answer that is no error.
         is_admitted: Whether it counts among what is answered at once.
+        needs_host: Whether it asks for a run that somebody here has to perform.
     """
 
     method: str
@@ -53,6 +54,7 @@ class RouteRow:
     media_types: Sequence[str] = attrs.field(default=(JSON,), kw_only=True)
     status: int = attrs.field(default=200, kw_only=True)
     is_admitted: bool = attrs.field(default=True, kw_only=True)
+    needs_host: bool = attrs.field(default=False, kw_only=True)
 
 
 @frozen(kw_only=True)

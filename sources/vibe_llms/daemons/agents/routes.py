@@ -51,8 +51,12 @@ class Desk:
         self._most_watchers = watchers
         self._standing: dict[asyncio.Task[object], HttpCall] = {}
 
-    def produce_routes(self) -> list[Route]:
-        """Produces the routes of a service."""
+    def produce_routes(self, *, has_host: bool = True) -> list[Route]:
+        """Produces the routes of a service.
+
+        Args:
+            has_host: Whether runs are performed here; what asks for one is left out where not.
+        """
         one = "/runs/{id}"
         listing: dict[str, JsonObject] = {
             "state": schemas.STATE,
@@ -64,7 +68,15 @@ class Desk:
             "follow": {"enum": [*_WORDS]},
         }
         table = [
-            RouteRow("POST", "/runs", self._start, "Asks for a run.", schemas.ORDER, status=201),
+            RouteRow(
+                "POST",
+                "/runs",
+                self._start,
+                "Asks for a run.",
+                schemas.ORDER,
+                status=201,
+                needs_host=True,
+            ),
             RouteRow(
                 "GET",
                 "/runs",
@@ -93,7 +105,7 @@ class Desk:
             ),
             RouteRow("POST", f"{one}/stop", self._stop, "Ends a run where it is.", schemas.STOP),
             RouteRow("POST", f"{one}/detach", self._detach, "Lets a run go on without watchers."),
-            RouteRow("POST", f"{one}/resume", self._resume, "Lets a run go on."),
+            RouteRow("POST", f"{one}/resume", self._resume, "Lets a run go on.", needs_host=True),
             RouteRow(
                 "POST",
                 f"{one}/fork",
@@ -101,9 +113,11 @@ class Desk:
                 "Begins a run with what was said.",
                 schemas.FORK,
                 status=201,
+                needs_host=True,
             ),
         ]
-        return [self._guard.produce_route(row, tag=FACE) for row in table]
+        rows = (row for row in table if has_host or not row.needs_host)
+        return [self._guard.produce_route(row, tag=FACE) for row in rows]
 
     def drain(self) -> None:
         """Ends all event streams: they would go on for as long as their clients stay."""

@@ -22,8 +22,6 @@ from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.plugins.specification.daemons import Arrival, Demand, Reservation
 
 WATCHERS: Final = 100
-_PERFORMED: Final = frozenset({"/runs", "/runs/{id}/resume", "/runs/{id}/fork"})
-"""What would ask for a run that nobody here performs."""
 
 
 class KeyHolder:
@@ -85,13 +83,12 @@ def produce_view(
     feeds = Feeds(runs.index)
     desk = Desk(runs, feeds, guard, watchers=WATCHERS)
     conversations = ConversationDesk(LocalConversations(runs, conversation_index), feeds, guard)
-    routes = [
-        route
-        for route in desk.produce_routes()
-        if not (route.method == "POST" and route.pattern in _PERFORMED)
-    ]
     service = Service(
-        [*routes, *conversations.produce_routes(), *produce_page_routes(hosts)],
+        [
+            *desk.produce_routes(has_host=False),
+            *conversations.produce_routes(),
+            *produce_page_routes(hosts),
+        ],
         on_drain=desk.drain,
     )
     add_health(service)
