@@ -43,6 +43,6 @@ def is_same(first: JsonValue, second: JsonValue) -> bool:
         return first is second
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return first.keys() == second.keys() and all(is_same(first[k], second[k]) for k in first)
-    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+    if isinstance(first, (list, tuple)) and isinstance(second, (list, tuple)):
         return len(first) == len(second) and all(map(is_same, first, second))
     return first == second

@@ -42,18 +42,18 @@ def represent_fields(value: Any) -> str:
 
 def shorten_value(value: object) -> str:
     """Writes a value, on a small part of a line."""
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, (bytes, bytearray, memoryview)):
         return f"<{len(value):,} bytes>"
     if isinstance(value, str):
         # Cut before it is written: a text may be megabytes.
         short = value[:_VALUE_CHARACTERS]
         return f"{str.__repr__(short)}{'' if short == value else '…'}"
-    if isinstance(value, list | tuple | Mapping) and len(value) > 1:
+    if isinstance(value, (list, tuple, Mapping)) and len(value) > 1:
         if len(value) <= _VALUE_CHARACTERS // 4 and len(text := repr(value)) <= _VALUE_CHARACTERS:
             return text
         kinds = {type(each).__name__ for each in value}
         return f"<{len(value):,} {kinds.pop() if len(kinds) == 1 else 'items'}>"
-    if isinstance(value, list | tuple) and value:
+    if isinstance(value, (list, tuple)) and value:
         return f"[{shorten_value(value[0])}]"
     text = " ".join(repr(value).split())
     return text if len(text) <= _VALUE_CHARACTERS * 2 else f"{text[: _VALUE_CHARACTERS * 2]}…"

@@ -228,7 +228,7 @@ def _compose_path(run_id: str) -> str:
 
 def _export_said(canister: AnyCanister) -> dict[str, str]:
     """Returns what is said as the daemon takes it. Raises RequestError."""
-    if isinstance(canister, UserCanister | SupervisorCanister) and len(canister.content) == 1:
+    if isinstance(canister, (UserCanister, SupervisorCanister)) and len(canister.content) == 1:
         content = canister.content[0]
         if isinstance(content, TextualContent) and content == TextualContent(content.text):
             return {"role": canister.role, "content": content.text}

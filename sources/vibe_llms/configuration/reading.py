@@ -151,7 +151,7 @@ class LayerReader(TableReader):
         return False
 
     def _read_overrides(self, value: Any) -> None:
-        if not isinstance(value, list | tuple):
+        if not isinstance(value, (list, tuple)):
             self.report(("models",), "It must be an array of tables: write [[models]].")
             return
         for index, entry in enumerate(value):

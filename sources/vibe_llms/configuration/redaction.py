@@ -68,7 +68,7 @@ def _redact_wish(name: str, value: Any, *, is_secret: bool) -> Any:
     is_secret = (is_secret or is_secret_name(name)) and not _is_reference(name)
     if isinstance(value, Mapping):
         return {key: _redact_wish(key, each, is_secret=is_secret) for key, each in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         if _is_list_of_texts(value) and not is_secret:
             return list(_redact_arguments(value))
         return [_redact_wish("", each, is_secret=is_secret) for each in value]
@@ -107,7 +107,7 @@ def _strike(text: str) -> str:
 
 
 def _is_list_of_texts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
 
 
 def redact_addresses(text: str) -> str:
@@ -125,7 +125,7 @@ def _redact(name: str, value: Any, *, are_texts_shown: bool = True) -> Any:
             key: _redact(key, inner, are_texts_shown=are_texts_shown)
             for key, inner in value.items()
         }
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_redact("", inner, are_texts_shown=are_texts_shown) for inner in value]
     if isinstance(value, str):
         return redact_addresses(value) if are_texts_shown else HIDDEN

@@ -20,16 +20,17 @@ def read_counts(account: object, *names: str) -> list[int | None]:
     """
     if not isinstance(account, dict):
         return [None] * len(names)
-    return [
-        value
-        if value is None or (value.__class__ is int and 0 <= value < 2**63)
-        else _read_odd(value)
-        for value in map(account.get, names)
-    ]
+    counts = list(map(account.get, names))
+    for value in counts:
+        if value is not None and not (value.__class__ is int and 0 <= value < 2**63):
+            return list(map(_read_value, counts))
+    return counts  # as they mostly are
 
 
-def _read_odd(value: object) -> int | None:
+def _read_value(value: object) -> int | None:
     """Returns a count that is written as ``12.0``, as some gateways do; ``True`` counts nothing."""
+    if value.__class__ is int and isinstance(value, int):
+        return value if 0 <= value < 2**63 else None
     is_whole = isinstance(value, float) and value.is_integer() and 0 <= value < 2**53
     return int(value) if is_whole and isinstance(value, float) else None
 

@@ -6,7 +6,7 @@ ourselves begins with ``$``; a field of the vendor's that does so is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -34,7 +34,7 @@ def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in names}
 
 
-def leave(fields: Mapping[str, Any], *known: str) -> dict[str, Any]:
+def leave(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Returns the fields that are not known and say something, as extras: null says nothing."""
     return {
         MARK + name if MARK in name and name.startswith(MARK) else name: value

@@ -92,7 +92,7 @@ def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
     waiting: dict[str, list[int]] = {}
     answers = {}
     for index, canister in enumerate(canisters):
-        if not isinstance(canister, InvocationCanister | ResultCanister):
+        if not isinstance(canister, (InvocationCanister, ResultCanister)):
             continue
         if canister.owner is not Owner.OURS:
             continue
@@ -215,7 +215,7 @@ def _derive_aliases(name: str, rules: HistoryRules) -> Iterator[str]:
 
 
 def _rename(canister: AnyCanister, name: str | None) -> AnyCanister:
-    if name is None or not isinstance(canister, InvocationCanister | ResultCanister):
+    if name is None or not isinstance(canister, (InvocationCanister, ResultCanister)):
         return canister
     return attrs.evolve(canister, invocation_id=name)
 
@@ -228,4 +228,4 @@ def _is_spoken(canister: AnyCanister) -> bool:
     """Tells whether a canister is a model's own, what its vendor executed included."""
     if isinstance(canister, ResultCanister):
         return canister.owner is Owner.VENDOR
-    return isinstance(canister, AssistantCanister | InvocationCanister)
+    return isinstance(canister, (AssistantCanister, InvocationCanister))

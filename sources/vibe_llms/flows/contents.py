@@ -72,7 +72,7 @@ def survey_private_hosts(configuration: Configuration) -> tuple[str, ...]:
         str(host)
         for entry in configuration.plugins
         if entry.table == "ensembles" and entry.is_enabled and entry.is_trusted
-        if isinstance(hosts := entry.settings.get("private_hosts"), list | tuple)
+        if isinstance(hosts := entry.settings.get("private_hosts"), (list, tuple))
         for host in hosts
     )
 

@@ -135,6 +135,6 @@ def _conclude(answer: JsonValue, value: str | bool | None) -> Judgment:
 
 
 def _read_confidence(said: object) -> float:
-    if isinstance(said, bool) or not isinstance(said, int | float) or not math.isfinite(said):
+    if isinstance(said, bool) or not isinstance(said, (int, float)) or not math.isfinite(said):
         return _DOUBT
     return min(1.0, max(0.0, said / 100 if said > 1 else said))  # some say it in percent

@@ -50,7 +50,7 @@ def read_whole(value: JsonValue) -> int | None:
 
 
 def _is_single(value: Any) -> bool:
-    return isinstance(value, str | bool | Mapping) or _is_finite(value)
+    return isinstance(value, (str, bool, Mapping)) or _is_finite(value)
 
 
 def _is_finite(value: Any) -> bool:

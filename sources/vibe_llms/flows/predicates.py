@@ -94,7 +94,7 @@ async def ask_predicate(
         raise _blame(predicate, name, f"raised {raised}") from error
     ruling = _read(answer, name)
     if ruling is None:
-        shown = answer if isinstance(answer, int | float) else type(answer).__name__
+        shown = answer if isinstance(answer, (int, float)) else type(answer).__name__
         wanted = "True or False, a number from 0 to 1, or (True or False, 'why')"
         raise _blame(predicate, name, f"answered {shown}, where {wanted} is wanted")
     return ruling
@@ -115,7 +115,7 @@ def _read(answer: object, name: str) -> Ruling | None:
     if isinstance(answer, bool):
         evidence = f"{says} that it {'holds' if answer else 'does not hold'}."
         return Ruling(is_met=answer, confidence=1.0, evidence=evidence)
-    if isinstance(answer, int | float) and 0 <= answer <= 1:  # what is no number is neither
+    if isinstance(answer, (int, float)) and 0 <= answer <= 1:  # what is no number is neither
         is_met = answer >= ENOUGH
         confidence = float(answer if is_met else 1 - answer)
         evidence = f"{says} {answer:.2g}, where {ENOUGH} is enough."

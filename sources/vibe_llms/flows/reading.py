@@ -183,7 +183,7 @@ def _survey_halves(tree: object) -> Iterable[KeyPath]:
                 yield path
         elif isinstance(each, Mapping):
             ahead += [((*path, str(key)), inner) for key, inner in each.items()]
-        elif isinstance(each, list | tuple):
+        elif isinstance(each, (list, tuple)):
             ahead += [((*path, index), inner) for index, inner in enumerate(each)]
 
 

@@ -87,7 +87,7 @@ class FlowRecord:
         """
         kept: list[NodeFinishedEvent] = []
         for event in self.events:
-            if isinstance(event, NodeFinishedEvent | NodeStartedEvent):
+            if isinstance(event, (NodeFinishedEvent, NodeStartedEvent)):
                 if (event.node, event.visit) == (node, visit):
                     return tuple(kept)
                 if isinstance(event, NodeFinishedEvent):

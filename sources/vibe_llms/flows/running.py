@@ -256,7 +256,7 @@ class TaskRun:
         that were cut off."""
         known, ending = Spending(), Spending()
         for event in events:
-            if isinstance(event, RunRequestedEvent | RunResumedEvent):
+            if isinstance(event, (RunRequestedEvent, RunResumedEvent)):
                 known, self.budget.forgiven = Spending(), ending
             elif isinstance(event, FlowEndedEvent):
                 ending = read_spending(event)

@@ -204,7 +204,7 @@ class Model(Closing):
         """
         request = self.request(prompt, **options)
         # Most calls wait for nothing before they ask, and take no turn of the event loop for it.
-        if needs_content_store(request.canisters):
+        if prompt.__class__ is not str and needs_content_store(request.canisters):
             request = await self.hydrate(request)
         application = self.application
         model = application.find_model(self.address, self) or await self.access()

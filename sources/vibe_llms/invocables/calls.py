@@ -45,7 +45,7 @@ def _normalize(value: Any) -> Any:
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
         return {name: _normalize(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_normalize(each) for each in value]
     return value
 

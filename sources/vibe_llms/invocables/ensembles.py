@@ -109,7 +109,7 @@ _Tool = Ensemble | Invoker | Callable[..., Any]
 
 def list_tools(tools: Iterable[_Tool] | _Tool) -> tuple[_Tool, ...]:
     """Returns tools one by one, also where somebody gives but one."""
-    if callable(tools) or isinstance(tools, Ensemble | Invoker):
+    if callable(tools) or isinstance(tools, (Ensemble, Invoker)):
         return (tools,)
     return tuple(tools)
 

@@ -249,7 +249,7 @@ def _find_end(rest: str, literal: str, *, is_last: bool, least: int) -> int | No
 
 
 def _conclude_reading(mime_type: str, value: Any) -> Outcome:
-    if isinstance(value, bytes | bytearray):
+    if isinstance(value, (bytes, bytearray)):
         kind = mime_type or "application/octet-stream"
         value = choose_media(kind)(mime_type=kind, data=bytes(value))
     outcome = produce_outcome(value)
@@ -260,8 +260,8 @@ def _conclude_reading(mime_type: str, value: Any) -> Outcome:
 
 
 def _conclude_prompt(value: Any) -> Outcome:
-    said = value if isinstance(value, list | tuple) else [value]
-    if said and all(isinstance(each, UserCanister | AssistantCanister) for each in said):
+    said = value if isinstance(value, (list, tuple)) else [value]
+    if said and all(isinstance(each, (UserCanister, AssistantCanister)) for each in said):
         messages: Sequence[_Message] = said
         contents = tuple(content for message in messages for content in message.content)
         return Outcome(contents=contents, source=tuple(messages))

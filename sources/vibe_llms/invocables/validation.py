@@ -144,7 +144,7 @@ def weigh(value: Any, limit: int) -> DataWeight:
             nodes += len(each)
             characters += sum(len(key) for key in each if isinstance(key, str))
             ahead.extend(each.values())
-        elif isinstance(each, list | tuple):
+        elif isinstance(each, (list, tuple)):
             ahead.extend(each)
     return DataWeight(nodes + len(ahead), characters)
 

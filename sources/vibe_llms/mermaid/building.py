@@ -278,7 +278,7 @@ def read_attributes(attributes: said.Attributes) -> dict[str, object] | None:
         values = read_yaml(f"{text}\n" if is_block else f"{{\n{text}\n}}")
     except YamlError as error:
         raise Problem(attributes.place, f"These attributes are no YAML: {error.message}.") from None
-    if isinstance(values, list | str):
+    if isinstance(values, (list, str)):
         return {str(number): each for number, each in enumerate(values)}  # as JavaScript has them
     if isinstance(values, dict):
         return {name: value for name, value in values.items() if name not in _INTERNAL}

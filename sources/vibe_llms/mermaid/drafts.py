@@ -114,7 +114,7 @@ class EdgeDraft:
         if "curve" in values:
             self.interpolation = to_text(values["curve"])
         step = values.get("step")
-        if isinstance(step, int | float) and not isinstance(step, bool) and step % 1 == 0 < step:
+        if isinstance(step, (int, float)) and not isinstance(step, bool) and step % 1 == 0 < step:
             self.step = int(step)
 
     def finish(self) -> Edge:
@@ -174,7 +174,7 @@ def _is_true(value: object) -> bool:
     """Whether JavaScript takes a value for true, as it does empty collections, but no NaN."""
     if isinstance(value, float) and math.isnan(value):
         return False
-    return isinstance(value, list | dict) or bool(value)
+    return isinstance(value, (list, dict)) or bool(value)
 
 
 def _to_number(value: object) -> float:

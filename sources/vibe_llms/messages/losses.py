@@ -52,7 +52,7 @@ def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:
     return ensure_members(given, (Loss,), "losses")
 
 
-@frozen
+@frozen(slots=False)
 class Translation(Generic[_T]):
     """The outcome of a translation, and what it could not carry over.
 

@@ -52,7 +52,7 @@ def text_of(canisters: AnyCanister | Iterable[AnyCanister]) -> str:
 
 def parts_texts(content: AnyContent) -> bool:
     """Tells whether the texts before and after a content are two: it is none, nor within one."""
-    return not isinstance(content, TextualContent | NativeContent)
+    return not isinstance(content, (TextualContent, NativeContent))
 
 
 def media_of(canisters: Iterable[AnyCanister]) -> tuple[MediaContent, ...]:
@@ -136,6 +136,6 @@ def asks_nothing(canisters: Sequence[AnyCanister]) -> bool:
 
 def _says_something(canister: AnyCanister) -> bool:
     for content in canister.content:
-        if not isinstance(content, TextualContent | RefusalContent) or content.text.strip():
+        if not isinstance(content, (TextualContent, RefusalContent)) or content.text.strip():
             return True
     return False

@@ -187,7 +187,7 @@ def describe_control(control: Control) -> str:
 
 
 def _check_interval(control: IntervalControl, value: JsonValue, path: str) -> JsonValue:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return _refuse_kind(control, value, path)
     try:
         is_finite = math.isfinite(value)

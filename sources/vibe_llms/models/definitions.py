@@ -28,7 +28,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _is_choice(value: Any) -> bool:
-    return is_list(value) and bool(value) and all(isinstance(v, str | int | float) for v in value)
+    return is_list(value) and bool(value) and all(isinstance(v, (str, int, float)) for v in value)
 
 
 _FINITE: Final = Kind("a finite number", _is_finite)

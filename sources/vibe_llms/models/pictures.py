@@ -132,4 +132,4 @@ def _fit(size: ImageSize, edge: float) -> tuple[float, float]:
 
 def _read(rule: JsonObject, key: str, default: float) -> float:
     value = rule.get(key, default)
-    return value if isinstance(value, int | float) else default
+    return value if isinstance(value, (int, float)) else default

@@ -224,9 +224,9 @@ def normalize_plain(value: object) -> JsonValue:
     Raises:
         MergeError: The value is nothing that a file could say.
     """
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, datetime.date | datetime.time):
+    if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): normalize_plain(element) for key, element in value.items()}

@@ -195,7 +195,7 @@ def _survey_questions(canisters: Sequence[AnyCanister]) -> list[int]:
 def _is_of_model(canister: AnyCanister) -> bool:
     if isinstance(canister, ResultCanister):
         return canister.owner is Owner.VENDOR
-    return isinstance(canister, AssistantCanister | InvocationCanister)
+    return isinstance(canister, (AssistantCanister, InvocationCanister))
 
 
 def _begins_turn(former: AnyCanister, canister: AnyCanister) -> bool:

@@ -228,7 +228,7 @@ class PluginHost:
         except (Exception, SystemExit) as error:
             deed = f"failed in {hook}: {describe_error(error)}"
             raise self._set_aside(entry, deed) from error
-        if isinstance(answer, list | tuple) and all(isinstance(item, kind) for item in answer):
+        if isinstance(answer, (list, tuple)) and all(isinstance(item, kind) for item in answer):
             return tuple(answer)
         _discard(answer)
         wanted = f"in place of a list of {kind.__name__}"
@@ -271,7 +271,7 @@ def _discard(answer: object) -> None:
 
 def _describe_answer(answer: object) -> str:
     """Says what an answer is, as far as it is not what was asked for."""
-    if isinstance(answer, list | tuple):
+    if isinstance(answer, (list, tuple)):
         kinds = dict.fromkeys(type(item).__name__ for item in answer)
         return f"a {type(answer).__name__} of {', '.join(kinds)}"
     return "None" if answer is None else f"one {type(answer).__name__}"

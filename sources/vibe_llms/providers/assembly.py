@@ -222,7 +222,7 @@ class Assembler:
                 item = _build(growing)
                 if item is None:
                     continue
-            if isinstance(item, InvocationCanister | ResultCanister):
+            if isinstance(item, (InvocationCanister, ResultCanister)):
                 groups.append(renew(item, origin=origin, turn_id=self._turn_id))
             elif groups and isinstance(groups[-1], list) and _share(groups[-1], growing):
                 groups[-1].append((growing, item))
@@ -347,7 +347,7 @@ class Assembler:
         item = event.item if event.item is not None else _build(growing)
         if item is None:
             raise _refuse(f"content {event.index} ({growing.start.kind}) ends without a value")
-        if isinstance(item, InvocationCanister | ResultCanister):
+        if isinstance(item, (InvocationCanister, ResultCanister)):
             # As it was named when it began, whoever has made the final copy.
             item = renew(item, id=growing.identity, timestamp=growing.timestamp)
         growing.item = item

@@ -73,7 +73,7 @@ def advise_of_key(error: ConverseError, provider: str, variables: tuple[str, ...
     Args:
         variables: The vendor's usual environment variables; none where it takes no key.
     """
-    if not isinstance(error, ProviderError | AccessError) or error.remedy:
+    if not isinstance(error, (ProviderError, AccessError)) or error.remedy:
         return
     if error.fault is ProviderFault.AUTHENTICATION:
         places = (*variables[:1], f"[providers.{provider}]")

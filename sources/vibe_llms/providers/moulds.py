@@ -24,12 +24,14 @@ from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, Translation
 from vibe_llms.messages.requests import Request, replace_canisters
+from vibe_llms.messages.trusting import trusted
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
 
 KEPT: Final = 64
 """For so many ways of asking moulds are kept; beyond, all are forgotten."""
 
+_make_translation: Final = trusted(Translation)
 _SHAPES: Final = ((UserCanister,), (SupervisorCanister, UserCanister))
 Place: TypeAlias = tuple[str | int, ...]
 
@@ -53,7 +55,7 @@ class Mould:
         body: Any = self.body
         for place, text in zip(self.places, texts, strict=True):
             body = _put(body, place, text)
-        return Translation(body, self.losses)
+        return _make_translation(value=body, losses=self.losses)
 
 
 class Moulds:
@@ -153,10 +155,13 @@ def read_texts(request: Request) -> list[str] | None:
 
 def _put(node: Any, place: Place, text: str) -> Any:
     """Returns the data with a text in a place; what is not on the way there is shared."""
-    copied = node.copy()
-    name, *rest = place
-    copied[name] = _put(node[name], rest, text) if rest else text  # type: ignore[arg-type]
-    return copied
+    copied = whole = node.copy()
+    for name in place[:-1]:
+        within = copied[name].copy()
+        copied[name] = within
+        copied = within
+    copied[place[-1]] = text
+    return whole
 
 
 def _find(node: Any, mark: str) -> Iterator[Place]:

@@ -37,7 +37,7 @@ def find_nearest(
         case OptionsControl():
             effort = _choose_effort(value, control.options)
             return None if effort is None else (name, effort)
-        case SequenceControl(maximum_items=int() as most) if isinstance(value, list | tuple):
+        case SequenceControl(maximum_items=int() as most) if isinstance(value, (list, tuple)):
             return name, list(value[:most])
         case IntervalControl(maximum=int() | float() as bound) if _exceeds(value, bound):
             return name, bound
@@ -60,8 +60,8 @@ def _choose_effort(value: JsonValue, options: Sequence[JsonValue]) -> str | None
 
 
 def _exceeds(value: JsonValue, bound: float) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and isinstance(value, int | float) and value > bound
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and isinstance(value, (int, float)) and value > bound
 
 
 def _find_effort(

@@ -297,6 +297,8 @@ class SettlingSource:
 
 def survey_resets(headers: Mapping[str, str]) -> Iterator[float]:
     """Yields the seconds until each thing that is used up is filled up again."""
+    if "0" not in headers.values():  # as of most answers
+        return
     for remaining, reset in _REMAINING:
         if headers.get(remaining) == "0":
             seconds = read_reset(headers.get(reset, ""))

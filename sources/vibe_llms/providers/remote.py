@@ -8,11 +8,12 @@ client here do the rest: settings, key, transport and errors. Their models are i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.trusting import trusted
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.bodies import EncodedBody, encode_body
@@ -37,6 +38,8 @@ from vibe_llms.wire.tracing import compose_tracks
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
+
+_make_request: Final = trusted(WireRequest)
 
 
 class RemoteProvider:
@@ -305,19 +308,18 @@ class RemoteClient:
         self, method: str, path: str, body: JsonObject | None, encoded: EncodedBody | None
     ) -> WireRequest:
         vendor = self.vendor
-        headers = {"accept": "*/*", **vendor.compose_headers(self.require_key(), body or {})}
+        headers: dict[str, str | Secret] = {"accept": "*/*"}
+        headers |= vendor.compose_headers(self.require_key(), body or {})
         if encoded is None and body is not None:
             encoded = EncodedBody(encode_body(vendor.prepare_body(body)))
         if encoded is not None:
             headers["content-type"] = encoded.content_type
-        return WireRequest(
+        headers |= compose_tracks()
+        headers |= vendor.settings.headers  # the user's word is the last
+        return _make_request(
             method=method,
             url=vendor.settings.base_url + path,
-            headers={
-                **headers,
-                **compose_tracks(),
-                **vendor.settings.headers,
-            },  # the user's word is the last
+            headers=headers,
             body=b"" if encoded is None else encoded.data,
         )
 

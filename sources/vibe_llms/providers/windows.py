@@ -247,7 +247,7 @@ class _FittingSource:
             self._left -= 1
             return await self._send_less(error)
         self._has_begun = self._has_begun or any(
-            not isinstance(event, RetryEvent | LossEvent) for event in events or ()
+            not isinstance(event, (RetryEvent, LossEvent)) for event in events or ()
         )
         return events
 

@@ -109,7 +109,7 @@ def _merge(body: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
         known = merged.get(name)
         if isinstance(value, Mapping) and isinstance(known, Mapping):
             merged[name] = _merge(known, value)
-        elif (name,) == _TOOLS and isinstance(value, list) and isinstance(known, list | tuple):
+        elif (name,) == _TOOLS and isinstance(value, list) and isinstance(known, (list, tuple)):
             merged[name] = [*known, *value]
         else:
             merged[name] = value

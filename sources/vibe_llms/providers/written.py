@@ -260,7 +260,7 @@ def _weigh(canisters: Iterable[AnyCanister]) -> int:
             for each in (content, content.native):
                 for name in ("text", "data", "signature"):
                     said = getattr(each, name, None)
-                    total += len(said) if isinstance(said, str | bytes) else 0
+                    total += len(said) if isinstance(said, (str, bytes)) else 0
     return total
 
 
@@ -268,7 +268,7 @@ def _list_ids(canisters: Iterable[AnyCanister]) -> list[str]:
     return [
         canister.invocation_id
         for canister in canisters
-        if isinstance(canister, InvocationCanister | ResultCanister)
+        if isinstance(canister, (InvocationCanister, ResultCanister))
     ]
 
 

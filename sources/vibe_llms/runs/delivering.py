@@ -138,6 +138,6 @@ def is_heard(log: RunLog, letter: str) -> bool:
     for logged in log.read():
         if getattr(logged.event, "letter", "") == letter:
             return not is_over
-        if isinstance(logged.event, RunStartedEvent | RunEndedEvent):
+        if isinstance(logged.event, (RunStartedEvent, RunEndedEvent)):
             is_over = isinstance(logged.event, RunEndedEvent)
     return True

@@ -140,7 +140,7 @@ def _produce_recorded(
     effects: dict[str, str] = {}
     asked: set[str] = set()
     for event in events:
-        if isinstance(event, ApprovalRequestedEvent | InvocationStartedEvent):
+        if isinstance(event, (ApprovalRequestedEvent, InvocationStartedEvent)):
             effects[event.name] = event.effect or Effect.ONCE.value
         if isinstance(event, ApprovalRequestedEvent) and not event.in_doubt:
             asked.add(event.name)
@@ -283,7 +283,7 @@ class _Walk:
         command = self._command = self._decide(self._length)
         if STATES[type(command)] != state:
             return _differ(number, state, f"the machine would {_word(command)}")
-        calls = command.calls if isinstance(command, Await | Execute) else ()
+        calls = command.calls if isinstance(command, (Await, Execute)) else ()
         names = ", ".join(
             call.canister.name + (" (denied)" if find_denial(call) else "") for call in calls
         )
@@ -306,7 +306,7 @@ class _Walk:
         if event.limit.startswith("run_"):
             allowed = self._started.limits.get(event.limit) if self._started else None
             used = event.readings.get(event.limit.removeprefix("run_"))
-            if isinstance(allowed, int | float) and isinstance(used, int | float):
+            if isinstance(allowed, (int, float)) and isinstance(used, (int, float)):
                 reached = used >= allowed
                 return attrs.evolve(step, difference="" if reached else "the limit is not reached")
             return step

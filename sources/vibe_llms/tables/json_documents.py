@@ -105,6 +105,6 @@ def find_excess(tree: object) -> str | None:
             return f"It has more than {NODES_LIMIT} values."
         if isinstance(each, Mapping):
             ahead += [(inner, depth + 1) for inner in each.values()]
-        elif isinstance(each, list | tuple):
+        elif isinstance(each, (list, tuple)):
             ahead += [(inner, depth + 1) for inner in each]
     return None

@@ -95,7 +95,7 @@ def name_kind(value: object) -> str:
         return "nothing"
     if isinstance(value, bool):
         return BOOLEAN.words
-    if isinstance(value, int | float):
+    if isinstance(value, (int, float)):
         return "a number"
     if isinstance(value, str):
         return "a text"
@@ -116,7 +116,7 @@ def is_whole(value: Any) -> bool:
 
 def is_number(value: Any) -> bool:
     """Tells whether a value is a number, which ``True`` is not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_text(value: Any) -> bool:
@@ -132,7 +132,7 @@ def is_table(value: Any) -> bool:
 
 def is_list(value: Any) -> bool:
     """Tells whether a value is a list."""
-    return isinstance(value, list | tuple)
+    return isinstance(value, (list, tuple))
 
 
 def is_list_of(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:

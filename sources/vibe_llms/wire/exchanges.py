@@ -43,7 +43,7 @@ def _show_url(url: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, slots=False)
 class WireRequest:
     """One HTTP request, ready to be sent, and sent once.
 

@@ -176,7 +176,7 @@ def _is_lasting(error: BaseException) -> bool:
         # fails there, in some versions of TLS by no other name.
         refused = "_ALERT_" in words and not words.endswith(_MENDING_ALERTS)
         return refused or "CERTIFICATE" in words
-    return isinstance(error, faults.CertificateFault | faults.UnknownCoding)
+    return isinstance(error, (faults.CertificateFault, faults.UnknownCoding))
 
 
 def _find_reason(error: BaseException) -> str:

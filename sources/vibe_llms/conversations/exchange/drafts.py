@@ -53,7 +53,7 @@ def read_moment(given: object) -> datetime | None:
         if isinstance(given, str):
             moment = datetime.fromisoformat(given)
             return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
+        if isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given):
             return datetime.fromtimestamp(given, UTC)
     except (ValueError, OverflowError, OSError):
         pass

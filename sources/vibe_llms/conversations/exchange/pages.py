@@ -155,7 +155,7 @@ def compose_message(
     label = f"<bdi>{escape(label_canister(canister))}</bdi>"
     facts = _compose_message_facts(canister, usage)
     body = "\n".join(compose_canister(canister, content_store))
-    if isinstance(canister, InvocationCanister | ResultCanister):
+    if isinstance(canister, (InvocationCanister, ResultCanister)):
         trouble = " error" if isinstance(canister, ResultCanister) and canister.is_error else ""
         summary = f"<summary><b>{label}</b> {facts}</summary>"
         inside = f'<details class="folded{trouble}">{summary}\n{body}\n</details>'

@@ -61,7 +61,7 @@ def describe_origin(origin: Origin) -> str:
 
 def access_origin(canister: AnyCanister) -> Origin | None:
     """Returns where a canister came from, if it came from a model."""
-    if isinstance(canister, AssistantCanister | InvocationCanister | ResultCanister):
+    if isinstance(canister, (AssistantCanister, InvocationCanister, ResultCanister)):
         return canister.origin
     return None
 

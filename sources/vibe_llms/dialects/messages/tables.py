@@ -33,7 +33,7 @@ DISPLAYS: Final = {"auto": "summarized"}
 CHOICE_WORDS: Final = {"auto": "auto", "none": "none", "required": "any"}
 """From a choice among invocables to the vendor's word."""
 
-READ: Final = ("id", "type", "role", "model", "content", "usage", "stop_reason")
+READ: Final = frozenset({"content", "id", "model", "role", "stop_reason", "type", "usage"})
 """What is read of an answer; any other field is kept."""
 
 SHARED: Final = ("cache_control",)

@@ -253,7 +253,7 @@ class Parser(Generic[T]):
         self, answers: Sequence[Answer | Sequence[AnyCanister] | str], unfit: Unfit
     ) -> ParseError:
         """Composes the error of answers the last of which does not fit."""
-        listed = [each if isinstance(each, str | Sequence) else each.canisters for each in answers]
+        listed = [each if isinstance(each, (str, Sequence)) else each.canisters for each in answers]
         last = listed[-1]
         error = ParseError(
             kind=self.kind.name,

@@ -129,13 +129,13 @@ class RenderingBudget:
         heap = [value]
         while heap:
             each = heap.pop()
-            if isinstance(each, str | bytes):
+            if isinstance(each, (str, bytes)):
                 self.admit(len(each))
             elif isinstance(each, Mapping):
                 self.admit(len(each))
                 heap.extend(each.keys())
                 heap.extend(each.values())
-            elif isinstance(each, list | tuple | set | frozenset):
+            elif isinstance(each, (list, tuple, set, frozenset)):
                 self.admit(len(each))
                 heap.extend(each)
             elif is_printed and isinstance(each, Undefined):

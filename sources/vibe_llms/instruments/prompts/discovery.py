@@ -191,7 +191,7 @@ class _Inliner(NodeTransformer):
 
 def _list_names(node: nodes.Expr) -> list[str] | None:
     """Returns the names by which a template refers to partials; nothing where they are computed."""
-    items = node.items if isinstance(node, nodes.List | nodes.Tuple) else [node]
+    items = node.items if isinstance(node, (nodes.List, nodes.Tuple)) else [node]
     names = [each.value for each in items if isinstance(each, nodes.Const)]
     if len(names) < len(items) or not all(isinstance(each, str) for each in names):
         return None

@@ -103,7 +103,7 @@ def _format(value: Any, *arguments: Any, **named: Any) -> str:
 
 
 def _produce_formattable(value: Any) -> Any:
-    return value if isinstance(value, int | float) else produce_text(value)
+    return value if isinstance(value, (int, float)) else produce_text(value)
 
 
 def _write_json(value: Any, indent: int | None = None) -> str:
@@ -119,7 +119,7 @@ def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
 
 
 def _sum(environment: Any, iterable: Any, attribute: Any = None, start: Any = 0) -> Any:
-    if not isinstance(start, int | float):
+    if not isinstance(start, (int, float)):
         raise SecurityError("|sum is for numbers; texts are put together with |join.")
     return JINJAS["sum"](environment, bound_loop(iterable), attribute, start)
 

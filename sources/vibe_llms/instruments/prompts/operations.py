@@ -94,14 +94,14 @@ def bound_loop(values: Any, size: int = 0) -> Iterable[Any]:
 
 
 def _add(left: Any, right: Any) -> Any:
-    if isinstance(left, str | list | tuple) and isinstance(right, str | list | tuple):
+    if isinstance(left, (str, list, tuple)) and isinstance(right, (str, list, tuple)):
         BUDGET.get().admit(len(left) + len(right))
     return left + right
 
 
 def _multiply(left: Any, right: Any) -> Any:
     for several, number in ((left, right), (right, left)):
-        if isinstance(several, str | bytes | list | tuple) and isinstance(number, int):
+        if isinstance(several, (str, bytes, list, tuple)) and isinstance(number, int):
             BUDGET.get().admit(len(several) * max(number, 0))
         if isinstance(number, int):
             _ensure_digits(number.bit_length())
@@ -115,7 +115,7 @@ def _raise_to(left: Any, right: Any) -> Any:
 
 
 def _take_remainder(left: Any, right: Any) -> Any:
-    if isinstance(left, str | bytes):
+    if isinstance(left, (str, bytes)):
         raise SecurityError("'%' is for numbers; texts are put together with |format or ~.")
     return left % right
 
@@ -169,7 +169,7 @@ def choose_callable(called: Any, offered: Iterable[Any]) -> Any:
     Raises:
         SecurityError: A template cannot call this.
     """
-    if isinstance(called, Macro | Undefined) or any(called is each for each in offered):
+    if isinstance(called, (Macro, Undefined)) or any(called is each for each in offered):
         return called  # an undefined one says so itself
     owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
     if isinstance(owner, str) and name == "join":

@@ -147,7 +147,7 @@ class _Separator(NodeTransformer):
 def _list_targets(body: Iterable[nodes.Node]) -> Iterable[str]:
     """Yields the names that statements set, those within decisions included."""
     for node in body:
-        if isinstance(node, nodes.Assign | nodes.AssignBlock):
+        if isinstance(node, (nodes.Assign, nodes.AssignBlock)):
             yield from (each.name for each in node.target.find_all(nodes.Name))
             if isinstance(node.target, nodes.Name):
                 yield node.target.name
@@ -158,7 +158,7 @@ def _list_targets(body: Iterable[nodes.Node]) -> Iterable[str]:
 def _sets_first(body: Iterable[nodes.Node], name: str) -> bool:
     """Tells whether statements certainly set a name before they look at it."""
     for node in body:
-        if isinstance(node, nodes.Assign | nodes.AssignBlock):
+        if isinstance(node, (nodes.Assign, nodes.AssignBlock)):
             inputs = [each for field, each in node.iter_fields() if field != "target"]
             if not _mentions(inputs, name) and name in _list_targets([node]):
                 return True
@@ -174,7 +174,7 @@ def _sets_first(body: Iterable[nodes.Node], name: str) -> bool:
 
 def _mentions(given: Iterable[Any], name: str) -> bool:
     for each in given:
-        if isinstance(each, list | tuple):
+        if isinstance(each, (list, tuple)):
             if _mentions(each, name):
                 return True
         elif isinstance(each, nodes.Name):

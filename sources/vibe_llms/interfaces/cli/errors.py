@@ -72,7 +72,7 @@ def classify_error(error: BaseException) -> ExitCode:
     }
     if isinstance(error, click.UsageError):
         return ExitCode.USAGE
-    if isinstance(error, KeyboardInterrupt | click.Abort):
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return ExitCode.INTERRUPTED
     for cls in type(error).__mro__:  # from the class itself to those that it is derived from
         if cls in codes:

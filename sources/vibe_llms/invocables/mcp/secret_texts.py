@@ -41,7 +41,7 @@ class SecretKind(Kind):
 
 def _is_secret(value: Any) -> bool:
     if not is_table(value):
-        return isinstance(value, str | Secret)
+        return isinstance(value, (str, Secret))
     places = value.keys() - {"prefix"}
     return places in ({"variable"}, {"file"}) and all(isinstance(v, str) for v in value.values())
 

@@ -59,7 +59,7 @@ def _find(tree: Any, kind: Any, path: str) -> CodecError | None:
         return _find_in_object(tree, kind, path)
     if typing.get_origin(kind) is not tuple:
         return _find_in_plain(tree, kind, path)
-    if not isinstance(tree, list | tuple):
+    if not isinstance(tree, (list, tuple)):
         return _refuse_kind("a list", tree, path)
     inner = typing.get_args(kind)[0]
     found = (_find(each, inner, f"{path}[{index}]") for index, each in enumerate(tree))

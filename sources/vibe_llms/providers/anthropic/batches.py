@@ -163,7 +163,7 @@ def _join_headings(requests: Sequence[BatchRequest]) -> JsonObject:
     for request in requests:
         joined |= {name: value for name, value in request.heading.items() if value is not None}
         said = request.heading.get("betas")
-        betas |= dict.fromkeys(map(str, said)) if isinstance(said, list | tuple) else {}
+        betas |= dict.fromkeys(map(str, said)) if isinstance(said, (list, tuple)) else {}
     return {**joined, "betas": list(betas)}
 
 

@@ -117,7 +117,7 @@ class AnthropicVendor(Vendor):
             "anthropic-version": str(self.settings.values.get("version", version))
         }
         betas = native.get("betas")
-        if isinstance(betas, list | tuple) and betas:
+        if isinstance(betas, (list, tuple)) and betas:
             headers["anthropic-beta"] = ",".join(map(str, betas))
         if key is not None:
             headers["x-api-key"] = key

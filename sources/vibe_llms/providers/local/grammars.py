@@ -57,7 +57,7 @@ def _count_ways(schema: Any) -> int:
     counted: dict[str, int] = {}
 
     def count(part: Any) -> int:
-        if isinstance(part, list | tuple):
+        if isinstance(part, (list, tuple)):
             return min(_MOST + 1, 1 + sum(map(count, part)))
         if not isinstance(part, Mapping):
             return 1
@@ -110,13 +110,13 @@ def _prepare(schema: Any, losses: list[Loss], path: str, *, are_names: bool = Fa
                 named = name in _NAMES
                 prepared[name] = _prepare(value, losses, f"{path}.{name}", are_names=named)
         return prepared
-    if isinstance(schema, list | tuple):
+    if isinstance(schema, (list, tuple)):
         return [_prepare(item, losses, f"{path}[{index}]") for index, item in enumerate(schema)]
     return schema
 
 
 def _is_beyond(count: object) -> bool:
-    return isinstance(count, int | float) and count > _MOST
+    return isinstance(count, (int, float)) and count > _MOST
 
 
 def _prepare_pattern(pattern: str) -> str | None:

@@ -47,7 +47,7 @@ MESSAGES: Final = FunctionProcessor(
 def _survey_coerced(canisters: Sequence[AnyCanister]) -> Iterator[Loss]:
     """Says which invocations and results the model will see as mere text."""
     for index, canister in enumerate(canisters):
-        if isinstance(canister, InvocationCanister | ResultCanister) and (
+        if isinstance(canister, (InvocationCanister, ResultCanister)) and (
             canister.owner is Owner.OURS
         ):
             reason = "invocations and results go as text: they are made by grammar here"

@@ -19,7 +19,7 @@ def describe_request(request: Request) -> Attributes:
     attributes: Attributes = {}
     for control, attribute in words.CONTROLS.items():
         value = request.controls.get(control)
-        if isinstance(value, bool | int | float | str):
+        if isinstance(value, (bool, int, float, str)):
             # The conventions want a list of stops, also where there is one.
             attributes[attribute] = value if control != "stop" else (str(value),)
         elif isinstance(value, Sequence):

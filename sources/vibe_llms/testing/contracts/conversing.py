@@ -261,7 +261,7 @@ def check_order(events: Sequence[StreamEvent]) -> None:
         if isinstance(event, ContentStartedEvent):
             require(event.index not in begun, f"Content {event.index} begins twice.", remedy)
             begun.add(event.index)
-        elif isinstance(event, ContentDeltaEvent | ContentFinishedEvent):
+        elif isinstance(event, (ContentDeltaEvent, ContentFinishedEvent)):
             require(
                 event.index in begun - ended,
                 f"Content {event.index} goes on or ends that has not begun, or has ended.",
@@ -290,7 +290,7 @@ def reduce_canisters(canisters: Sequence[AnyCanister]) -> list[Any]:
             fields["invocation_id"] = numbers.setdefault(fields["invocation_id"], len(numbers))
         fields["content"] = [
             content.type  # a signature is new each time
-            if isinstance(content, NativeContent | ReasoningContent)
+            if isinstance(content, (NativeContent, ReasoningContent))
             else attrs.evolve(content, native=None)
             for content in canister.content
             # A vendor's signature may come on an empty text of its own in a stream.

@@ -107,7 +107,7 @@ def _collect_texts(value: object) -> str:
         return value if len(value) < 2000 or " " in value[:2000] else value[:64]
     if isinstance(value, Mapping):
         return "".join(_collect_texts(item) for item in value.values())
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return "".join(_collect_texts(item) for item in value)
     return ""
 

@@ -108,11 +108,11 @@ def _fabricate_array(schema: Mapping[str, object], root: object, depth: int) -> 
 def _fabricate_number(schema: Mapping[str, object]) -> float:
     low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
-    if isinstance(low, int | float):
+    if isinstance(low, (int, float)):
         return low
-    if isinstance(above, int | float) and not isinstance(above, bool):  # in draft 4 it is a truth
+    if isinstance(above, (int, float)) and not isinstance(above, bool):  # in draft 4 it is a truth
         return above + 1
-    if isinstance(high, int | float):
+    if isinstance(high, (int, float)):
         return min(7, high - 1)
     return 7
 

@@ -58,7 +58,7 @@ def _check_message(message: Any, place: str) -> None:
     content, calls = message.get("content"), message.get("tool_calls")
     if role != "assistant":
         require(
-            isinstance(content, str | list),
+            isinstance(content, (str, list)),
             f"Invalid value for 'content': expected a string, got {content!r}.",
             param=f"{place}.content",
         )

@@ -46,7 +46,7 @@ def spread_perplexity(
     stops: Mapping[str, str],
 ) -> Iterator[SimulatedFrame]:
     """Writes chunks that hold both what is new and all that was said."""
-    texts = [part.text for part in turn.parts if isinstance(part, Say | Refuse)]
+    texts = [part.text for part in turn.parts if isinstance(part, (Say, Refuse))]
     pieces = [f"{word} " for word in "".join(texts).split(" ")]
     pieces[-1] = pieces[-1][:-1]  # behind the last word there is no space
     counted = {} if usage is None else {"usage": usage}

@@ -210,7 +210,7 @@ def _check_message(item: Mapping[str, Any], place: str) -> None:
         param=f"{place}.role",
         code="invalid_value",
     )
-    require(isinstance(content, str | list), f"Missing required parameter: '{place}.content'.")
+    require(isinstance(content, (str, list)), f"Missing required parameter: '{place}.content'.")
     allowed = (
         ("output_text", "refusal")
         if role == "assistant"

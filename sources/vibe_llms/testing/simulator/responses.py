@@ -84,7 +84,7 @@ def produce_items(
     """Produces the items of an answer; texts that follow each other are one message."""
     items: list[dict[str, Any]] = []
     for part, identity in assign_ids(turn, setting, lambda: setting.mint("call_", 24)):
-        if isinstance(part, Say | Refuse):
+        if isinstance(part, (Say, Refuse)):
             if not items or items[-1]["type"] != "message":
                 items.append(_start_message(setting))
             items[-1]["content"].append(_produce_content(part))

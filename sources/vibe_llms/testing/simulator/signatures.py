@@ -81,6 +81,6 @@ def _simplify(value: object) -> object:
         if isinstance(content, str):
             plain["content"] = [{"type": "text", "text": content}]
         return plain
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return [_simplify(item) for item in value]
     return value

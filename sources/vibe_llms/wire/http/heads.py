@@ -112,27 +112,25 @@ def compose_head(
         ValueError: Something cannot be written.
     """
     place = target.path if proxy is None else target.whole
-    lines = [f"{method} {place} HTTP/1.1\r\n"]
-    missing = dict(_DEFAULTS)
-    missing["host"] = f"Host: {target.authority}\r\n"
-    if target.credentials:
-        missing["authorization"] = f"Authorization: {target.credentials}\r\n"
-    for name, value in headers.items():
-        lower = _check_name(name)
-        if lower == "authorization" and target.credentials:
-            raise ValueError("two words on who asks: in the address and in a header")
-        missing.pop(lower, None)
-        lines.append(f"{name}: {value.reveal() if isinstance(value, Secret) else value}\r\n")
-    lines.extend(missing.values())
-    if proxy is not None and proxy.credentials:
-        lines.append(f"Proxy-Authorization: {proxy.credentials}\r\n")
-    if size or method in _WITH_BODY:
-        lines.append(f"Content-Length: {size}\r\n")
-    head = "".join(lines)
-    count = len(lines)
-    # One look at the whole for all headers; which of them it was matters only if there is one.
-    if head.count("\n") != count or head.count("\r") != count or "\0" in head:
+    lower, form = _lay_out(tuple(headers))
+    values = tuple(
+        [value.reveal() if isinstance(value, Secret) else value for value in headers.values()]
+    )
+    # One look at all of them; which it was matters only if there is one.
+    said = "".join((method, *values))
+    if "\n" in said or "\r" in said or "\0" in said:
         _refuse_ends_of_lines(headers)
+    head = f"{method} {place} HTTP/1.1\r\n{form % values}"
+    if "host" not in lower:
+        head += f"Host: {target.authority}\r\n"
+    if target.credentials:
+        if "authorization" in lower:
+            raise ValueError("two words on who asks: in the address and in a header")
+        head += f"Authorization: {target.credentials}\r\n"
+    if proxy is not None and proxy.credentials:
+        head += f"Proxy-Authorization: {proxy.credentials}\r\n"
+    if size or method in _WITH_BODY:
+        head += f"Content-Length: {size}\r\n"
     return f"{head}\r\n".encode()
 
 
@@ -150,13 +148,21 @@ def is_token(text: str) -> bool:
     return bool(_TOKEN.fullmatch(text))
 
 
-@lru_cache(maxsize=512)
-def _check_name(name: str) -> str:
-    """Returns the name of a header in lower case. Raises ValueError."""
-    lower = name.lower()
-    if not is_token(name) or lower in _FRAMING:
+@lru_cache(maxsize=256)
+def _lay_out(names: tuple[str, ...]) -> tuple[frozenset[str], str]:
+    """Returns names of headers in lower case, and the lines of a head where their values go.
+
+    What a head says by default and these do not is among the lines. Requests mostly have headers
+    of the names that those before had.
+
+    Raises:
+        ValueError: One may be the name of no header.
+    """
+    lower = frozenset(map(str.lower, names))
+    if not (all(map(is_token, names)) and lower.isdisjoint(_FRAMING)):
         raise ValueError("a name that no header may have")
-    return lower
+    lines = [f"{name.replace('%', '%%')}: %s\r\n" for name in names]
+    return lower, "".join([*lines, *(_DEFAULTS[name] for name in _DEFAULTS if name not in lower)])
 
 
 def _refuse_ends_of_lines(headers: Mapping[str, str | Secret]) -> None:

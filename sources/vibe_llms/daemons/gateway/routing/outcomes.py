@@ -108,7 +108,7 @@ def judge(error: ConverseError, *, is_foreign: bool = False) -> ErrorVerdict:
 
 def _is_ours(error: ConverseError) -> bool:
     """Tells whether an error was found here, before anything was sent."""
-    return isinstance(error, RequestError | TranslationLossError) and not isinstance(
+    return isinstance(error, (RequestError, TranslationLossError)) and not isinstance(
         error, ContextOverflowError
     )
 
@@ -144,7 +144,7 @@ def read_refusal(refused: Refused, dialect: Any, provider: str, model: str) -> C
         body: object = msgspec.json.decode(_unframe(refused.body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = refused.body.decode("utf-8", "replace")
-    if not isinstance(body, Mapping | str):
+    if not isinstance(body, (Mapping, str)):
         body = {"error": body}
     status = refused.status if refused.status >= 400 else None
     try:

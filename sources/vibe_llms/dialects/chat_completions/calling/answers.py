@@ -273,7 +273,7 @@ class MessageReader:
 
     def _read_text(self, part: Mapping[str, Any], *, whole: bool) -> bool:
         """Reads a part of text, and tells whether it is nothing but text."""
-        rest = leave(part, "type", "text")
+        rest = leave(part, ("type", "text"))
         # Neighbours in a stream are pieces of one text, in a whole answer a part each.
         if whole or rest:
             self.text_index = None
@@ -311,7 +311,7 @@ class MessageReader:
         if kind == "custom" or piece.get("type") == "custom":
             call.form = "text"
         other = "function" if kind == "custom" else "custom"
-        rest = leave(piece, "id", "index", kind)
+        rest = leave(piece, ("id", "index", kind))
         if is_blank(rest.get(other)):
             rest.pop(other, None)
         if rest.get("type") in ("function", "custom"):
@@ -326,7 +326,7 @@ class MessageReader:
             legacy = StreamedToolCall(name=piece.get("name"), kept={"function_call": {}})
             legacy.invocation_id = f"function_call_{self.response_id}"
             self.calls.calls.append(legacy)
-        grow(legacy.kept["function_call"], leave(piece, "name", "arguments"))
+        grow(legacy.kept["function_call"], leave(piece, ("name", "arguments")))
         self._argue(legacy, piece.get("arguments"))
 
     def _argue(self, call: StreamedToolCall, arguments: Any) -> None:

@@ -46,7 +46,7 @@ def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     if not isinstance(url, str):
         return None
     known = ("url", "detail") if isinstance(detail, str) else ("url",)
-    kept, inner = leave(part, "type", "image_url"), leave(held, *known)
+    kept, inner = leave(part, ("type", "image_url")), leave(held, known)
     return ImageContent(
         **read_url(url, "image/*"),
         detail=detail if isinstance(detail, str) else None,

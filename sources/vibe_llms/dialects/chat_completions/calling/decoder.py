@@ -172,7 +172,7 @@ class Decoder(ResponseDecoder):
 
     def _keep(self, chunk: Mapping[str, Any]) -> None:
         """Keeps what is around the choices and has no common word."""
-        update(self._leftover, leave(chunk, *TOP_READ))
+        update(self._leftover, leave(chunk, TOP_READ))
         if self._created:  # some begin anew with each chunk, or begin with nothing
             self._leftover["created"] = self._created
         self._created = self._created or chunk.get("created")
@@ -191,14 +191,14 @@ class Decoder(ResponseDecoder):
             # As a text for us, and as it came for who wants to see it.
             self._leftover["id"], response_id = response_id, str(response_id)
         self._answer.response_id = response_id or ""
-        known = {name: value for name, value in leave(chunk, *TOP_READ).items() if name in _EARLY}
+        known = {name: value for name, value in leave(chunk, TOP_READ).items() if name in _EARLY}
         native = keep_native(PROTOCOL, known)
         start = ResponseStartedEvent(response_id=response_id, model=model, native=native)
         self._events.append(start)
 
     def _read_choice(self, choice: Mapping[str, Any], *, whole: bool) -> None:
         delta, message = choice.get("delta"), choice.get("message")
-        rest = leave(choice, *CHOICE_READ)
+        rest = leave(choice, CHOICE_READ)
         # Some stream a whole message in the place of a delta.
         if message is not None and (whole or delta is None):
             self._answer.read(message, whole=whole)

@@ -75,12 +75,12 @@ class _MessagesWriter:
         turn: list[Placed] = []
         for each in placed:
             canister = each.canister
-            if isinstance(canister, InvocationCanister | ResultCanister) and (
+            if isinstance(canister, (InvocationCanister, ResultCanister)) and (
                 canister.owner is Owner.VENDOR
             ):
                 reason = "what a vendor executed itself is shown to that vendor alone"
                 self.parts.ledger.withhold(each.path, reason)
-            elif isinstance(canister, AssistantCanister | InvocationCanister):
+            elif isinstance(canister, (AssistantCanister, InvocationCanister)):
                 if turn and not belongs(turn[-1].canister, canister):
                     self._end_turn(turn)
                 turn.append(each)

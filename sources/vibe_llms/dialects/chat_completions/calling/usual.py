@@ -72,8 +72,8 @@ def read_usual(body: bytes) -> Usual | None:
         fields: dict[str, Any] = msgspec.json.decode(body)
     except UNREADABLE:
         return None
-    rest = leave(fields, *TOP_READ)
-    if beside := leave(fields["choices"][0], *CHOICE_READ):
+    rest = leave(fields, TOP_READ)
+    if beside := leave(fields["choices"][0], CHOICE_READ):
         rest["choices"] = [beside]
     return Usual(
         answer.id,
@@ -158,6 +158,6 @@ def read_usual_stream(body: bytes) -> Usual | None:
         normalize_usage(chunks[-1].usage),
         stop,
         reason,
-        keep_native(PROTOCOL, leave(fields, *TOP_READ)),
+        keep_native(PROTOCOL, leave(fields, TOP_READ)),
         pieces=tuple(pieces),
     )

@@ -90,7 +90,7 @@ def read_part(part: Any) -> AnyContent:
     if not isinstance(part, Mapping):
         raise TypeError(f"a part must be an object, not {type(part).__name__}")
     kind = str(part.get("type", "part"))
-    rest = leave(part, "type", kind)
+    rest = leave(part, ("type", kind))
     read = _READERS.get(kind)
     content: AnyContent | None = read_image(part) if kind == "image_url" else None
     if read is not None:
@@ -165,7 +165,7 @@ def _read_video(value: Any, rest: dict[str, Any]) -> AnyContent | None:
 
 
 def _read_file(file: Any, rest: dict[str, Any]) -> AnyContent | None:
-    inner = leave(file) if isinstance(file, Mapping) else {}
+    inner = leave(file, ()) if isinstance(file, Mapping) else {}
     fields: dict[str, Any] = {"mime_type": "application/octet-stream"}
     if isinstance(inner.get("file_id"), str):
         fields["file_id"] = inner.pop("file_id")
@@ -235,4 +235,4 @@ def _split(value: Any, name: str) -> tuple[str, dict[str, Any]] | None:
         return value, {}
     if not isinstance(value, Mapping) or not isinstance(value.get(name), str):
         return None
-    return value[name], leave(value, name)
+    return value[name], leave(value, (name,))

@@ -66,9 +66,11 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
 
 
 def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> InvocableDescription:
-    kept, function = leave(tool, "type", "function"), tool["function"]
+    kept, function = leave(tool, ("type", "function")), tool["function"]
     enforced = function.get("strict") is True
-    inner = leave(function, "name", "description", "parameters", *(("strict",) if enforced else ()))
+    inner = leave(
+        function, ("name", "description", "parameters", *(("strict",) if enforced else ()))
+    )
     if inner or field == "functions":
         kept[field] = inner
     schema = function.get("parameters")

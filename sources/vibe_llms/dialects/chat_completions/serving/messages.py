@@ -165,7 +165,7 @@ class _MessagesReader:
         self, function: Mapping[str, Any], turn_id: str, message: JsonObject
     ) -> InvocationCanister:
         self.legacy += 1
-        kept = {"function_call": leave(function, "name", "arguments")} | (
+        kept = {"function_call": leave(function, ("name", "arguments"))} | (
             {"$message": message} if message else {}
         )
         return InvocationCanister(
@@ -182,12 +182,12 @@ def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
     kind = find_kind(call)
     form: Literal["json", "text"] = "json" if kind == "function" else "text"
     word = "arguments" if kind == "function" else "input"
-    inner = leave(call[kind], "name", word)
+    inner = leave(call[kind], ("name", word))
     arguments = call[kind].get(word) or ""
     if not isinstance(arguments, str):  # servers of templates take data, and so may be given them
         inner[word] = arguments
         arguments = write_json(arguments)
-    rest = leave(call, "id", kind)
+    rest = leave(call, ("id", kind))
     if rest.get("type") == kind:
         del rest["type"]
     return {
@@ -203,7 +203,7 @@ def _read_words(
     message: Mapping[str, Any], known: Sequence[str]
 ) -> tuple[list[AnyContent], dict[str, Any]]:
     """Returns the contents of a message of words, and what has no common word."""
-    kept = leave(message, *known)
+    kept = leave(message, known)
     contents = read_content(message.get("content"))
     if len(contents) > 1 and message["role"] != "user":  # whose contents are parts anyway
         kept["$parts"] = True
@@ -222,7 +222,7 @@ def read_content(content: str | Sequence[Any] | None) -> list[AnyContent]:
 
 def _read_spoken(message: Mapping[str, Any]) -> tuple[list[AnyContent], dict[str, Any]]:
     """Returns the contents of the model's message, and what has no common word."""
-    kept = leave(message, *_TURN_FIELDS)
+    kept = leave(message, _TURN_FIELDS)
     spoken = [_own(each) for each in read_content(message.get("content"))]
     contents: list[AnyContent] = [*read_reasoning(message), *spoken]
     if isinstance(message.get("refusal"), str) and message["refusal"]:
@@ -259,5 +259,5 @@ def _cite(contents: list[AnyContent], annotations: Sequence[Any], kept: dict[str
 
 
 def _read_audio(audio: Mapping[str, Any]) -> AudioContent:
-    native = make_native(PROTOCOL, leave(audio, "id"))
+    native = make_native(PROTOCOL, leave(audio, ("id",)))
     return AudioContent(mime_type="audio/*", file_id=str(audio["id"]), native=native)

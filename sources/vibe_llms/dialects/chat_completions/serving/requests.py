@@ -58,7 +58,7 @@ def normalize_request(
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
     invocables, choice = tools.value
-    kept = leave(native, *_OWN, *list_fields(native, controls.value))
+    kept = leave(native, (*_OWN, *list_fields(native, controls.value)))
     if native.get("tool_choice") and not compare_choice(native, choice, invocables):
         kept["$choice"] = {"said": native["tool_choice"], "meant": choice}
         if is_more_than(native["tool_choice"], choice):
@@ -85,7 +85,7 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
     if not isinstance(inner, Mapping):
         return {} if wanted == {"type": "json_object"} else {"response_format": wanted}
     noted: dict[str, Any] = {"$wanted": {**wanted, "json_schema": without(inner, "schema")}}
-    if leave(wanted, "type", "json_schema") or leave(inner, "name", "schema", "strict"):
+    if leave(wanted, ("type", "json_schema")) or leave(inner, ("name", "schema", "strict")):
         noted["$format"] = {TOLD: "response_format"}  # such as what the model is told it is for
     return noted
 
@@ -93,7 +93,7 @@ def _keep_format(native: Mapping[str, Any], schema: JsonObject | None) -> dict[s
 def _keep_options(native: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what is said of a stream but whether its usage is told: that is always asked for."""
     options = native.get("stream_options")
-    rest = leave(options, "include_usage") if isinstance(options, Mapping) else {}
+    rest = leave(options, ("include_usage",)) if isinstance(options, Mapping) else {}
     return {"$stream_options": rest} if rest else {}
 
 

@@ -76,7 +76,7 @@ def _write_message(response: Response, ledger: Ledger) -> dict[str, Any]:
     for index, canister in enumerate(response.canisters):
         path = f"canisters[{index}]"
         owner = getattr(canister, "owner", Owner.OURS)
-        if isinstance(canister, AssistantCanister | InvocationCanister) and owner is Owner.OURS:
+        if isinstance(canister, (AssistantCanister, InvocationCanister)) and owner is Owner.OURS:
             turn.append(Placed(canister, path))
         else:
             ledger.withhold(path, "what a vendor executed itself has no place in this protocol")

@@ -134,7 +134,7 @@ class StreamWriter(answering.StreamWriter):
         known = {
             name: value
             for name, value in _open_native(started.native).items()
-            if value is not None and isinstance(value, str | int | float) and name != "id"
+            if value is not None and isinstance(value, (str, int, float)) and name != "id"
         }
         identity = self._response_id or started.response_id or f"chatcmpl-{produce_identity()}"
         head = {"id": identity, "object": "chat.completion.chunk"}

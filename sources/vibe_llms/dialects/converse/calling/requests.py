@@ -122,7 +122,7 @@ def _ensure_medium(
     if content.data is None and content.url is None and content.file_id is None:
         raise produce_missing_bytes(content, path)
     is_text = isinstance(content, FileContent) and read_words(content) is not None
-    if isinstance(canister, UserCanister | DocumentCanister) and not is_text:
+    if isinstance(canister, (UserCanister, DocumentCanister)) and not is_text:
         ensure_capability(content, attributes, path)
 
 

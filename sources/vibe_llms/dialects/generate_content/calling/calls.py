@@ -52,5 +52,5 @@ class StreamedFunctionCall:
 
 def read_call_extras(part: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a part with ``functionCall`` holds beside id, name and arguments."""
-    rest = leave(camelize(part["functionCall"]), "id", "name", "args")
+    rest = leave(camelize(part["functionCall"]), ("id", "name", "args"))
     return without(part, "functionCall") | ({"functionCall": rest} if rest else {})

@@ -37,8 +37,8 @@ class Leftovers:
     def add_first(self, candidate: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         """Takes in the first candidate; keys in camel case."""
         self.reason = _ensure_word(candidate.get("finishReason")) or self.reason
-        self.first |= leave(candidate, "content", "finishReason")
-        if rest := leave(content, "parts", "role"):
+        self.first |= leave(candidate, ("content", "finishReason"))
+        if rest := leave(content, ("parts", "role")):
             self.first["content"] = rest
 
     def add_candidate(self, candidate: Mapping[str, Any], position: int) -> None:
@@ -56,7 +56,9 @@ class Leftovers:
     def add_response(self, chunk: Mapping[str, Any]) -> None:
         """Takes in what is around the candidates; keys in camel case."""
         self.is_answer |= not _ANSWERING.isdisjoint(chunk)
-        self._response |= leave(chunk, "candidates", "usageMetadata", "modelVersion", "responseId")
+        self._response |= leave(
+            chunk, ("candidates", "usageMetadata", "modelVersion", "responseId")
+        )
         blocked = _ensure_word(camelize(chunk.get("promptFeedback") or {}).get("blockReason"))
         if blocked and self.reason is None and not chunk.get("candidates"):
             self.reason, self.is_blocked = blocked, True

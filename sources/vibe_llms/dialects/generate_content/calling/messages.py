@@ -157,7 +157,7 @@ class ContentsWriter:
         role, joins = "user", False
         if self._previous is not None and self.contents:
             joins = belongs(self._previous, canister)
-        if isinstance(canister, AssistantCanister | InvocationCanister) or (
+        if isinstance(canister, (AssistantCanister, InvocationCanister)) or (
             isinstance(canister, ResultCanister) and canister.owner is Owner.VENDOR
         ):
             role = "model"
@@ -174,7 +174,7 @@ class ContentsWriter:
         contents = survey_contents(canister, path, self.parts.ledger)
         for each, place in contents:
             content.add(self.parts.write(each, place, canister), place)
-        if not contents and isinstance(canister, AssistantCanister | UserCanister):
+        if not contents and isinstance(canister, (AssistantCanister, UserCanister)):
             self.parts.ledger.drop(path, "a content without parts is refused")
 
     def _write_result(

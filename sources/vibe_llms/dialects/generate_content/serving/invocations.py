@@ -43,7 +43,7 @@ def normalize_invocables(
 
 
 def _read_function(function: dict[str, Any], *, enforced: bool) -> InvocableDescription:
-    extras = leave(function, "name", "description", "parametersJsonSchema", "parameters")
+    extras = leave(function, ("name", "description", "parametersJsonSchema", "parameters"))
     schema: JsonObject | None = function.get("parametersJsonSchema")
     if schema is None and function.get("parameters") is not None:
         schema = normalize_schema_form(function["parameters"])

@@ -65,7 +65,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
 
 
 def _is_single(contents: object) -> bool:
-    return isinstance(contents, str | Mapping)
+    return isinstance(contents, (str, Mapping))
 
 
 def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
@@ -74,7 +74,7 @@ def _open_content(content: str | Mapping[str, Any]) -> tuple[str, list[Any], dic
         return "user", [{"text": content}], {}
     fields = camelize(content)
     role = fields.get("role")
-    extras = leave(fields, "role", "parts")
+    extras = leave(fields, ("role", "parts"))
     parts = fields.get("parts") or []
     return role or "user", [parts] if isinstance(parts, Mapping) else list(parts), extras
 
@@ -222,7 +222,7 @@ def read_result(
     """
     block = camelize(part["functionResponse"])
     response = block.get("response")
-    rest = leave(block, "id", "name", "response", "parts")
+    rest = leave(block, ("id", "name", "response", "parts"))
     is_error = isinstance(response, Mapping) and "error" in response and "output" not in response
     extras = without(part, "functionResponse")
     if rest:

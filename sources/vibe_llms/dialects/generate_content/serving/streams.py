@@ -175,7 +175,7 @@ class StreamWriter(SequentialWriter):
 
 def _place(item: Any) -> AnyCanister:
     """Returns an item as a canister."""
-    if isinstance(item, InvocationCanister | ResultCanister):
+    if isinstance(item, (InvocationCanister, ResultCanister)):
         return item
     return AssistantCanister((item,))  # what is native to this protocol came with it
 

@@ -79,7 +79,7 @@ class BlocksWriter:
         ]
 
     def _ensure_words(self, content: AnyContent, path: str) -> bool:
-        if isinstance(content, TextualContent | NativeContent):
+        if isinstance(content, (TextualContent, NativeContent)):
             return True
         self.ledger.drop(path, f"instructions hold no {content.type}")
         return False

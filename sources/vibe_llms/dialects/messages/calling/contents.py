@@ -37,7 +37,7 @@ def normalize_block(block: Mapping[str, Any]) -> AnyContent:
             native = make_native(PROTOCOL, leave_thinking(block))
             content = ReasoningContent(text=text, signature=signature, native=native)
         case {"type": "redacted_thinking", "data": str(signature)}:
-            native = make_native(PROTOCOL, leave(block, "data"))
+            native = make_native(PROTOCOL, leave(block, ("data",)))
             content = ReasoningContent(signature=signature, native=native)
         case {"type": "image"}:
             content = normalize_image(block)
@@ -64,17 +64,17 @@ def keep_block(block: Mapping[str, Any]) -> NativeContent:
 
 def leave_text(block: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of a text block without a common word."""
-    return leave(block, "type", "text", "citations")
+    return leave(block, ("type", "text", "citations"))
 
 
 def leave_thinking(block: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of a thinking block without a common word."""
-    return leave(block, "type", "thinking", "signature")
+    return leave(block, ("type", "thinking", "signature"))
 
 
 def leave_invocation(block: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of a call of ours without a common word."""
-    return leave(block, "type", "id", "name", "input")
+    return leave(block, ("type", "id", "name", "input"))
 
 
 def normalize_citation(native: Mapping[str, Any]) -> Citation:

@@ -96,7 +96,7 @@ class GrowingBlock:
             case "invocation" if self.owner is Owner.OURS:
                 return leave_invocation(self.block)
             case "invocation":
-                return leave(self.block, "input")
+                return leave(self.block, ("input",))
         return {}
 
     def catch_up(self) -> list[StreamEvent]:
@@ -152,7 +152,7 @@ class GrowingBlock:
             case "text":
                 native = keep_native(PROTOCOL, leave_text(self.block))
             case "reasoning" if self.block.get("type") == "redacted_thinking":
-                native = make_native(PROTOCOL, leave(self.block, "data"))
+                native = make_native(PROTOCOL, leave(self.block, ("data",)))
             case "reasoning":
                 native = make_native(PROTOCOL, leave_thinking(self.block))
             case "invocation":
@@ -205,6 +205,6 @@ def begin_block(index: int, block: Mapping[str, Any], names: dict[str, str]) -> 
         result = normalize_result(fields, names)
         return GrowingBlock(index, "result", fields, result, Owner.VENDOR)
     item = normalize_block(fields)
-    if isinstance(item, FileContent | ImageContent):
+    if isinstance(item, (FileContent, ImageContent)):
         return GrowingBlock(index, item.type, fields, item)
     return GrowingBlock(index, "native", fields)

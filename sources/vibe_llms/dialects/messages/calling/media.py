@@ -24,7 +24,7 @@ def normalize_image(block: Mapping[str, Any]) -> ImageContent | None:
     if read is None:
         return None
     facts, rest = read
-    extras = leave(block, "type", "source") | ({"source": rest} if rest else {})
+    extras = leave(block, ("type", "source")) | ({"source": rest} if rest else {})
     return ImageContent(**facts, native=_own(facts, extras))
 
 
@@ -34,7 +34,7 @@ def normalize_document(block: Mapping[str, Any]) -> FileContent | None:
     if read is None:
         return None
     facts, rest = read
-    extras = leave(block, "type", "source", "title", "context")
+    extras = leave(block, ("type", "source", "title", "context"))
     extras |= {"source": rest} if rest else {}
     return FileContent(
         **facts,
@@ -54,7 +54,7 @@ def normalize_upload(block: Mapping[str, Any]) -> FileContent | None:
     file_id = read_text(block.get("file_id"))
     if file_id is None:
         return None
-    native = keep_native(PROTOCOL, leave(block, "file_id"))  # its type is what tells it apart
+    native = keep_native(PROTOCOL, leave(block, ("file_id",)))  # its type is what tells it apart
     return FileContent(mime_type="application/octet-stream", file_id=file_id, native=native)
 
 
@@ -65,26 +65,26 @@ def _read_source(source: Any, mime_type: str) -> tuple[dict[str, Any], dict[str,
             data = decode_base64(text)
             if data is None:
                 return None
-            rest = leave(source, "type", "media_type", "data")
+            rest = leave(source, ("type", "media_type", "data"))
             if is_text(given):  # else it would come back as text
                 rest["type"] = "base64"
             return {"mime_type": given, "data": data}, rest
         case {"type": "text", "data": str(text)}:
             given = read_text(source.get("media_type")) or "text/plain"
-            rest = leave(source, "type", "media_type", "data")
+            rest = leave(source, ("type", "media_type", "data"))
             if given != "text/plain":  # else it would come back as that
                 rest["type"] = "text"
             return _read_words(text, rest, given)
         case {"type": "url", "url": str(url)}:
-            return {"mime_type": mime_type, "url": url}, leave(source, "type", "url")
+            return {"mime_type": mime_type, "url": url}, leave(source, ("type", "url"))
         case {"type": "file", "file_id": str(file_id)}:
             facts = {"mime_type": _find_file_type(mime_type), "file_id": file_id}
-            return facts, leave(source, "type", "file_id")
+            return facts, leave(source, ("type", "file_id"))
         case {"type": "content", "content": str(text)}:
-            return _read_words(text, leave(source, "content"))
+            return _read_words(text, leave(source, ("content",)))
         case {"type": "content", "content": [*parts]} if parts and all(map(_is_words, parts)):
             texts = [part["text"] for part in parts]
-            rest = {**leave(source, "content"), "lengths": [len(text) for text in texts]}
+            rest = {**leave(source, ("content",)), "lengths": [len(text) for text in texts]}
             return _read_words(_PARTS_JOINT.join(texts), rest)
     return None
 

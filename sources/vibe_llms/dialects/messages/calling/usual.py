@@ -60,7 +60,7 @@ def read_usual(body: bytes) -> Usual | None:
         normalize_usage(answer.usage),
         reason,
         answer.stop_reason,
-        keep_native(PROTOCOL, leave(fields, *READ)),
+        keep_native(PROTOCOL, leave(fields, READ)),
     )
 
 
@@ -154,7 +154,7 @@ def read_usual_stream(body: bytes) -> Usual | None:
     # Cumulative; what is as it was may be left out.
     counted = start.usage
     usage = counted | {k: v for k, v in ending.usage.items() if v is not None or k not in counted}
-    further = leave({**last["delta"], **leave(last, "type", "delta", "usage")}, *READ)
+    further = leave({**last["delta"], **leave(last, ("type", "delta", "usage"))}, READ)
     return Usual(
         start.id,
         start.model,
@@ -162,6 +162,6 @@ def read_usual_stream(body: bytes) -> Usual | None:
         normalize_usage(usage),
         reason,
         ending.delta.stop_reason,
-        keep_native(PROTOCOL, leave(told, *READ) | further),
+        keep_native(PROTOCOL, leave(told, READ) | further),
         pieces=pieces,
     )

@@ -40,7 +40,7 @@ def _read_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescr
     is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
     if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says
         return describe_own_tool(PROTOCOL, tool, _name_own_tool(tool), taken)
-    extras = leave(tool, "name", "description", "input_schema", "strict")
+    extras = leave(tool, ("name", "description", "input_schema", "strict"))
     is_strict = tool.get("strict") is True
     if is_strict and isinstance(schema, Mapping) and not can_be_enforced(schema):
         extras[AS_IT_IS] = True
@@ -67,7 +67,7 @@ def take_choice(rest: dict[str, Any], invocables: Sequence[InvocableDescription]
         return "auto"
     if not names:  # it says nothing here; the vendor may be told as it was
         return word if word == "none" else "auto"
-    left = leave(choice, "type", "name")
+    left = leave(choice, ("type", "name"))
     if left:
         rest["tool_choice"] = left
     else:
@@ -84,12 +84,12 @@ def take_schema(rest: dict[str, Any]) -> JsonObject | None:
     """Takes the schema out of a request, also from the older place for it."""
     match rest:
         case {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)} as form}}:
-            left = leave(form, "type", "schema")
-            config = leave(rest["output_config"], "format") | ({"format": left} if left else {})
+            left = leave(form, ("type", "schema"))
+            config = leave(rest["output_config"], ("format",)) | ({"format": left} if left else {})
             del rest["output_config"]
             rest |= {"output_config": config} if config else {}
         case {"output_format": {"type": "json_schema", "schema": dict(schema)} as form}:
-            if left := leave(form, "type", "schema"):
+            if left := leave(form, ("type", "schema")):
                 rest["output_config"] = {**(rest.get("output_config") or {}), "format": left}
             del rest["output_format"]
         case _:

@@ -64,7 +64,7 @@ class _MessagesReader:
     def _read(
         self, message: Mapping[str, Any], path: str, previous: AnyCanister | None
     ) -> Iterator[AnyCanister]:
-        extras = leave(message, "role", "content")
+        extras = leave(message, ("role", "content"))
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
         match message["role"]:
@@ -101,7 +101,7 @@ class _MessagesReader:
         content = block.get("content") or ()
         if isinstance(content, str):
             content = ({"type": "text", "text": content},)
-        extras = leave(block, "type", "tool_use_id", "content", "is_error")
+        extras = leave(block, ("type", "tool_use_id", "content", "is_error"))
         extras |= {"message": wrapper} if wrapper else {}
         return ResultCanister(
             tuple(map(normalize_block, content)),

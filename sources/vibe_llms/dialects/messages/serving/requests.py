@@ -39,7 +39,7 @@ def normalize_request(
         RequestError: The request makes no sense.
     """
     canisters = normalize_messages(native)
-    rest = leave(native, "system", "messages", "model", "stream")
+    rest = leave(native, ("system", "messages", "model", "stream"))
     controls = take_controls(rest, attributes)
     invocables = take_invocables(rest)
     described = Translation((invocables, take_choice(rest, invocables)))

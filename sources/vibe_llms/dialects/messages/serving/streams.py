@@ -176,7 +176,7 @@ class StreamWriter(SequentialWriter):
     def _write_item(self, item: FinishedItem, path: str) -> Block | None:
         if item is None:  # it is only left
             return None
-        if isinstance(item, InvocationCanister | ResultCanister):
+        if isinstance(item, (InvocationCanister, ResultCanister)):
             return next(iter(write_canister(item, path, self._blocks)), None)
         # Whose response it is need not be said: what is native to this protocol came with it.
         canister = AssistantCanister((item,))

@@ -18,8 +18,8 @@ def read_call(call: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     name, arguments = function["name"], function.get("arguments")
     if not isinstance(name, str):
         raise TypeError("the name of a function is no text")
-    extras = leave(call, "id", "function")
-    if inner := leave(function, "name", "arguments"):
+    extras = leave(call, ("id", "function"))
+    if inner := leave(function, ("name", "arguments")):
         extras["function"] = inner
     if not call.get("id"):
         extras |= NAMELESS

@@ -151,7 +151,7 @@ class Decoder(ResponseDecoder):
 
     def _keep(self, data: Mapping[str, Any]) -> None:
         """Keeps what has no common word; log probabilities come with each piece of text."""
-        for name, value in leave(data, *_KNOWN_FIELDS).items():
+        for name, value in leave(data, _KNOWN_FIELDS).items():
             gathered = self._rest.get(name)
             if name != "logprobs" or not isinstance(gathered, list):
                 self._rest[name] = list(value) if isinstance(value, list) else value
@@ -172,7 +172,7 @@ class Decoder(ResponseDecoder):
         for call in message.get("tool_calls") or ():
             if not is_blank(call):
                 self._read_invocation(call)
-        self._message_rest |= leave(message, *COMMON_FIELDS)
+        self._message_rest |= leave(message, COMMON_FIELDS)
 
     def _read_deltas(self, message: _Message) -> list[StreamEvent]:
         """Does what :meth:`_read_message` does, for the line that comes in thousands."""

@@ -38,7 +38,7 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
         name = str(tool.get("name") or tool["type"])
         native = keep_native(PROTOCOL, tool)
         return InvocableDescription(name=name, description="", schema=None, native=native)
-    extras = leave(tool, "function")
+    extras = leave(tool, ("function",))
     if extras.get("type") == "function":
         del extras["type"]
     name, description = function["name"], function.get("description")
@@ -49,7 +49,7 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
     schema = function.get("parameters")
     if not isinstance(schema, Mapping):
         schema = NO_ARGUMENTS
-    if inner := leave(function, "name", "description", "parameters"):
+    if inner := leave(function, ("name", "description", "parameters")):
         extras["function"] = inner
     return InvocableDescription(
         name=name,

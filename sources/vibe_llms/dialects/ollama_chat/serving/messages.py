@@ -65,7 +65,7 @@ class _MessagesReader:
     _pending: list[_Pending] = attrs.field(factory=list, init=False)
 
     def read(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
-        extras = leave(message, *COMMON_FIELDS)
+        extras = leave(message, COMMON_FIELDS)
         role = message["role"]
         contents = _read_contents(message, extras)
         if role not in ("assistant", "tool") and (thinking := message.get("thinking")):

@@ -41,7 +41,7 @@ def normalize_request(
     tools = normalize_invocables(native)
     schema = normalize_schema(native)
     controls, extras = split_controls(native, attributes)
-    extras |= leave(native, *_COMMON_FIELDS)
+    extras |= leave(native, _COMMON_FIELDS)
     if native.get("format") and schema.value is None:
         extras["format"] = native["format"]
     model, rest = str(native.get("model") or ""), keep_native(PROTOCOL, extras)

@@ -61,9 +61,9 @@ def read_ending(
     status, details = response.get("status") or "completed", response.get("incomplete_details")
     told = details if isinstance(details, Mapping) else {}
     reason = told.get("reason")
-    rest = leave(response, *COMMON) | leave(event, *_EVENT)
+    rest = leave(response, COMMON) | leave(event, _EVENT)
     if status == "incomplete" and isinstance(reason, str):
-        beyond = leave(told, "reason")
+        beyond = leave(told, ("reason",))
         rest |= {"incomplete_details": beyond} if beyond else {}
         stop_reason, word = INCOMPLETE_REASONS.get(reason, StopReason.UNKNOWN), reason
     elif status != "completed":

@@ -85,7 +85,7 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
         # Without contents a canister would not show it.
         return AssistantCanister(contents, native=native) if contents else _read_native(item)
     contents = _read_contents(item.get("content"), "input_text")
-    rest = leave(item, "role", "content", "type")
+    rest = leave(item, ("role", "content", "type"))
     native = keep_native(PROTOCOL, rest)
     match role:
         case "user":
@@ -101,7 +101,7 @@ def _read_message(item: Mapping[str, Any]) -> AnyCanister:
 def read_said(item: Mapping[str, Any]) -> tuple[list[AnyContent], Native | None]:
     """Returns what a message of the model says, and what it has beside that."""
     contents = _read_contents(item.get("content"), "output_text")
-    rest = leave(item, "role", "content", "type")
+    rest = leave(item, ("role", "content", "type"))
     if len(contents) > 1 and not item.get("id"):  # which a message of several has, as we write it
         rest |= NAMELESS
     return contents, keep_native(PROTOCOL, rest)
@@ -123,7 +123,7 @@ def _read_reasoning(item: Mapping[str, Any]) -> AnyCanister:
     # What says more than its text stays as it is, too.
     plain = {"summary": _are_plain(summary), "content": _are_plain(content)}
     known = (name for name in _REASONING if item.get(name) and plain.get(name, True))
-    rest = leave(item, "type", *known)
+    rest = leave(item, ("type", *known))
     texts = [part["text"] for part in content]
     if len(texts) > 1 and plain["content"]:
         rest["$lengths"] = [len(text) for text in texts]  # to part them again
@@ -163,7 +163,7 @@ def _read_function_call(item: Mapping[str, Any]) -> InvocationCanister:
         name=str(item.get("name") or ""),
         arguments=arguments,
         form="text" if is_custom else "json",
-        native=keep_native(PROTOCOL, leave(item, *known)),
+        native=keep_native(PROTOCOL, leave(item, known)),
     )
 
 
@@ -177,7 +177,7 @@ def _read_function_output(item: Mapping[str, Any]) -> ResultCanister:
         contents,
         invocation_id=str(item.get("call_id") or ""),
         name=name if isinstance(name, str) else None,
-        native=keep_native(PROTOCOL, leave(item, *known)),
+        native=keep_native(PROTOCOL, leave(item, known)),
     )
 
 

@@ -28,7 +28,7 @@ ANY_FILE: Final = "application/octet-stream"
 
 def read_image(part: Mapping[str, Any]) -> ImageContent | None:
     """Returns the picture of an ``input_image`` or of a screenshot; None if it has no source."""
-    rest = leave(part, "type", "detail")
+    rest = leave(part, ("type", "detail"))
     url, file_id, detail = part.get("image_url"), part.get("file_id"), part.get("detail")
     if isinstance(url, str) and url:
         del rest["image_url"]
@@ -55,7 +55,7 @@ def write_image(content: ImageContent, path: str, extras: Mapping[str, Any]) -> 
 
 def read_file(part: Mapping[str, Any]) -> FileContent | None:
     """Returns the document of an ``input_file``; None if it has no source or makes no sense."""
-    rest = leave(part, "type", "filename")
+    rest = leave(part, ("type", "filename"))
     file_id, url, data = (part.get(name) for name in ("file_id", "file_url", "file_data"))
     name = part.get("filename")
     name = name if isinstance(name, str) else None
@@ -118,7 +118,7 @@ def read_audio(part: Mapping[str, Any]) -> AudioContent | None:
     if data is None:
         return None
     mime_type = "audio/mpeg" if word == "mp3" else f"audio/{word or 'wav'}"
-    native = make_native(PROTOCOL, leave(part, "type", "input_audio"))
+    native = make_native(PROTOCOL, leave(part, ("type", "input_audio")))
     return AudioContent(mime_type=mime_type, data=data, native=native)
 
 

@@ -49,7 +49,7 @@ def read_part(part: Any, text_type: str) -> AnyContent:
         case {"type": "input_text" | "output_text" | "text" as kind, "text": str(text)}:
             content = _read_text(part, kind, text, text_type)
         case {"type": "refusal", "refusal": str(text)}:
-            native = keep_native(PROTOCOL, leave(part, "type", "refusal"))
+            native = keep_native(PROTOCOL, leave(part, ("type", "refusal")))
             content = RefusalContent(text, native=native)
         case {"type": "input_image"}:
             content = read_image(part)
@@ -63,7 +63,7 @@ def read_part(part: Any, text_type: str) -> AnyContent:
 
 
 def _read_text(part: Mapping[str, Any], kind: str, text: str, text_type: str) -> TextualContent:
-    rest = leave(part, "type", "text", "annotations")
+    rest = leave(part, ("type", "text", "annotations"))
     if not rest.get("logprobs", True):
         del rest["logprobs"]  # an empty list of them says nothing
     if kind != text_type:

@@ -40,7 +40,7 @@ def _split_canisters(canisters: Sequence[AnyCanister]) -> tuple[list[Piece], Nat
     pieces: list[Piece] = []
     native = None
     for canister in canisters:
-        if isinstance(canister, InvocationCanister | ResultCanister):
+        if isinstance(canister, (InvocationCanister, ResultCanister)):
             pieces.append(canister)
         else:
             pieces += canister.content
@@ -56,7 +56,7 @@ def produce_start(
     Args:
         around: What the message around it says.
     """
-    if isinstance(piece, InvocationCanister | ResultCanister):
+    if isinstance(piece, (InvocationCanister, ResultCanister)):
         return ContentStartedEvent(
             index=index,
             kind="invocation" if isinstance(piece, InvocationCanister) else "result",

@@ -160,7 +160,7 @@ class ItemsTable:
         state = self._open(place, item.get("id"))
         kind = item.get("type")
         if kind in ("message", "reasoning"):
-            state.native = make_native(PROTOCOL, leave(item, *_GROWING))
+            state.native = make_native(PROTOCOL, leave(item, _GROWING))
         if kind in ("function_call", "custom_tool_call"):
             # Without these nobody could be told which call it is: what comes of it waits.
             if item.get("name") and (item.get("call_id") or item.get("id")):

@@ -59,8 +59,8 @@ def read_usual(body: bytes) -> Usual | None:
         normalize_usage(answer.usage),
         StopReason.ANSWERED,
         answer.status,
-        make_native(PROTOCOL, leave(fields, *COMMON)),
-        keep_native(PROTOCOL, leave(fields["output"][0], "role", "content", "type")),
+        make_native(PROTOCOL, leave(fields, COMMON)),
+        keep_native(PROTOCOL, leave(fields["output"][0], ("role", "content", "type"))),
     )
 
 
@@ -175,7 +175,7 @@ def read_usual_stream(body: bytes) -> Usual | None:
         normalize_usage(answer.usage),
         StopReason.ANSWERED,
         answer.status,
-        make_native(PROTOCOL, leave(last["response"], *COMMON) | leave(last, *_AROUND)),
-        keep_native(PROTOCOL, leave(item, "role", "content", "type")),
+        make_native(PROTOCOL, leave(last["response"], COMMON) | leave(last, _AROUND)),
+        keep_native(PROTOCOL, leave(item, ("role", "content", "type"))),
         pieces,
     )

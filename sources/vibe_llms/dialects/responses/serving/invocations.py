@@ -33,7 +33,7 @@ def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> Invocable
     if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says
         name = str(tool.get("name") or tool.get("server_label") or kind or "tool")
         return describe_own_tool(PROTOCOL, tool, name, taken)
-    rest = leave(tool, "type", "name", "description")
+    rest = leave(tool, ("type", "name", "description"))
     if kind == "custom":
         description = str(tool.get("description") or "")
         native = make_native(PROTOCOL, rest)

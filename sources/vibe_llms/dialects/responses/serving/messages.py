@@ -39,7 +39,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
         canisters.append(SupervisorCanister(instructions, native=INSTRUCTIONS))
     if isinstance(given, str):
         canisters.append(UserCanister(given))
-    elif given is not None and not isinstance(given, list | tuple):
+    elif given is not None and not isinstance(given, (list, tuple)):
         raise RequestError(
             path="input",
             detail="The input makes no sense: it is neither a text nor a list of items.",
@@ -86,4 +86,4 @@ def read_items(items: Iterable[Any], place: str) -> list[AnyCanister]:
 def _is_models(canister: AnyCanister) -> TypeGuard[ModelCanister]:
     if isinstance(canister, ResultCanister):
         return canister.owner is Owner.VENDOR
-    return isinstance(canister, AssistantCanister | InvocationCanister)
+    return isinstance(canister, (AssistantCanister, InvocationCanister))

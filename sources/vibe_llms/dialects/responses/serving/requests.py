@@ -62,7 +62,7 @@ def _collect_extras(
     if is_told(rest.get("instructions")):
         del rest["instructions"]
     # What a client has not said is for the vendor to decide, and not for our defaults.
-    extras = {"store": None, "include": None, **leave(rest, *_READ)}
+    extras = {"store": None, "include": None, **leave(rest, _READ)}
     if rest.get("stream_options"):
         extras["$stream_options"] = rest["stream_options"]
     return extras | ({"$choice": choice} if "tool_choice" in extras else {})
@@ -71,7 +71,7 @@ def _collect_extras(
 def _collect_format(wanted: Mapping[str, Any]) -> dict[str, Any]:
     if wanted.get("type") != "json_schema" or not isinstance(wanted.get("schema"), Mapping):
         return dict(wanted)
-    return {"strict": None, **leave(wanted, "type", "schema")}
+    return {"strict": None, **leave(wanted, ("type", "schema"))}
 
 
 def normalize_controls(

@@ -308,7 +308,7 @@ class BatchChannel(ItemsChannel[T]):
 def _produce_work(
     work: Work, prompt: Composing | None, parser: Any, options: Mapping[str, Any]
 ) -> ModelWork | Callable[[Any], Awaitable[Any]]:
-    if isinstance(work, str | Model | SyncModel):
+    if isinstance(work, (str, Model, SyncModel)):
         return produce_model_work(work, prompt, parser, options)
     if isinstance(work, SyncEngine):
         work = work.asynchronous

@@ -240,7 +240,7 @@ def count_known(item: BatchItem[Any], amount: int, estimator: AnyEstimator) -> i
     has used, however it ended.
     """
     error = item.error
-    is_known = error is None or isinstance(error, ProviderError | ParseError)
+    is_known = error is None or isinstance(error, (ProviderError, ParseError))
     if estimator.is_run and item.origin is not None:
         is_known = True
     return amount - amount // estimator.tries * max(0, item.sent - is_known)

@@ -95,7 +95,7 @@ class VendorBatchChannel(ItemsChannel[T]):
         resubmits: bool = False,
         **options: Any,
     ) -> None:
-        if not isinstance(work, str | Model | SyncModel):
+        if not isinstance(work, (str, Model, SyncModel)):
             raise TypeError("Only the requests to a model go to a vendor's batches.")
         self._work: ModelWork = produce_model_work(work, prompt, parser, options)
         self.journal = Path(journal).resolve()

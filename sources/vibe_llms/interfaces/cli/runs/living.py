@@ -30,7 +30,7 @@ async def compare_live(word: str, options: Mapping[str, Any], *, as_json: bool, 
         raise click.UsageError(f"{summary.id} is a flow: name one of its visits.")
     application = load_application(yes=yes)
     own = summary.order.get("ensembles")
-    names = split_names(options["tools"] or (own if isinstance(own, list | tuple) else ()))
+    names = split_names(options["tools"] or (own if isinstance(own, (list, tuple)) else ()))
     async with (
         application,
         LiveComparison(

@@ -72,7 +72,7 @@ def explain(error: Exception) -> str:
     if isinstance(error, OAuthTokenError) or "registration" in text.lower():
         head = text.partition(": ")[0]
         return f"{_clean(head)}{_find_error_word(text)}"
-    if isinstance(error, OAuthFlowError | httpx2.StreamError):
+    if isinstance(error, (OAuthFlowError, httpx2.StreamError)):
         return _clean(text).rstrip(".")
     return f"what it says about its authorization makes no sense ({type(error).__name__})"
 

@@ -165,7 +165,7 @@ def _dump(value: BaseModel | None) -> Any:
 
 def _read_moment(kept: Mapping[str, Any]) -> float | None:
     moment = kept.get("expires_at")
-    return float(moment) if isinstance(moment, int | float) else None
+    return float(moment) if isinstance(moment, (int, float)) else None
 
 
 @frozen

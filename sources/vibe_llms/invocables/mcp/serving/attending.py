@@ -82,7 +82,7 @@ class Attendant:
             except ConverseError as error:
                 settled = fail(str(error))
         outcome: Outcome | InputRequiredResult
-        if isinstance(settled, Outcome | InputRequiredResult):
+        if isinstance(settled, (Outcome, InputRequiredResult)):
             outcome = settled
         else:
             outcome = await self._perform(invoker, settled, context, params)

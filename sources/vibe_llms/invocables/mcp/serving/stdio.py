@@ -220,7 +220,7 @@ class _Wire:
         if message.method != "notifications/cancelled":
             return
         number = (message.params or {}).get("requestId")
-        if isinstance(number, str | int):
+        if isinstance(number, (str, int)):
             if number in self._attended:
                 self._attended[number] = True
             else:
@@ -236,7 +236,7 @@ class _Wire:
 
     async def _write(self, message: Any) -> None:
         if (
-            isinstance(message, types.JSONRPCResponse | types.JSONRPCError)
+            isinstance(message, (types.JSONRPCResponse, types.JSONRPCError))
             and message.id is not None
         ):
             self.busy.discard(message.id)  # many clients count from 0
