@@ -163,19 +163,25 @@ def test_nothing_names_a_vendor() -> None:
     assert not complaints, "\n".join(complaints)
 
 
+def survey_folders(*home: str) -> list[str]:
+    """Returns the names of the folders below one."""
+    return sorted(path.parent.name for path in PACKAGE.joinpath(*home).glob("*/__init__.py"))
+
+
 def survey_vendors() -> list[str]:
     """Returns the names of the folders of vendors."""
-    return sorted(path.parent.name for path in (PACKAGE / "providers").glob("*/__init__.py"))
+    return survey_folders("providers")
 
 
-def test_the_contract_knows_all_vendors() -> None:
-    """The contract that protects vendors from being named lists each of them."""
-    listed = sorted(
-        name.removeprefix("vibe_llms.providers.")
-        for name in CONTRACTS["vendors"]["protected_modules"]
-    )
+@pytest.mark.parametrize(
+    ("contract", "home"), [("vendors", ("providers",)), ("ensembles", ("invocables", "shipped"))]
+)
+def test_the_contract_knows_all_whom_it_protects(contract: str, home: tuple[str, ...]) -> None:
+    """The contract that protects vendors, or ensembles, from being named lists each of them."""
+    prefix = ".".join(("vibe_llms", *home, ""))
+    listed = sorted(name.removeprefix(prefix) for name in CONTRACTS[contract]["protected_modules"])
 
-    assert listed == survey_vendors(), "Bring `protected_modules` in pyproject.toml up to date."
+    assert listed == survey_folders(*home), f"Bring {contract} in pyproject.toml up to date."
 
 
 HOMES = dict.fromkeys(("dbos", "sqlalchemy"), ("agents.durable.",))
