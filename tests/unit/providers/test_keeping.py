@@ -116,6 +116,19 @@ def test_a_key_lies_in_one_place_only(
     assert found.reveal() == "later"
 
 
+def test_what_an_earlier_version_kept_is_found(tmp_path: Path, memory: Memory) -> None:
+    """The names under which keys lie are no other by the next version."""
+    for name in ("parrot", "gull"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "parrot" / "key").write_text("canary-1")
+    (tmp_path / "gull" / "key-in-keyring").touch()
+    memory.kept["vibe-llms", "gull"] = "canary-2"
+
+    found = [read_kept(name, tmp_path / name) for name in ("parrot", "gull")]
+
+    assert [each and each.reveal() for each in found] == ["canary-1", "canary-2"]
+
+
 def test_a_keyring_that_is_locked_is_as_good_as_none_and_nothing_shows_the_key(
     tmp_path: Path, memory: Memory
 ) -> None:
