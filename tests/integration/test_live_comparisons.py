@@ -215,3 +215,22 @@ async def test_what_the_vendor_executes_itself_is_said_before(
         await Engine(model, [place.add], store=place.store).answer(conversation)
         place.identity = conversation.id
         assert (await place.foresee()).executed == ("web_search",)
+
+
+async def test_a_run_that_paused_behind_what_the_vendor_executed_can_be_asked_anew(
+    simulator: SynchronousSimulator,
+) -> None:
+    """The model goes on with its own turn, whatever that ends in."""
+    async with acted(simulator) as place:
+        conversation = Conversation()
+        conversation.add_user_message("What is new?")
+        paused = ScriptedAnswer(parts=(Search("news", ()),), stop="pause")
+        simulator.enqueue(paused, tell("Nothing."))
+        model = Model(application=place.application)
+        await Engine(model, [place.add], store=place.store).answer(conversation)
+        place.identity = conversation.id
+        roles = [each.role for each in place.store.read(place.identity).canisters]
+        assert roles == ["user", "invocation", "result", "assistant"]
+        simulator.enqueue(paused, tell("Nothing."))
+
+        assert [step.difference for step in await place.compare()] == ["", ""]

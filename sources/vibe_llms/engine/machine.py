@@ -83,10 +83,11 @@ def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
 
 
 def _generate(situation: Situation) -> Generate:
-    if situation.tail.is_broken_off:
-        return Generate(situation.tail.before)
     # After a pause, and after what the vendor has executed, the last word is the model's own.
-    return Generate(situation.length, is_continuation=not is_answerable(situation.tail.last))
+    tail = situation.tail
+    if tail.is_broken_off:
+        return Generate(tail.before, is_continuation=tail.continues)
+    return Generate(situation.length, is_continuation=not is_answerable(tail.last))
 
 
 def _stop(limit: str, limits: Limits) -> End:

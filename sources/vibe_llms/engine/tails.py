@@ -31,6 +31,7 @@ class Tail:
         start: The index of the turn's first canister.
         before: How many canisters the model was asked with: of a turn that broke off, those before
             it and before others just before it that had broken off, too.
+        continues: The model was going on with its own words before these, as after a pause.
         owed: Our invocations in the turn that have no result, in their order.
         results: Our results that follow the turn.
         stop_reason: Why the model stopped; ``None`` where the tail is input, or a turn that a
@@ -40,6 +41,7 @@ class Tail:
     last: AnyCanister
     start: int
     before: int = 0
+    continues: bool = False
     owed: tuple[InvocationCanister, ...] = ()
     results: tuple[ResultCanister, ...] = ()
     stop_reason: StopReason | None = None
@@ -88,10 +90,12 @@ def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
     start = _find_start(canisters, end)
     turn = canisters[start:end]
     stop_reason = _find_stop_reason(turn)
+    before = _pass_broken(canisters, start) if stop_reason in _BROKEN_OFF else start
     return Tail(
         last=canisters[-1],
         start=start,
-        before=_pass_broken(canisters, start) if stop_reason in _BROKEN_OFF else start,
+        before=before,
+        continues=before > 0 and _ends_in_own_words(canisters[before - 1]),
         owed=_find_owed(turn, results),
         results=tuple(results),
         stop_reason=stop_reason,
@@ -102,6 +106,12 @@ def _is_of_model(canister: AnyCanister) -> bool:
     if isinstance(canister, ResultCanister):
         return canister.owner is Owner.VENDOR
     return isinstance(canister, (AssistantCanister, InvocationCanister))
+
+
+def _ends_in_own_words(last: AnyCanister) -> bool:
+    """Tells by the last canister whether the model can go on: nothing of ours is owed to it."""
+    is_ours = isinstance(last, InvocationCanister) and last.owner is Owner.OURS
+    return _is_of_model(last) and not is_ours
 
 
 def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:

@@ -37,7 +37,7 @@ from vibe_llms.messages.canisters import (
     Owner,
     SupervisorCanister,
 )
-from vibe_llms.messages.requests import Request, Response
+from vibe_llms.messages.requests import Request, Response, is_answerable
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.places import produce_log
@@ -257,7 +257,7 @@ class LiveComparison(Closing):
         request = Request(
             canisters=sent,
             invocables=self._registry.describe(),
-            continuation=sent[-1].role == "assistant",
+            continuation=not is_answerable(sent[-1]),
             **model.compose_fields(self._options),
         )
         return model, request

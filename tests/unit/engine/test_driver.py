@@ -411,6 +411,23 @@ async def test_a_pause_is_no_end() -> None:
     assert acted.ending.reason is Reason.ANSWERED
 
 
+async def test_what_broke_off_after_a_pause_is_asked_for_again() -> None:
+    """The model goes on from the pause, which is whole."""
+    model = produce_model(
+        {"contents": [say("Let me think")], "stop_reason": "paused"},
+        {"contents": [say("This is cut off")], "fault": {"at_chunk": 2, "kind": "cut"}},
+    )
+    stage = Stage(model)
+    assert (await stage.act(stream=True)).ending.reason is Reason.FAILED
+    assert len(stage.conversation.canisters) == 3
+    stage.model = script([say("Here it is.")])
+
+    acted = await stage.act()
+
+    assert acted.ending.reason is Reason.ANSWERED
+    assert acted.words[-1] == "Here it is."
+
+
 async def test_a_model_that_says_nothing_ends_the_run() -> None:
     """It is not asked again and again."""
     acted = await act(script([]))

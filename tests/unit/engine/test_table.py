@@ -9,6 +9,7 @@ import pytest
 from vibe_llms.engine.attention import describe_stop
 from vibe_llms.engine.generating import describe_stored
 from vibe_llms.engine.limits import Readings, find_room
+from vibe_llms.engine.machine import Generate, decide
 from vibe_llms.engine.patterns import digest_pattern
 from vibe_llms.engine.states import State
 from vibe_llms.engine.table import TABLE, Situation, find_row, write_table
@@ -199,6 +200,28 @@ def test_turns_that_broke_off_one_after_the_other_are_passed(
 ) -> None:
     """The model is asked as if none of them were there."""
     assert read_tail(canisters).before == before
+
+
+@pytest.mark.parametrize(
+    ("canisters", "command"),
+    [
+        ([USER, BROKEN], Generate(1)),
+        ([USER, call("x"), result("x"), broken("s")], Generate(3)),
+        ([USER, PAUSED, broken("s")], Generate(2, is_continuation=True)),
+        ([USER, PAUSED, broken("s"), broken("u")], Generate(2, is_continuation=True)),
+        ([USER, call(owner=Owner.VENDOR), broken("s")], Generate(2, is_continuation=True)),
+        ([USER, result(owner=Owner.VENDOR), broken("s")], Generate(2, is_continuation=True)),
+        ([USER, call(), broken("s")], Generate(2)),  # which a program wrote: it is refused
+        ([BROKEN], Generate(0)),
+    ],
+)
+def test_what_broke_off_is_asked_for_as_it_was(
+    canisters: list[AnyCanister], command: Generate
+) -> None:
+    """Where the model was going on after a pause, it goes on from there once more."""
+    situation = Situation(tail=read_tail(canisters), length=len(canisters))
+
+    assert decide(situation, Readings(), Limits()) == command
 
 
 def test_who_stopped_a_run_is_said_where_it_is_known() -> None:
