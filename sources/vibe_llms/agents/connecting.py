@@ -30,6 +30,7 @@ from vibe_llms.providers.borders import clean_error
 from vibe_llms.providers.credentials import ensure_key
 from vibe_llms.providers.retries import RetryPolicy
 from vibe_llms.secrets import Secret
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.values import define
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Timeouts, Transport, WireRequest
@@ -183,7 +184,7 @@ class Connection(Closing):
     def _decode(self, kind: type[_Value], data: bytes, asked: str) -> _Value:
         try:
             return msgspec.json.decode(data, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        except (*UNREADABLE, ValueError) as error:
             cause = str(error)
         raise self.clean(self.refuse(asked, f"makes no sense ({cause})"))
 
@@ -252,7 +253,7 @@ def _read_told(data: bytes) -> dict[str, Any] | None:
         told = msgspec.json.decode(data)["error"]
         stage = told["stage"]
         said = {"error": told["code"], "message": told["message"]}
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
+    except (*UNREADABLE, LookupError, TypeError):
         return None
     facts = told.get("facts", {"detail": told["message"]})
     return {**said, "stage": stage or str(Stage.EXECUTE), "facts": facts}

@@ -24,6 +24,7 @@ from vibe_llms.runs.lines import open_envelope, read_envelope
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import RESTS
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.wire.frames import Frame
 from vibe_llms.wire.sse import SseFramer
 
@@ -128,7 +129,7 @@ class Follower:
             if piece.sequence is None:
                 return _open_piece(piece)
             return self._take(open_envelope(read_envelope(frame.data)))
-        except (msgspec.MsgspecError, UnicodeDecodeError, CodecError) as error:
+        except (*UNREADABLE, CodecError) as error:
             detail = f"told of what cannot be read here ({error})"
             raise self._connection.refuse(f"GET {self._path}/events", detail) from error
 

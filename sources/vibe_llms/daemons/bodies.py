@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from vibe_llms.daemons.asgi import refuse_body
+from vibe_llms.unreadable import UNREADABLE
 
 _T = TypeVar("_T")
 
@@ -20,7 +21,7 @@ def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
         if not body.isascii():
             body.decode()  # as what is skipped in the next line is not looked at
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise refuse_body(f"The body is no request: {_explain(error, body)}.") from None
 
 
@@ -28,7 +29,7 @@ def decode_body(body: bytes) -> dict[str, Any]:
     """Reads a body as a JSON object. Raises RequestError."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise refuse_body(f"The body is no JSON object: {_explain(error, body)}.") from None
 
 

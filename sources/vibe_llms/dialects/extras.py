@@ -14,6 +14,7 @@ import msgspec
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.trusting import trusted
+from vibe_llms.unreadable import UNREADABLE
 
 _make_native: Final = trusted(Native)
 
@@ -80,7 +81,7 @@ def read_native(native: Native, path: str) -> dict[str, Any]:
     """Returns the fields of a native. Raises RequestError where it holds no JSON object."""
     try:
         return msgspec.json.decode(native.data, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise RequestError(
             path=f"{path}.native",
             detail=f"What {path} has of its vendor is no JSON object: {error}.",

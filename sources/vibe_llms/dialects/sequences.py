@@ -29,6 +29,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.messages.canisters import Owner, Usage
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Response
+from vibe_llms.unreadable import UNREADABLE
 
 _LEAVABLE: Final = frozenset({"text", "refusal", "reasoning"})
 """The kinds of content that are not harmed if they end where another begins."""
@@ -150,7 +151,7 @@ class SequentialWriter(StreamWriter):
             return False
         try:
             msgspec.json.decode("".join(self._arguments.get(index, ())))
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             return False
         return True
 

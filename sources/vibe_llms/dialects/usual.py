@@ -23,9 +23,6 @@ Account: TypeAlias = Annotated[dict[str, Any], msgspec.Meta(min_length=1)]
 Nothing: TypeAlias = tuple[()] | None
 """What stands in a field of which an answer makes no use."""
 
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What says that a body is not the usual one; a decoder that knows more says what it is."""
-
 COMMON_ENDS: Final = frozenset({StopReason.ANSWERED, StopReason.LIMIT, StopReason.STOP_SEQUENCE})
 """Why an answer ends that is one text and no more."""
 

@@ -160,9 +160,11 @@ def settle(request: ApprovalRequest, approval: Approval) -> JsonObject | None:
 def _read_object(text: str) -> JsonObject:
     import msgspec
 
+    from vibe_llms.unreadable import UNREADABLE
+
     try:
         value = msgspec.json.decode(text)  # as strictly as what a model wrote
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+    except (*UNREADABLE, ValueError) as error:
         raise RequestError(
             path="arguments",
             detail=f"The arguments are not JSON: {error}.",

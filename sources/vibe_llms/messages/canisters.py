@@ -318,9 +318,11 @@ class InvocationCanister(_Answered):
             raise _refuse(self, f"The arguments of {self.name} are free text, not JSON.")
         import msgspec  # most canisters are never asked
 
+        from vibe_llms.unreadable import UNREADABLE
+
         try:
             value = msgspec.json.decode(text) if text.strip() else None
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise _refuse(self, f"The arguments of {self.name} are not JSON: {error}") from None
         if isinstance(value, dict):
             return value

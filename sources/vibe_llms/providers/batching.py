@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import msgspec
-
 from vibe_llms.clocks import Clock
 from vibe_llms.exceptions import ConverseError, LimitError, ProviderError, ProviderFault, Stage
 from vibe_llms.messages.losses import Loss, Translation
@@ -23,6 +21,7 @@ from vibe_llms.providers.batches import (
 )
 from vibe_llms.providers.retries import RetryPolicy, repeat
 from vibe_llms.providers.sources import decode_problem
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.wire.ndjson import NdjsonFramer
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ def decode_line(decode: Callable[[bytes], _T], line: bytes) -> _T:
     """Reads a line of results. Raises ConverseError."""
     try:
         return decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ConverseError(
             detail="A result of a batch makes no sense.", stage=Stage.DECODE
         ) from error

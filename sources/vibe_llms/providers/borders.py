@@ -19,6 +19,7 @@ from vibe_llms.exceptions import ConverseError, ForeignError, Stage
 from vibe_llms.facts import access_facts
 from vibe_llms.plain import JsonValue
 from vibe_llms.secrets import Secret
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.values import define
 from vibe_llms.wire.scrubbing import Scrubber
 
@@ -83,7 +84,7 @@ def decode_answer(
     try:
         value: JsonValue = msgspec.json.decode(answer)
         return value
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         cause = error
     answer = b""  # a traceback shows variables, and what is raised above, what was handled
     refusal = ConverseError(detail=f"{who} with what is no JSON.", stage=Stage.DECODE)

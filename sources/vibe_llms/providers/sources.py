@@ -252,9 +252,11 @@ def decode_problem(body: bytes) -> JsonObject | str:
     """Reads what says of itself that it is an error: data where it is JSON."""
     import msgspec
 
+    from vibe_llms.unreadable import UNREADABLE
+
     try:
         problem = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return body.decode("utf-8", "replace")
     if isinstance(problem, list) and len(problem) == 1:  # as Gemini ends a stream that is a list
         problem = problem[0]

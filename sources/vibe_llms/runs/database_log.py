@@ -34,6 +34,7 @@ from vibe_llms.runs.lines import (
     write_line,
 )
 from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
+from vibe_llms.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
     import psycopg
@@ -308,7 +309,7 @@ class DatabaseLog:
             if envelope.sequence != number:
                 raise CodecError(detail=f"it says that it is number {envelope.sequence}")
             return open_envelope(envelope)
-        except (msgspec.MsgspecError, CodecError) as error:
+        except (*UNREADABLE, CodecError) as error:
             raise _describe_damage(self.place, number, str(error)) from error
 
     @property

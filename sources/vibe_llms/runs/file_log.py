@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import attrs
-import msgspec
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.stores.interfaces import ContentStore
@@ -47,6 +46,7 @@ from vibe_llms.runs.lines import (
 )
 from vibe_llms.runs.log import LoggedEvent, describe_busy
 from vibe_llms.runs.tailing import FileTail, find_behind
+from vibe_llms.unreadable import UNREADABLE
 
 RUNS = "runs.jsonl"
 TALLY = "runs.tally"
@@ -301,7 +301,7 @@ class FileLog:
     def _open_envelope(self, data: bytes, what: str) -> Envelope:
         try:
             return read_envelope(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise self._describe_damage(what, str(error)) from error
 
     def _describe_damage(self, what: str, detail: str, number: int = 0) -> CorruptionError:

@@ -14,6 +14,7 @@ from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import CodecError
 from vibe_llms.runs.log import LoggedEvent, LogLine
+from vibe_llms.unreadable import UNREADABLE
 
 
 class Envelope(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -103,7 +104,7 @@ def find_base(lines: Sequence[bytes]) -> tuple[int, int] | None:
     """
     for place in range(len(lines) - 1, -1, -1):
         if _KEPT in lines[place]:  # else only what is damaged would be read for it
-            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            with suppress(*UNREADABLE):
                 line = read_envelope(lines[place])
                 if line.kept:
                     return place, line.sequence
@@ -122,7 +123,7 @@ def read_lines(lines: Sequence[bytes], after: int = 0) -> Iterator[LoggedEvent |
         line, wanted = index + 1, base + index - place if index > place else former + 1
         try:
             logged = open_envelope(read_envelope(data))
-        except (msgspec.MsgspecError, UnicodeDecodeError, CodecError) as error:
+        except (*UNREADABLE, CodecError) as error:
             yield Flaw(line, wanted, str(error))
             continue
         number, highest = logged.sequence, base if index <= place else wanted

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Final, TypeAlias, get_args
 
 import attrs
-import msgspec
 
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -19,6 +18,7 @@ from vibe_llms.runs.lines import read_head
 from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.places import produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
+from vibe_llms.unreadable import UNREADABLE
 
 STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 """All that a run may be in."""
@@ -96,7 +96,7 @@ def is_asked_again(log: RunLog, possible: frozenset[RunState]) -> bool:
         for line in data.splitlines():
             try:
                 word = read_head(line).word
-            except (msgspec.MsgspecError, UnicodeDecodeError):  # whoever reads it whole says so
+            except UNREADABLE:  # whoever reads it whole says so
                 return True
             if word in _BEGINNINGS:
                 is_begun, is_open = True, False

@@ -10,14 +10,13 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.exceptions import CorruptionError
 from vibe_llms.files import open_regular
 from vibe_llms.logs.lines import find_torn_start, read_at
 from vibe_llms.runs.lines import read_head
 from vibe_llms.runs.log import PIECE_BYTES, LogLine
+from vibe_llms.unreadable import UNREADABLE
 
 _PROBE_BYTES: Final = 1 << 12
 
@@ -85,7 +84,7 @@ class FileTail:
     def _read_head(self, data: bytes) -> LogLine:
         try:
             return read_head(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise CorruptionError(
                 path=self._path, detail=f"A line does not read: {error}."
             ) from error

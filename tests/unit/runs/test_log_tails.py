@@ -198,11 +198,12 @@ def test_a_file_that_grows_by_bytes_is_told_line_by_line(
     assert told == whole
 
 
-def test_a_line_that_does_not_read_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ['{"sequence":1}', '{"event":{"x":' + "[" * 99_999])
+def test_a_line_that_does_not_read_is_told(tmp_path: Path, line: str) -> None:
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
     log = produce_log(store, "a")
     path = Path(store.locate("a"), "runs.jsonl")
-    path.write_text('{"sequence":1}\n')
+    path.write_text(f"{line}\n")
     with pytest.raises(CorruptionError, match=r"runs\.jsonl.*A line does not read"):
         log.tail().read()

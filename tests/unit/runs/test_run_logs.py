@@ -402,7 +402,7 @@ async def test_011d_a_last_line_that_does_not_read_is_told(store: DirectoryStore
     await log.write("run", EVENTS[0])
     log.close()
     unknown = line(2).replace(b"run.state", b"run.nonsense")
-    for damaged in (b"\xff\xfe", unknown):
+    for damaged in (b"\xff\xfe", unknown, b'{"event":{"x":' + b"[" * 99_999):
         path = find_path(store)
         path.write_bytes(path.read_bytes().splitlines(keepends=True)[0] + damaged + b"\n")
         with pytest.raises(CorruptionError) as caught:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-import msgspec
-
 from vibe_llms.agents.watching import ensure_reached
 from vibe_llms.daemons.agents.feed import Feed
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.frames import DELETED, write_frames
 from vibe_llms.exceptions import CorruptionError, RequestError, Stage, UnknownConversationError
 from vibe_llms.runs.log import LogTail
+from vibe_llms.unreadable import UNREADABLE
 
 
 def read_number(given: str, last: int) -> int:
@@ -82,7 +81,7 @@ def _read_on(run_id: str, tail: LogTail, after: int, most: int) -> tuple[bytes, 
     lines, last = tail.read_raw(most)
     try:
         return write_frames(lines), last
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         detail = f"A line behind event {after} does not read: {error}."
         raise CorruptionError(path=run_id, detail=detail) from error
 

@@ -12,6 +12,7 @@ from vibe_llms.daemons.gateway.picturing import measure_pictures
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, find_dearest, price_usage
+from vibe_llms.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.asked import Asked
@@ -113,7 +114,7 @@ def _read_bound(body: bytes) -> tuple[int | None, int]:
     """Returns how many tokens an answer may have, ``None`` for any number, and how many answers."""
     try:
         read = _BODY.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None, 1  # nobody answers that
     generation = read.generation or _Generation()
     bounds = (

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.unreadable import UNREADABLE
+
 _OPTIONS: Final = "stream_options"
 _BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _BOUNDARY_BYTES: Final = 4
@@ -82,6 +84,6 @@ def _is_account(event: bytes) -> bool:
     data = b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
     try:
         told = _ACCOUNT.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return False
     return not told.choices

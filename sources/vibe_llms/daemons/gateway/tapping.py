@@ -13,6 +13,7 @@ from vibe_llms.daemons.gateway.estimating import SAID_BYTES_A_TOKEN, raise_outpu
 from vibe_llms.exceptions import LimitError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import Usage
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.values import frozen
 from vibe_llms.wire.frames import Frame, Framer
 from vibe_llms.wire.ndjson import NdjsonFramer
@@ -80,7 +81,7 @@ _PIECE: Final = msgspec.json.Decoder(_Piece)
 def _measure_messages(data: bytes) -> int:
     try:
         delta = _PIECE.decode(data).delta
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return 0
     said = delta.text or delta.thinking or delta.partial_json or ""
     return len(said.encode("utf-8", "surrogatepass"))
@@ -182,7 +183,7 @@ class Tap:
             return
         try:
             fields = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             return
         for each in fields if isinstance(fields, list) else [fields]:
             if isinstance(each, dict):

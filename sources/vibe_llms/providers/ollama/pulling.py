@@ -22,6 +22,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.plugins.specification.users import Progress
 from vibe_llms.providers.batching import receive_lines
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.values import define
 from vibe_llms.wire.bodies import describe_address
 
@@ -82,7 +83,7 @@ def _ask(context: ProviderContext, model: str, address: str) -> bool:
 def _read(data: bytes) -> Mapping[str, Any]:
     try:
         line = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         line = None
     if isinstance(line, Mapping):
         return line

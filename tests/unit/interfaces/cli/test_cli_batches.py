@@ -99,7 +99,10 @@ def test_lines_become_a_table(vibe: Vibe, home: Path, prompts: str) -> None:
 
 
 @pytest.mark.parquet
-@pytest.mark.parametrize("line", [b"not a line", b'"Who?"', b"\xff\xfe", b"", b'{"index": "a"}'])
+@pytest.mark.parametrize(
+    "line",
+    [b"not a line", b'"Who?"', b"\xff\xfe", b"", b'{"index": "a"}', b'{"x":' + b"[" * 99_999],
+)
 def test_what_is_no_line_of_a_batch_becomes_no_table(vibe: Vibe, home: Path, line: bytes) -> None:
     whole = b'{"index": 0, "id": null, "text": "a", "usage": null, "origin": null, "seconds": 1.0}'
     (home / "answers.jsonl").write_bytes(whole + b"\n" + line + b"\n")

@@ -20,6 +20,7 @@ from vibe_llms.daemons.gateway.responses.rows import KeptResponse
 from vibe_llms.daemons.server.words import Application, Message
 from vibe_llms.exceptions import StoreError
 from vibe_llms.limits import Limits
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.wire.sse import SseFramer
 
 _LOOK_SECONDS: Final = 1.0
@@ -87,7 +88,7 @@ class BackgroundRun:
         try:
             told = msgspec.json.decode(b"".join(self._whole))
             message = told["error"]["message"]
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+        except (*UNREADABLE, KeyError, TypeError):
             message = "The answer broke off."
         return {"code": "server_error", "message": message}
 

@@ -12,6 +12,7 @@ from vibe_llms.daemons.gateway.responses.bodies import Fields, interrupt_body
 from vibe_llms.daemons.gateway.responses.hearing import Hearer, Restater
 from vibe_llms.exceptions import StoreError
 from vibe_llms.limits import Limits
+from vibe_llms.unreadable import UNREADABLE
 
 
 class Kept(Protocol):
@@ -142,7 +143,7 @@ class KeptCall(HttpCall):
 def _read_response(body: bytes) -> Fields | None:
     try:
         response: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
     is_one = isinstance(response, dict) and isinstance(response.get("id"), str)
     return response if is_one else None

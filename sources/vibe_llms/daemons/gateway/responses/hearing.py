@@ -10,6 +10,7 @@ import msgspec
 
 from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.limits import Limits
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.wire.sse import SseFramer
 
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -37,7 +38,7 @@ class Hearer:
         for frame in self._framer.feed(data):
             try:
                 event = msgspec.json.decode(frame.data)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except UNREADABLE:
                 continue  # [DONE], or a vendor's nonsense
             if isinstance(event, dict):
                 self._hear(event)
@@ -105,7 +106,7 @@ class Restater:
             return event
         try:
             fields = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             return event
         if not isinstance(fields, dict) or not isinstance(fields.get("response"), dict):
             return event

@@ -21,6 +21,7 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.words import Application, ClientGone, Message, Receive, Scope, Send
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.limits import Limits
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.wire.sse import SseFramer
 
 _LANES: Final = 32
@@ -90,7 +91,7 @@ class _Socket:
         """Takes a message of the client."""
         try:
             event = msgspec.json.decode(data, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             await self._refuse("", "The message is no JSON object.")
             return
         lane = event.pop("stream_id", None) or ""

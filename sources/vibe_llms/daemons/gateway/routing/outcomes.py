@@ -23,6 +23,7 @@ from vibe_llms.exceptions import (
     TransportError,
     TransportTimeoutError,
 )
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.values import frozen
 
 _THEIRS: Final = frozenset(
@@ -142,7 +143,7 @@ def read_refusal(refused: Refused, dialect: Any, provider: str, model: str) -> C
     """Reads what an upstream's error means that speaks the protocol of the face."""
     try:
         body: object = msgspec.json.decode(_unframe(refused.body))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         body = refused.body.decode("utf-8", "replace")
     if not isinstance(body, (Mapping, str)):
         body = {"error": body}

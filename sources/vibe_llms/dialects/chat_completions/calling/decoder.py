@@ -33,6 +33,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError, Stage
 from vibe_llms.messages.canisters import StopReason, Usage
 from vibe_llms.messages.contents import Citation
+from vibe_llms.unreadable import UNREADABLE
 
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -108,7 +109,7 @@ class Decoder(ResponseDecoder):
         if index is not None and isinstance(data, bytes) and not event:
             try:
                 choices = _decode_usual(data).choices
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 pass
             else:
                 if len(choices) == 1 and choices[0].index == 0:

@@ -12,13 +12,13 @@ from vibe_llms.dialects.chat_completions.tables import CHOICE_READ, STOP_REASONS
 from vibe_llms.dialects.extras import keep_native, leave
 from vibe_llms.dialects.usual import (
     COMMON_ENDS,
-    UNREADABLE,
     Account,
     Nothing,
     Usual,
     Word,
     cut_stream,
 )
+from vibe_llms.unreadable import UNREADABLE
 
 
 class _Message(msgspec.Struct, forbid_unknown_fields=True, gc=False):

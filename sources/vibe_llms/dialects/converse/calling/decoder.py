@@ -24,6 +24,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.messages.codec.reading import read_json, read_tree
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
+from vibe_llms.unreadable import UNREADABLE
 
 
 class _Piece(msgspec.Struct, tag="content.delta", forbid_unknown_fields=True, gc=False):
@@ -72,7 +73,7 @@ class Decoder(ResponseDecoder):
         if event == "content.delta" and self._begun:
             try:
                 piece = _decode_piece(data)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 pass  # the long way says what is wrong
             else:
                 return [ContentDeltaEvent(piece.index, piece.text, piece.channel)]

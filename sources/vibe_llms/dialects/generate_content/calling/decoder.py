@@ -48,6 +48,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.messages.canisters import InvocationCanister, Owner, StopReason
 from vibe_llms.messages.contents import AnyContent, Native
 from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.unreadable import UNREADABLE
 
 _NOTHING: Final = msgspec.Raw()
 
@@ -117,7 +118,7 @@ class Decoder(ResponseDecoder):
         if self._begun and isinstance(data, bytes):
             try:
                 chunk = _decode_fast(data)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except UNREADABLE:
                 pass
             else:
                 (candidate,) = chunk.candidates

@@ -22,6 +22,7 @@ from vibe_llms.messages.contents import (
     TextualContent,
 )
 from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.unreadable import UNREADABLE
 
 
 def write_result(
@@ -77,7 +78,7 @@ def _write_response(texts: list[TextualContent], *, is_error: bool) -> Any:
     if len(texts) == 1 and texts[0].mime_type == JSON_TYPE:
         try:
             value = msgspec.json.decode(texts[0].text)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             value = texts[0].text
         # An object that does not call it an error would be read as the output.
         if isinstance(value, dict) and (not is_error or "error" in value):

@@ -33,6 +33,7 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.messages.canisters import StopReason
+from vibe_llms.unreadable import UNREADABLE
 
 
 class _TextDelta(msgspec.Struct, tag="text_delta", forbid_unknown_fields=True, gc=False):
@@ -78,7 +79,7 @@ class Decoder(ResponseDecoder):
         if event == "content_block_delta" and isinstance(data, bytes):
             try:
                 chunk = _decode_chunk(data)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 pass  # the long way says what is wrong, if anything is
             else:
                 block, delta = self._open.get(chunk.index), chunk.delta

@@ -36,6 +36,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.messages.canisters import Owner
 from vibe_llms.messages.contents import FileContent, ImageContent, Native
+from vibe_llms.unreadable import UNREADABLE
 from vibe_llms.values import define
 
 _GROWN_BY: Final[dict[ContentKind, tuple[str, ...]]] = {
@@ -179,7 +180,7 @@ class GrowingBlock:
         if any(self._arguments):
             try:
                 self.block["input"] = msgspec.json.decode("".join(self._arguments))
-            except (msgspec.DecodeError, RecursionError):
+            except UNREADABLE:
                 # As the documentation proposes.
                 self.block["input"] = {"INVALID_JSON": "".join(self._arguments)}
 

@@ -13,13 +13,13 @@ from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import READ, STOP_REASONS
 from vibe_llms.dialects.usual import (
     COMMON_ENDS,
-    UNREADABLE,
     Account,
     Nothing,
     Usual,
     Word,
     cut_stream,
 )
+from vibe_llms.unreadable import UNREADABLE
 
 
 class _Text(msgspec.Struct, forbid_unknown_fields=True, gc=False):

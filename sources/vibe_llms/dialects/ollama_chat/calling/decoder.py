@@ -39,6 +39,7 @@ from vibe_llms.events.stream import (
 )
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.unreadable import UNREADABLE
 
 _KNOWN_FIELDS: Final = USAGE_FIELDS | {"created_at", "done", "done_reason", "message", "model"}
 
@@ -90,7 +91,7 @@ class Decoder(ResponseDecoder):
         if self._begun and not self.is_complete and isinstance(data, bytes):
             try:
                 chunk = _decode_chunk(data)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except UNREADABLE:
                 pass  # not the usual one: what is wrong with it shows below, if anything
             else:
                 if not chunk.done and chunk.message.role == "assistant":

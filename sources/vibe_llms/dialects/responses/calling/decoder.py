@@ -28,6 +28,7 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.unreadable import UNREADABLE
 
 _TEXT_DELTA: Final = "response.output_text.delta"
 _TEXT_DELTA_MARK: Final = b'"response.output_text.delta"'
@@ -80,7 +81,7 @@ class Decoder(ResponseDecoder):
         if event == _TEXT_DELTA or (not event and _is_text_delta(data)):
             try:
                 chunk = _decode_text_delta(data)  # type: ignore[arg-type]
-            except (msgspec.DecodeError, TypeError, UnicodeDecodeError, RecursionError):
+            except (*UNREADABLE, TypeError):
                 pass  # not the usual one
             else:
                 growing = self._texts.get((chunk.output_index, chunk.content_index))

@@ -18,6 +18,7 @@ from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import Finding, RequestError, StoreError
 from vibe_llms.logs.disk import Disk, write_new_file
 from vibe_llms.logs.log import Log
+from vibe_llms.unreadable import UNREADABLE
 
 SUFFIX: Final = ".chunks"
 FORMAT: Final = 1
@@ -186,7 +187,7 @@ class ChunkLog:
         for number, (_, line) in enumerate(log.walk(), 1):
             try:
                 self._take(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, KeyError, ValueError) as error:
+            except (*UNREADABLE, KeyError, ValueError) as error:
                 raise StoreError(
                     path=f"{self.path}:{number}",
                     detail=f"{self.path}:{number}: the line is none of a vendor's batch: {error}.",

@@ -15,6 +15,7 @@ from vibe_llms.exceptions import StoreError
 from vibe_llms.installing import needing
 from vibe_llms.instruments.channels.batches.lines import JournalLine, LineCounts
 from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS
+from vibe_llms.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
     from vibe_llms.instruments.channels.batches.orders import BatchRunner
@@ -104,7 +105,7 @@ def _check(line: bytes, place: str) -> None:
     """Refuses a line that is none of a batch. Raises StoreError."""
     try:
         _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise StoreError(
             path=place,
             detail=f"{place}: The line is none of a batch: {error}.",

@@ -11,6 +11,7 @@ from vibe_llms.exceptions import CodecError, RequestError, StoreError
 from vibe_llms.instruments.channels.batches.items import BatchItem, read_buckets
 from vibe_llms.messages.canisters import Origin, StopReason, Usage
 from vibe_llms.messages.trusting import trusted
+from vibe_llms.unreadable import UNREADABLE
 
 DIGEST_CHARACTERS = 16
 
@@ -168,7 +169,7 @@ def decode_head(line: bytes) -> LineHead:
     """Reads what a line says of its place. Raises StoreError."""
     try:
         return _decode_head(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise StoreError(detail=f"The line is none of a batch: {error}.") from error
 
 
@@ -189,7 +190,7 @@ def decode_item(data: bytes, *, is_stored: bool = True) -> BatchItem[Any]:
 
             failure = decode_error(bytes(line.error))
         origin = _read_origin(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+    except (*UNREADABLE, ValueError) as error:
         raise StoreError(detail=f"The line is none of a batch: {error}.") from error
     value = line.text if line.value is msgspec.UNSET else line.value
     return _make_item(
