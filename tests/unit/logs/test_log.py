@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disks import Crash, CrashingDisk, HastyDisk
+from disks import Crash, CrashingDisk, HastyDisk, Ledger
 from properties import examples
+from vibe_llms.exceptions import StoreError
+from vibe_llms.logs import log as log_module
 from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.lines import join_lines
 from vibe_llms.logs.log import Log
@@ -136,6 +138,52 @@ def test_a_crash_while_a_torn_end_is_set_aside_loses_nothing(tmp_path: Path, ste
     assert b"torn" in [each.read_bytes() for each in tmp_path.glob("events.torn-*")]
 
 
+class CarefulDisk(Ledger):
+    """A disk that cuts nothing off while anything else is owed to it."""
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        assert self.settle() == set(), "cut off before its copy was certain"
+        super().truncate(descriptor, size)
+
+
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_each_torn_end_is_set_aside_by_itself_and_for_certain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_relative: bool
+) -> None:
+    """The next one replaces none that is there."""
+    monkeypatch.chdir(tmp_path)
+    path, disk = tmp_path / "events.jsonl", CarefulDisk()
+    path.write_bytes(b"{}\n")
+    for number in (1, 2, 3):
+        with path.open("ab") as file:
+            file.write(b"torn %d" % number)
+        with Log("events.jsonl" if is_relative else str(path), disk) as log:
+            (notice,) = log.notices
+            assert f"events.torn-{number}" in notice.message
+            assert "(6 bytes," in notice.message
+        assert disk.settle() == set()
+
+    torn = {each.name: each.read_bytes() for each in tmp_path.glob("*torn*")}
+    assert torn == {f"events.torn-{number}": b"torn %d" % number for number in (1, 2, 3)}
+    assert path.read_bytes() == b"{}\n"
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, *(count * (1 << 16) + more for count in (1, 2, 4) for more in (-1, 0, 1))]
+)
+def test_a_line_is_read_from_where_it_begins_however_long_it_is(tmp_path: Path, size: int) -> None:
+    """To its end and no further; one whose end is gone is told."""
+    path, line = tmp_path / "events.jsonl", (b"0123456789abc" * (size // 13 + 1))[:size]
+    path.write_bytes(b"{}\n" + line + b"\n[]\n")
+    with Log(str(path), HastyDisk(), reading=True) as log:
+        assert log.read_line(3) == line
+        assert log.read_line(4 + size) == b"[]"
+        path.write_bytes(b"{}\n" + line)
+        with pytest.raises(StoreError, match="was cut meanwhile") as caught:
+            log.read_line(3)
+        assert caught.value.path == str(path)
+
+
 def test_what_could_not_be_taken_back_is_taken_back_before_the_next_append(tmp_path: Path) -> None:
     """So that no line is ever written behind half of another."""
 
@@ -176,3 +224,31 @@ def test_a_log_that_is_cut_while_it_is_walked_ends(tmp_path: Path) -> None:
     with Log(str(path), HastyDisk(), reading=True) as log:
         path.write_bytes(b"{}\n")
         assert [line for _, line in log.walk()] == [b"{}"]
+
+
+@pytest.mark.parametrize("block", [1, 2, 5, 64])
+def test_a_log_is_walked_block_by_block_up_to_where_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    """What is written meanwhile is for the next who walks."""
+    monkeypatch.setattr(log_module, "_BLOCK_BYTES", block)
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"".join(b"%d\n" % number for number in range(8, 13)))
+    walked = []
+    with Log(str(path), HastyDisk(), reading=True) as log, path.open("ab", buffering=0) as file:
+        for offset, line in log.walk():
+            walked.append((offset, line))
+            file.write(b"more\n")
+
+    assert walked == [(0, b"8"), (2, b"9"), (4, b"10"), (7, b"11"), (10, b"12")]
+
+
+@pytest.mark.parametrize(("size", "acknowledged"), [(2, None), (3, 7), (4, None)])
+def test_what_is_known_of_a_log_holds_while_it_is_as_large(
+    tmp_path: Path, size: int, acknowledged: int | None
+) -> None:
+    """Then it is not looked at again."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b"{}\n")
+    with Log(str(path), HastyDisk(), known=Tally(7, size)) as log:
+        assert (log.acknowledged, log.end) == (acknowledged, (0, 3))

@@ -285,12 +285,19 @@ def test_010d_what_takes_the_place_of_the_first_lines_is_certain_before_it_is_th
     log.claim()
     log.adopt([line(number) for number in range(1, 6)])
 
+    path = find_path(store)
+    tally = path.with_name(TALLY)
+    tally.unlink()
+    with path.open("ab") as file:
+        file.write(b"torn")  # what could not be written, nor be taken back
+
     log.replace([line(1), line(3, 2)], 3)
 
     assert disk.settle() == set()
     assert [each.sequence for each in log.read()] == [1, 3, 4, 5]
-    size = find_path(store).stat().st_size
-    assert read_tally(f"{store.locate('a')}/{TALLY}") == (5, size)
+    assert read_tally(str(tally)) == (5, path.stat().st_size)
+    assert b"torn" not in path.read_bytes()
+    assert {each.stat().st_mode & 0o777 for each in (path, tally)} == {0o600}
     with pytest.raises(StoreError, match="was not claimed"):
         log.append("run", EVENTS[0])
     log.claim()
@@ -298,8 +305,7 @@ def test_010d_what_takes_the_place_of_the_first_lines_is_certain_before_it_is_th
     log.synchronize()
     log.close()
     assert [each.sequence for each in log.read()] == [1, 3, 4, 5, 6]
-    size = find_path(store).stat().st_size
-    assert read_tally(f"{store.locate('a')}/{TALLY}") == (6, size)
+    assert read_tally(str(tally)) == (6, path.stat().st_size)
 
 
 @pytest.mark.parametrize(
@@ -411,6 +417,31 @@ async def test_011d_a_last_line_that_does_not_read_is_told(store: DirectoryStore
         assert re.search(r"The last line does not read: \S", caught.value.detail)
         assert "None" not in caught.value.detail
         assert "by hand" in caught.value.remedy
+
+
+async def test_011j_a_log_is_examined_to_its_end(store: DirectoryStore) -> None:
+    """All that is wrong is told with its line; what does not read is there, and is not lost."""
+    log = open_log(store)
+    for event in EVENTS:
+        await log.secure(await log.write("run", event))
+    log.close()
+    path = find_path(store)
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = lines[0] + b"x\n" + lines[2] + b"y\ntorn"
+    path.write_bytes(damaged)
+
+    count, findings = FileLog(store.locate("a")).examine()
+
+    assert count == 4
+    assert [(each.place, each.line) for each in findings] == [(log.path, n) for n in (2, 4, 0)]
+    for each in findings[:2]:
+        assert re.match(r"The line does not read: .*malformed", each.message)
+    assert "is still there" in findings[2].message
+    assert path.read_bytes() == damaged
+    path.write_bytes(lines[0] + lines[1] + b"x\n")
+    _, findings = FileLog(store.locate("a")).examine()
+    assert [each.line for each in findings] == [3, 0]
+    assert "3 lines, but 4" in findings[1].message
 
 
 def test_011e_in_memory_compacted_lines_are_taken_over_and_gone_on_behind() -> None:
