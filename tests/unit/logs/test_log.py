@@ -139,7 +139,17 @@ def test_a_crash_while_a_torn_end_is_set_aside_loses_nothing(tmp_path: Path, ste
 
 
 class CarefulDisk(Ledger):
-    """A disk that cuts nothing off while anything else is owed to it."""
+    """A disk that cuts nothing off, and tallies nothing, while anything is owed to it."""
+
+    notes = 0
+    is_interrupted = False
+
+    def note(self, descriptor: int, data: bytes) -> None:
+        assert self.settle() == set(), "tallied before it was certain"
+        super().note(descriptor, data)
+        self.notes += 1
+        if self.is_interrupted:
+            raise KeyboardInterrupt
 
     def truncate(self, descriptor: int, size: int) -> None:
         assert self.settle() == set(), "cut off before its copy was certain"
@@ -252,3 +262,37 @@ def test_what_is_known_of_a_log_holds_while_it_is_as_large(
     path.write_bytes(b"{}\n")
     with Log(str(path), HastyDisk(), known=Tally(7, size)) as log:
         assert (log.acknowledged, log.end) == (acknowledged, (0, 3))
+
+
+def test_what_is_certain_is_tallied_once_and_only_then(tmp_path: Path) -> None:
+    """Also by who was interrupted at it."""
+    path, disk = tmp_path / "events.jsonl", CarefulDisk()
+    path.touch()
+    with Log(str(path), disk, tally=f"{path}.tally") as log:
+        log.append(b"{}\n")
+        assert disk.notes == 0
+        log.synchronize()
+        log.synchronize()
+        log.append(b"{}\n", certain=True)
+        assert disk.notes == 2
+        disk.is_interrupted = True
+        with pytest.raises(KeyboardInterrupt):
+            log.append(b"{}\n", certain=True)
+        disk.is_interrupted = False
+        log.append(b"{}\n", certain=True)
+
+    assert read_tally(f"{path}.tally") == (4, 12)
+
+
+@pytest.mark.parametrize("reading", [False, True])
+def test_a_pipe_is_no_log_and_is_let_go_of(tmp_path: Path, reading: bool) -> None:
+    path = tmp_path / "events.jsonl"
+    os.mkfifo(path)
+    os.close(free := os.dup(0))
+
+    with pytest.raises(OSError, match="a pipe") as caught:
+        Log(str(path), HastyDisk(), reading=reading)
+
+    assert caught.value.filename == str(path)
+    os.close(again := os.dup(0))
+    assert again == free

@@ -211,6 +211,9 @@ async def test_010_a_torn_line_is_set_aside_and_reported(store: DirectoryStore, 
     torn = whole[:-cut]
     path.write_bytes(torn)
     assert len(produce_log(store, "a").read()) == 3  # a reader leaves it where it is
+    last = produce_log(store, "a").read_last()
+    assert last is not None
+    assert last.sequence == 3
     assert path.read_bytes() == torn
 
     log = open_log(store)
@@ -275,7 +278,17 @@ def test_010d_what_takes_the_place_of_the_first_lines_is_certain_before_it_is_th
     tmp_path: Path,
 ) -> None:
     """What is behind stays; the claim is given up, as what is open is the old file."""
-    disk = Ledger()
+
+    class NotingDisk(Ledger):
+        def __init__(self) -> None:
+            super().__init__()
+            self.noted: list[bytes] = []
+
+        def note(self, descriptor: int, data: bytes) -> None:
+            self.noted.append(find_path(store).read_bytes())
+            super().note(descriptor, data)
+
+    disk = NotingDisk()
     store = DirectoryStore(tmp_path, disk=disk)
     store.create("a", ConversationMetadata())
     log = FileLog(store.locate("a"), disk=disk)
@@ -290,12 +303,15 @@ def test_010d_what_takes_the_place_of_the_first_lines_is_certain_before_it_is_th
     tally.unlink()
     with path.open("ab") as file:
         file.write(b"torn")  # what could not be written, nor be taken back
+    disk.noted.clear()
 
     log.replace([line(1), line(3, 2)], 3)
 
     assert disk.settle() == set()
     assert [each.sequence for each in log.read()] == [1, 3, 4, 5]
+    assert log.examine() == (4, ())
     assert read_tally(str(tally)) == (5, path.stat().st_size)
+    assert disk.noted == [path.read_bytes()]  # it never says more than there is
     assert b"torn" not in path.read_bytes()
     assert {each.stat().st_mode & 0o777 for each in (path, tally)} == {0o600}
     with pytest.raises(StoreError, match="was not claimed"):
@@ -762,10 +778,12 @@ def test_014f_a_log_is_not_closed_while_the_disk_is_at_work(tmp_path: Path) -> N
         securing = threads.submit(log.synchronize)
         assert begun.wait(60)
         closing = threads.submit(log.close)
-        with pytest.raises(StoreError, match="on its way"):
-            produce_log(store, "a").claim()
-        assert not closing.done()
-        may_go_on.set()
+        try:
+            with pytest.raises(StoreError, match="on its way"):
+                produce_log(store, "a").claim()
+            assert not closing.done()
+        finally:
+            may_go_on.set()
         securing.result()
         closing.result()
     log.synchronize()  # there is nothing to wait for
