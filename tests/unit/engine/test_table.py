@@ -207,6 +207,8 @@ def test_turns_that_broke_off_one_after_the_other_are_passed(
     [
         ([USER, BROKEN], Generate(1)),
         ([USER, call("x"), result("x"), broken("s")], Generate(3)),
+        ([USER, broken("s"), broken("u")], Generate(1)),
+        ([PAUSED, broken("s")], Generate(1, is_continuation=True)),
         ([USER, PAUSED, broken("s")], Generate(2, is_continuation=True)),
         ([USER, PAUSED, broken("s"), broken("u")], Generate(2, is_continuation=True)),
         ([USER, call(owner=Owner.VENDOR), broken("s")], Generate(2, is_continuation=True)),
@@ -222,6 +224,26 @@ def test_what_broke_off_is_asked_for_as_it_was(
     situation = Situation(tail=read_tail(canisters), length=len(canisters))
 
     assert decide(situation, Readings(), Limits()) == command
+
+
+@pytest.mark.parametrize(
+    ("canisters", "is_continuation"),
+    [
+        ([USER], False),
+        ([USER, DocumentCanister("paper")], False),
+        ([USER, call(), result()], False),
+        ([USER, PAUSED], True),
+        ([USER, call(owner=Owner.VENDOR)], True),
+        ([USER, call(owner=Owner.VENDOR), result(owner=Owner.VENDOR)], True),
+    ],
+)
+def test_the_model_goes_on_where_the_last_word_is_its_own(
+    canisters: list[AnyCanister], is_continuation: bool
+) -> None:
+    situation = Situation(tail=read_tail(canisters), length=len(canisters))
+    command = decide(situation, Readings(), Limits())
+
+    assert command == Generate(len(canisters), is_continuation=is_continuation)
 
 
 def test_who_stopped_a_run_is_said_where_it_is_known() -> None:
