@@ -42,10 +42,19 @@ class Person:
     async def approve(self, request: ApprovalRequest) -> Approval:
         self.thinks.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(10)
         except asyncio.CancelledError:
             return await self.then(request)
         raise AssertionError
+
+
+async def wait_for_question(person: Person, asking: asyncio.Task[Any]) -> None:
+    """Waits until somebody thinks; whoever asks and ends before has failed."""
+    thinking = asyncio.create_task(person.thinks.wait())
+    await asyncio.wait([thinking, asking], return_when=asyncio.FIRST_COMPLETED)
+    if asking.done():
+        raise AssertionError(await asking)
+    await thinking
 
 
 def produce_call() -> tuple[Call, ApprovalRequest]:
@@ -73,7 +82,7 @@ async def test_whoever_answers_first_is_heard_and_who_was_asked_is_disturbed(
     gate.look()  # nobody is being asked yet
 
     asking = asyncio.create_task(gate.ask([call]))
-    await asyncio.wait_for(person.thinks.wait(), 60)
+    await wait_for_question(person, asking)
     gate.look()  # there is no answer yet, and nobody is disturbed
     await asyncio.sleep(0)
     assert not asking.done()
@@ -100,7 +109,7 @@ async def test_who_is_asked_has_come_to_an_end_before_the_run_has() -> None:
     person = Person(tidy_up)
     gate = ApprovalGate(cast("RunContext", Context()), Record(), person, ())
     asking = asyncio.create_task(gate.ask([produce_call()[0]]))
-    await asyncio.wait_for(person.thinks.wait(), 60)
+    await wait_for_question(person, asking)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
