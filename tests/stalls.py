@@ -5,7 +5,8 @@ processes now and then begin a little late, as on a machine that has other work.
 ever finds what this does. ``VIBE_LLMS_STALLS`` says how many of a thousand are late (10), and
 ``VIBE_LLMS_STALL_SEED`` repeats the luck of a run, as far as threads let it.
 
-A test that fails so has mostly waited for a time and not for what it proves.
+A test that fails so has mostly waited for a time and not for what it proves; one that counts calls
+counts those of this file, too.
 """
 
 from __future__ import annotations
