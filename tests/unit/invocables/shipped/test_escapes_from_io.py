@@ -240,6 +240,7 @@ def test_whoever_swaps_what_is_opened_for_a_link_gains_nothing(
     told = []
 
     try:
+        assert "harmless" in try_everything(io, "d/secret")  # while nobody swaps, it is not refused
         with swapping(real, link):
             for _ in range(100):
                 told.append(try_everything(io, "d/secret"))
@@ -248,7 +249,6 @@ def test_whoever_swaps_what_is_opened_for_a_link_gains_nothing(
         io._grants.close()
 
     assert not [each for each in told if CANARY in each]
-    assert any("harmless" in each or "written" in each for each in told)  # it was not all refused
     assert [path.name for path in outside.iterdir()] == ["secret"]
     assert (outside / "secret").read_text() == CANARY
 
