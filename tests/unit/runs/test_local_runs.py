@@ -93,8 +93,11 @@ async def test_001_an_operation_nobody_registered_is_refused() -> None:
     context = produce_context()
     context.register({"model.request": lambda _: asyncio.sleep(0)})
 
-    with pytest.raises(UnknownNameError, match=r"operation 'model\.reqest'.*model\.request"):
+    with pytest.raises(
+        UnknownNameError, match=r"operation 'model\.reqest'.*model\.request"
+    ) as raised:
         await context.step("model.reqest", {}, key="turn1")
+    assert raised.value.stage == Stage.EXECUTE
 
 
 async def test_002_what_is_not_json_does_not_come_through_a_step() -> None:
