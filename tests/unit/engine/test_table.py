@@ -181,6 +181,12 @@ def test_a_turn_ends_where_somebody_else_speaks_or_another_turn_begins(
     assert find_end(canisters) == end
 
 
+def test_the_last_turn_begins_where_its_first_word_is() -> None:
+    """Results behind it are no part of it."""
+    assert read_tail([USER, WORDS, call(), call("b"), result()]).start == 1
+    assert read_tail([USER, call(turn="s"), WORDS]).start == 2
+
+
 @pytest.mark.parametrize(
     ("canisters", "before"),
     [

@@ -120,7 +120,7 @@ def test_replace_lets_a_table_hold_the_very_words(word: str) -> None:
         ("x", {"merge": {"a": 1}}, "into a text"),
         ([1], {"merge": {"a": 1}}, "into a list"),
         ({}, {"merge": [1]}, "into a table"),
-        ([1], {"merge": 5}, "takes a list or a table"),
+        ([1], {"merge": 5}, "takes a list or a table, not a number"),
         ([1], {"remove": False}, "only true"),
     ],
 )
