@@ -29,6 +29,7 @@ from vibe_llms.events.engine import (
     RunEndedEvent,
     RunStartedEvent,
     RunSuspendedEvent,
+    StateEnteredEvent,
 )
 from vibe_llms.exceptions import ConverseError, RequestError, TransportError
 from vibe_llms.exceptions import Stage as ErrorStage
@@ -284,6 +285,30 @@ async def test_a_step_is_named_by_what_it_answers(monkeypatch: pytest.MonkeyPatc
 
     user, call, result, _ = (each.id for each in acted.canisters)
     assert keys == [f"model/{user}", f"tool/{call}", f"model/{result}"]
+
+
+async def test_each_state_is_told_with_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for what comes next, except where several calls begin by tasks of their own."""
+    told: list[tuple[str, int, bool]] = []
+    plain = LocalRunContext.emit
+
+    async def emit(self: LocalRunContext, event: Any, **options: bool) -> None:
+        if isinstance(event, StateEnteredEvent):
+            told.append((event.state, event.turn, options.get("soon", False)))
+        await plain(self, event, **options)
+
+    monkeypatch.setattr(LocalRunContext, "emit", emit)
+    calls = [[invoke("rain", f"{count}{n}") for n in range(count)] for count in (1, 2)]
+    await act(script(*calls, [say("Done.")]), rain)
+
+    assert told == [
+        ("generate", 0, True),
+        ("execute", 1, True),
+        ("generate", 1, True),
+        ("execute", 2, False),
+        ("generate", 2, True),
+        ("terminate", 3, True),
+    ]
 
 
 async def test_a_fault_of_ours_is_in_the_log_too(monkeypatch: pytest.MonkeyPatch) -> None:
