@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.exceptions import ParseError, RequestError, Stage
 from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
+from vibe_llms.messages.identities import access_now, produce_identity
+from vibe_llms.messages.trusting import trusted
 from vibe_llms.plain import JsonObject
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 
 # Without NaN, which is no JSON, and not even equal to itself.
+_make_result: Final = trusted(ResultCanister)  # an outcome and a call have checked it all
 _write = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
 ).encode
@@ -78,11 +81,13 @@ def read_arguments(canister: InvocationCanister) -> JsonObject | ArgumentFault:
 
 def compose_result(canister: InvocationCanister, outcome: Outcome) -> ResultCanister:
     """Makes the canister that answers an invocation."""
-    return ResultCanister(
-        outcome.contents,
+    return _make_result(
+        timestamp=access_now(),
+        content=outcome.contents,
+        id=produce_identity(),
         invocation_id=canister.invocation_id,
         name=canister.name,
-        is_error=outcome.is_error,
+        is_error=bool(outcome.is_error),
     )
 
 

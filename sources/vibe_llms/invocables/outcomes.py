@@ -17,9 +17,11 @@ from vibe_llms.messages.contents import (
     TextualContent,
     ensure_contents,
 )
+from vibe_llms.messages.trusting import trusted
 from vibe_llms.plain import JsonObject, JsonValue, escape_halves
 from vibe_llms.values import frozen
 
+_make_text: Final = trusted(TextualContent)
 _CONTENTS: Final = tuple(CONTENT_CLASSES.values())
 CONTENTS_LIMIT: Final = 1_000
 """How many contents one outcome may have."""
@@ -74,7 +76,7 @@ def produce_outcome(value: Any) -> Outcome:
             return Outcome()
         case str():
             text = escape_halves(value)
-            return Outcome(contents=text) if text else Outcome()
+            return Outcome(contents=(_make_text(text=text),)) if text else Outcome()
         case _ if isinstance(value, _CONTENTS):
             return Outcome(contents=value)
         case list() | tuple() if any(isinstance(item, _CONTENTS) for item in value):

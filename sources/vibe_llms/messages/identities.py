@@ -69,7 +69,7 @@ class Moments:
 
     def access(self) -> datetime:
         """Returns the present moment, in UTC."""
-        return self._begun + timedelta(seconds=self._read() - self._offset)
+        return self._begun + timedelta(0, self._read() - self._offset)
 
 
 def ensure_utc(moment: datetime) -> datetime:
