@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from vibe_llms.invocables.outcomes import Outcome
 
 
-# Without NaN, which is no JSON, and not even equal to itself.
 _make_result: Final = trusted(ResultCanister)  # an outcome and a call have checked it all
+
+# Without NaN, which is no JSON, and not even equal to itself.
 _write = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
 ).encode
