@@ -272,6 +272,52 @@ async def test_what_an_upstream_keeps_is_asked_of_it(simulator: Simulator, tmp_p
     assert not list(tmp_path.rglob("messages.jsonl"))
 
 
+@pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_what_the_gateway_has_not_made_is_carried_to_a_vendor_of_the_protocol(
+    simulator: Simulator, tmp_path: Path, field: str, keeps: bool
+) -> None:
+    application = produce_application(tmp_path, simulator.url, keeps_responses=keeps)
+    script(simulator, "The North Sea.", "Deep.", "Cold.")
+    async with (
+        produce_client(simulator.url) as elsewhere,
+        serve_gateway(application) as address,
+        produce_client(address) as client,
+    ):
+        begun = await elsewhere.responses.create(model="gpt-5.5", input="Name a sea.")
+        identity = begun.id if field == "previous_response_id" else "conv_elsewhere"
+        earlier: Any = {field: identity}
+        made = await client.responses.create(model=CARRIED, input="How deep?", **earlier)
+        again = await client.responses.create(
+            model=CARRIED, input="How cold?", previous_response_id=made.id
+        )
+    assert (made.output_text, again.output_text) == ("Deep.", "Cold.")
+    first, second = (request.body for request in simulator.requests[1:])
+    assert (first[field], first["input"]) == (identity, "How deep?")
+    # The vendor holds the beginning, so it has to hold what follows.
+    assert (second["previous_response_id"], second["input"]) == (made.id, "How cold?")
+    assert not list(tmp_path.rglob("messages.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [{"previous_response_id": "resp_elsewhere"}, {"conversation": "conv_elsewhere"}],
+    ids=["response", "conversation"],
+)
+async def test_what_the_gateway_has_not_made_is_refused_where_clients_have_keys(
+    simulator: Simulator, tmp_path: Path, earlier: dict[str, Any]
+) -> None:
+    application = produce_application(tmp_path, simulator.url)
+    async with (
+        serve_gateway(application, authorizer=_Everybody()) as address,
+        produce_client(address) as client,
+    ):
+        with pytest.raises(openai.APIStatusError, match="elsewhere") as refused:
+            await client.responses.create(model=CARRIED, input="On.", **earlier)
+    assert refused.value.status_code in (400, 404)
+    assert not simulator.requests
+
+
 class _Everybody:
     """Lets everybody in, and calls them by their keys."""
 

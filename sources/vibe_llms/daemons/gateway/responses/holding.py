@@ -46,6 +46,11 @@ class _Wish(msgspec.Struct):
     previous_response_id: str | None = None
     conversation: Any = None
 
+    @property
+    def continues(self) -> bool:
+        """Whether the request continues an earlier response or a conversation."""
+        return bool(self.previous_response_id or read_conversation(self.conversation))
+
 
 _WISH: Final = msgspec.json.Decoder(_Wish)
 
@@ -84,7 +89,7 @@ async def _choose(
     chain = chain or await _find_chain(keeper, wish, subject, upstream)
     is_shared = chain is not None and chain.is_shared
     is_stored = wish.store is not False or is_shared
-    if chain is None and is_stored and is_keeping(upstream):
+    if chain is None and is_stored and _is_kept_there(wish, upstream):
         return KeptUpstream(keeper, subject, upstream.address), asked
     native: Fields = {}
     if is_stored or memory is not None:
@@ -120,7 +125,7 @@ async def detach(
     if not wish.background:
         return False
     chain = await _find_chain(keeper, wish, record.subject, upstream)
-    if chain is None and is_keeping(upstream):
+    if chain is None and _is_kept_there(wish, upstream):
         return False
     if wish.store is False:
         raise refuse_body("What is answered in the background has to be stored.", "store")
@@ -152,7 +157,7 @@ async def detach(
 def wants_keeping(asked: Asked) -> bool:
     """Tells whether a request goes on from others, or may be gone on from. Raises RequestError."""
     wish = _read_wish(asked.body)
-    return wish.store is not False or bool(wish.previous_response_id or wish.conversation)
+    return wish.store is not False or wish.continues
 
 
 async def expand(keeper: ResponseKeeper, asked: Asked, subject: str, upstream: Upstream) -> Asked:
@@ -171,7 +176,8 @@ async def _find_chain(
         raise refuse_body(
             "previous_response_id and conversation exclude each other.", "conversation"
         )
-    is_known_there = is_keeping(upstream) and not keeper.knows_subjects
+    # The gateway has no record of it, so the vendor decides whether it exists.
+    is_known_there = is_carrying(upstream.model, PROTOCOL) and not keeper.knows_subjects
     if conversation:
         begun = await keeper.registry.perform(
             partial(rows.find_conversation, identity=conversation)
@@ -188,7 +194,7 @@ async def _find_chain(
         raise _refuse_previous(previous)
     if found.conversation:
         return await _read_previous(keeper, found)
-    if is_keeping(upstream) and _is_of_one_provider(found.address, upstream.address):
+    if is_carrying(upstream.model, PROTOCOL) and _is_of_one_provider(found.address, upstream.address):
         return None
     raise refuse_body(
         f"The response {previous!r} is kept by {found.address}, and another provider's model "
@@ -229,6 +235,14 @@ def is_keeping(upstream: Upstream) -> bool:
     """Tells whether an upstream keeps what it answers to clients of this protocol."""
     model = upstream.model
     return is_carrying(model, PROTOCOL) and bool(getattr(model, "keeps_responses", False))
+
+
+def _is_kept_there(wish: _Wish, upstream: Upstream) -> bool:
+    """Tell whether the upstream keeps the answer to a request that continues nothing kept here.
+
+    An upstream that holds the beginning of a conversation holds the rest of it, too.
+    """
+    return is_keeping(upstream) or wish.continues
 
 
 def name_response() -> str:
