@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,7 +82,8 @@ def open_engine(url: str) -> DurableDatabase:
         connections = _connect(url)
         schema = None if url.startswith("sqlite") else _choose_schema(connections)
         plain = connections.url.render_as_string(hide_password=False)
-        DBOS.migrate(plain, schema=schema or "dbos")
+        with _supplying_unixepoch():
+            DBOS.migrate(plain, schema=schema or "dbos")
         client = DBOSClient(
             system_database_engine=connections,
             dbos_system_schema=schema,
@@ -162,7 +165,8 @@ def _open_file(url: str) -> sqlalchemy.Engine:
     check_folder(path)
     engine = sqlalchemy.create_engine(url)
 
-    def prepare(connection: Any, _: object) -> None:
+    def prepare(connection: sqlite3.Connection, record: object) -> None:
+        _supply_unixepoch(connection, record)
         connection.isolation_level = "IMMEDIATE"  # writers wait for each other
         # Readers do not wait for writers, and a commit costs no flush; that the power fails loses
         # the last moments of the schedule, which whoever looks through the runs finds again.
@@ -173,6 +177,28 @@ def _open_file(url: str) -> sqlalchemy.Engine:
     sqlalchemy.event.listen(engine, "connect", prepare)
     with engine.connect():
         return engine
+
+
+@contextmanager
+def _supplying_unixepoch() -> Iterator[None]:
+    """Supply the function to connections that DBOS opens by itself to make its tables."""
+    import sqlalchemy
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", _supply_unixepoch)
+    try:
+        yield
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "connect", _supply_unixepoch)
+
+
+def _supply_unixepoch(connection: Any, _: object) -> None:
+    """Define ``unixepoch('subsec')`` on a connection where SQLite is too old to have it.
+
+    On Python 3.12 and later DBOS takes the default of its times from this function, which SQLite
+    has since 3.42: https://www.sqlite.org/lang_datefunc.html, read 2026-11-28.
+    """
+    if sqlite3.sqlite_version_info < (3, 42) and isinstance(connection, sqlite3.Connection):
+        connection.create_function("unixepoch", 1, lambda _: time.time_ns() // 1_000_000 / 1000)
 
 
 def _choose_schema(connections: sqlalchemy.Engine) -> str:
