@@ -14,6 +14,7 @@ from vibe_llms.flows.labelling import append_lines, label_nodes, match_edges, qu
 from vibe_llms.flows.tasks import PromptTemplate, Task
 from vibe_llms.mermaid import Diagram, Edge, add_classes, parse_diagram
 from vibe_llms.mermaid.shapes import BRACKETS
+from vibe_llms.plain import JsonValue, is_same
 from vibe_llms.values import frozen
 
 
@@ -100,7 +101,7 @@ def compare_tasks(old: Task, new: Task) -> TaskDifference:
     others = (
         each.name
         for each in attrs.fields(Task)
-        if each.name not in seen and getattr(old, each.name) != getattr(new, each.name)
+        if each.name not in seen and not is_same(before.plain[each.name], after.plain[each.name])
     )
     return TaskDifference(
         nodes=tuple(nodes),
@@ -158,12 +159,14 @@ class _Side:
     diagram: Diagram
     flow: Flow
     numbers: Sequence[int]
+    plain: Mapping[str, JsonValue]
 
     @classmethod
     def of(cls, task: Task) -> _Side:
         diagram = parse_diagram(task.flow_diagram.mermaid)
         flow = compile_flow(diagram).flow
-        return cls(task=task, diagram=diagram, flow=flow, numbers=match_edges(diagram, flow))
+        numbers = match_edges(diagram, flow)
+        return cls(task=task, diagram=diagram, flow=flow, numbers=numbers, plain=attrs.asdict(task))
 
     def find_prompt(self, name: str) -> PromptTemplate | None:
         node = self.flow.nodes.get(name)

@@ -7,22 +7,30 @@ another there, or that other edges leave, is the first that differs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent, NodeStartedEvent
+from vibe_llms.events.flow import (
+    FlowEndedEvent,
+    FlowStartedEvent,
+    NodeFinishedEvent,
+    NodeStartedEvent,
+)
 from vibe_llms.exceptions import UnknownConversationError
-from vibe_llms.flows.checking import check_task
-from vibe_llms.flows.graphs import Flow
+from vibe_llms.flows.categorizing import find_rule
+from vibe_llms.flows.checking import TaskCheck, check_task
+from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
+from vibe_llms.flows.interpolation import Reference
 from vibe_llms.flows.machine import Pass, Stop, VisitNode, decide
-from vibe_llms.flows.reading import TaskReading
+from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.records import FlowRecord, read_record
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
+from vibe_llms.plain import JsonValue, is_same
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import Replay, ReplayStep, Variant, replay_run
@@ -35,36 +43,77 @@ if TYPE_CHECKING:
 
 @frozen
 class _Version:
-    """A version of a task, as far as a visit depends on it."""
+    """A version of a task, as far as a visit depends on it.
+
+    Attributes:
+        given: The names of the variables that the caller has set: the task's own do not count.
+    """
 
     task: Task
-    flow: Flow
+    check: TaskCheck
+    given: Collection[str]
 
     @classmethod
-    def read(cls, reading: TaskReading) -> _Version:
-        return cls(reading.task, check_task(reading).access_flow())
+    def read(cls, reading: TaskReading, given: Collection[str]) -> _Version:
+        check = check_task(reading)
+        check.access_flow()
+        return cls(reading.task, check, given)
 
-    def describe(self, name: str) -> object:
-        """Returns all that a visit of a node depends on; ``None`` where there is no such node."""
-        node = self.flow.nodes.get(name)
+    def describe(self, name: str) -> JsonValue:
+        """Return all that a visit of a node depends on, as plain data; ``None`` without the node.
+
+        What is only for people, such as the description of a prompt, is left out.
+        """
+        task, flow = self.task, self.check.access_flow()
+        node = flow.nodes.get(name)
         if node is None:
             return None
-        edges = [each for each in self.flow.edges if each.source == name]
-        ways = tuple((each.target, each.kind, each.label) for each in edges)
-        rules = tuple(str(self.task.categories.get(each.label)) for each in edges)
-        if node.prompt is None:
-            return node.kind, node.text, node.bound, ways, rules
-        prompt = self.task.prompts[node.prompt]
-        surroundings = str(self.task.resource_registry) if "{{" in str(prompt) else ""
-        asked = (str(self.task.resource_llm), self.task.ensembles, self.task.mcp)
-        return node.kind, str(prompt), surroundings, asked, ways, rules
+        edges = flow.leaving[name]
+        rules = [find_rule(task.categories, each.label) for each in edges]
+        parts: dict[str, Any] = {
+            "kind": node.kind,
+            "text": node.text,
+            "bound": node.bound,
+            "edges": [[each.target, each.kind, each.label] for each in edges],
+            "rules": [rule and attrs.asdict(rule) for rule in rules],
+        }
+        if node.prompt is not None:
+            prompt = task.prompts[node.prompt]
+            parts |= {"template": prompt.template, "role": prompt.role}
+            # Instructions are given with the goal, where nothing was said before.
+            parts["goal"] = task.goal.description if prompt.role == "system" else ""
+        if node.kind in (NodeKind.PROMPT, NodeKind.TOOL):
+            parts |= {"ensembles": task.ensembles, "mcp": task.mcp}
+            parts["references"] = [self._resolve(each) for each in self._survey_references(node)]
+        if node.prompt is not None or any(rule and not rule.has_rule for rule in rules):
+            parts["model"] = attrs.asdict(task.resource_llm)
+        return parts
 
     def compare(self, other: _Version, name: str) -> str:
-        """Says what of a node is another in another version; empty where nothing is."""
+        """Say what of a node is different in another version; empty if nothing is."""
         old, new = self.describe(name), other.describe(name)
         if new is None:
             return f"there is no {name} any more"
-        return "" if old == new else f"{name} is another"
+        return "" if is_same(old, new) else f"{name} is another"
+
+    def compare_goal(self, other: _Version) -> str:
+        """Say whether another version would look at other conditions in the end."""
+        old, new = (attrs.asdict(each.task.goal)["target_conditions"] for each in (self, other))
+        return "" if is_same(old, new) else "the conditions of the goal are others"
+
+    def _survey_references(self, node: FlowNode) -> Iterable[Reference]:
+        if node.prompt is not None:
+            return self.check.templates[node.prompt].references
+        return self.check.invocations[node.id].references
+
+    def _resolve(self, reference: Reference) -> JsonValue:
+        """Return what the task itself puts in for a reference."""
+        if reference.source == "registry":
+            entry = self.task.resource_registry.find(reference.name)
+            return None if entry is None else attrs.asdict(entry)
+        if reference.source == "variable" and reference.name not in self.given:
+            return self.task.variables.get(reference.name)
+        return None
 
 
 async def replay_flow_run(
@@ -81,14 +130,15 @@ async def replay_flow_run(
         ConfigurationError: There are mistakes in the task.
     """
     record = read_record(store, identity)
-    own = _Version(record.reading.task, record.flow)
-    other = None if task is None else _Version.read(task)
+    own = _Version.read(record.reading, record.started.variables)
+    other = None if task is None else _Version.read(task, record.started.variables)
     usual = AdapterConfig().max_iterations
     bound = record.settings.get("max_iterations", usual)
     walk = FlowWalk(
         record.flow,
         bound if isinstance(bound, int) else usual,
         lambda name: "" if other is None else own.compare(other, name),
+        "" if other is None else own.compare_goal(other),
     )
     steps: list[ReplayStep] = []
     for logged in record.log:
@@ -97,7 +147,7 @@ async def replay_flow_run(
             if step.difference:
                 return _conclude(record, steps)
         if isinstance(logged.event, NodeStartedEvent) and logged.event.conversation_id:
-            steps += await _replay_visit(store, logged.event.conversation_id)
+            steps += await _replay_visit(store, logged.event, other)
             if steps and steps[-1].difference:
                 return _conclude(record, steps)
         walk.state.apply(logged.event)
@@ -109,11 +159,19 @@ def _conclude(record: FlowRecord, steps: Sequence[ReplayStep]) -> Replay:
     return Replay(identity=record.run_id, state=state, steps=tuple(steps))
 
 
-async def _replay_visit(store: ConversationStore, identity: str) -> Sequence[ReplayStep]:
-    """Replays what a visit has asked; nothing where it was cut off before, or is a subflow's."""
+async def _replay_visit(
+    store: ConversationStore, event: NodeStartedEvent, other: _Version | None
+) -> Sequence[ReplayStep]:
+    """Replay what a visit has asked, or its subflow; nothing where it was cut off before."""
+    identity = event.conversation_id
     try:
-        if not produce_log(store, identity).read():
+        if not (log := produce_log(store, identity).read()):
             return ()
+        if any(isinstance(each.event, FlowStartedEvent) for each in log):
+            below = None if other is None else other.check.subflows.get(event.node)
+            task = None if below is None else examine_task(below.task.place, strict=False)
+            replayed = await replay_flow_run(store, identity, task)
+            return [attrs.evolve(step, run_id=step.run_id or identity) for step in replayed.steps]
         replayed = await replay_run(store, identity, Variant())
     except UnknownConversationError:
         return ()
@@ -130,14 +188,20 @@ class FlowWalk:
         flow: Of the task.
         max_iterations: How many visits the run might have.
         compare: Returns what of a node is another in another version of the task; empty if nothing.
+        goal: What of the goal is another in that version; empty if nothing.
     """
 
     def __init__(
-        self, flow: Flow, max_iterations: int, compare: Callable[[str], str] = lambda name: ""
+        self,
+        flow: Flow,
+        max_iterations: int,
+        compare: Callable[[str], str] = lambda name: "",
+        goal: str = "",
     ) -> None:
         self.state = FlowState.begin(flow)
         self._bound = max_iterations
         self._compare = compare
+        self._goal = goal
 
     def check(self, logged: LoggedEvent) -> Iterator[ReplayStep]:
         """Yields what is to be told of an event, before the state goes on by it."""
@@ -158,7 +222,7 @@ class FlowWalk:
             elif event.reason in ("waiting", "failed") and self.state.final is not None:
                 difference = "the machine would have ended"
             else:
-                difference = ""
+                difference = self._goal if event.goal_met is not None else ""
             yield ReplayStep(
                 sequence=number, step="end", detail=event.reason, difference=difference
             )

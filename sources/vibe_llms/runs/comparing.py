@@ -6,13 +6,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
+import attrs
+
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import GenerationFinishedEvent, GenerationStartedEvent, RunEndedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeFinishedEvent
 from vibe_llms.exceptions import RequestError, Stage
-from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
+from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.views import text_of
-from vibe_llms.plain import JsonValue
+from vibe_llms.plain import JsonValue, is_same
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import Replay
@@ -34,6 +37,10 @@ class Moment:
     sequence: int
     step: str
     meaning: tuple[JsonValue, ...]
+
+    def is_like(self, other: Moment) -> bool:
+        """Tell whether another run did the same here."""
+        return self.step == other.step and is_same(self.meaning, other.meaning)
 
 
 @frozen(kw_only=True)
@@ -57,7 +64,7 @@ def compare_runs(store: ConversationStore, first: str, second: str) -> RunDiffer
     """
     pairs = zip_longest(read_moments(store, first), read_moments(store, second))
     for number, (one, other) in enumerate(pairs, 1):
-        if one is None or other is None or (one.step, one.meaning) != (other.step, other.meaning):
+        if one is None or other is None or not one.is_like(other):
             return RunDifference(step=number, first=one, second=other)
     return None
 
@@ -96,8 +103,23 @@ def read_moments(store: ConversationStore, identity: str) -> list[Moment]:
 def _mean(canister: AnyCanister) -> JsonValue:
     if isinstance(canister, InvocationCanister):
         return [canister.role, canister.name, canister.arguments]
-    media = [type(each).__name__ for each in canister.content if not hasattr(each, "text")]
-    return [canister.role, text_of(canister), *media]
+    media = [
+        _mean_content(each)
+        for each in canister.content
+        if not isinstance(each, (TextualContent, ReasoningContent))
+    ]
+    failed = ["error"] if isinstance(canister, ResultCanister) and canister.is_error else []
+    return [canister.role, text_of(canister), *failed, *media]
+
+
+def _mean_content(content: AnyContent) -> JsonValue:
+    """Return a content without its bytes, which its ``content_id`` names, and vendors' extras."""
+    told: dict[str, JsonValue] = {"type": content.type}
+    for field in attrs.fields(type(content)):
+        value = getattr(content, field.name)
+        if field.name not in ("data", "native") and value is not None:
+            told[field.name] = value
+    return told
 
 
 async def bisect(

@@ -24,13 +24,15 @@ from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
     InvocationCanister,
+    ResultCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import ImageContent, TextualContent
+from vibe_llms.messages.contents import ImageContent, RefusalContent, TextualContent
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.comparing import Moment, RunDifference, bisect, compare_runs, read_moments
 
 PICTURE = ImageContent(mime_type="image/png", data=b"1")
+LOOKED = {"type": "image", "mime_type": "image/png", "content_id": PICTURE.content_id}
 SAID: list[AnyCanister] = [
     UserCanister([TextualContent("Look:"), PICTURE], id="u"),
     AssistantCanister("Well.", id="a", turn_id="t"),
@@ -72,7 +74,7 @@ def test_the_steps_of_a_run_are_what_was_sent_said_and_chosen() -> None:
     keep(store, "a", *EVENTS)
 
     assert [(each.sequence, each.step, each.meaning) for each in read_moments(store, "a")] == [
-        (2, "sent", (["user", "Look:", "ImageContent"],)),
+        (2, "sent", (["user", "Look:", LOOKED],)),
         (2, "asked", ("m", {"tools": "d"})),
         (3, "answered", (["assistant", "Well."], [SAID[2].role, "f", "{}"])),
         (6, "sent", (["user", "Go on."],)),
@@ -131,6 +133,45 @@ def test_the_first_step_that_differs_is_told_with_both_sides(other: Any, step: i
         mirrored = RunDifference(step=step, first=second, second=first)
     assert compare_runs(store, "a", "b") == expected
     assert compare_runs(store, "b", "a") == mirrored
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (
+            UserCanister([PICTURE]),
+            UserCanister([attrs.evolve(PICTURE, data=b"2", content_id=None)]),
+        ),
+        (UserCanister([PICTURE]), UserCanister([attrs.evolve(PICTURE, detail="low")])),
+        (
+            ResultCanister("No.", invocation_id="x"),
+            ResultCanister("No.", invocation_id="x", is_error=True),
+        ),
+        (AssistantCanister([RefusalContent("No.")]), AssistantCanister([RefusalContent("Never.")])),
+    ],
+)
+def test_what_was_sent_is_compared_by_value(first: AnyCanister, second: AnyCanister) -> None:
+    """Two pictures are not the same for both being pictures."""
+    store = MemoryStore()
+    for identity, canister in (("a", first), ("b", second), ("c", first)):
+        said = [attrs.evolve(canister, id="u")]
+        Conversation(id=identity, canisters=said).save(store)
+        log = produce_log(store, identity)
+        log.claim()
+        log.append("r", ASKED)
+        log.close()
+
+    assert compare_runs(store, "a", "c") is None
+    assert compare_runs(store, "a", "b") is not None
+
+
+def test_values_of_other_kinds_differ() -> None:
+    """In Python ``True`` equals 1."""
+    store = MemoryStore()
+    keep(store, "a", FlowStartedEvent(run_id="r", task={}, variables={"x": 1}))
+    keep(store, "b", FlowStartedEvent(run_id="r", task={}, variables={"x": True}))
+
+    assert compare_runs(store, "a", "b") is not None
 
 
 def test_steps_of_another_kind_differ_whatever_they_mean() -> None:

@@ -59,7 +59,9 @@ def test_without_a_name_the_newest_run_is_meant(vibe: Vibe, run_id: str) -> None
     vibe("ask", "hello")
 
     assert vibe("flow", "show", "--json").read_json()["run_id"] == run_id
-    assert vibe("flow", "show", "--run", run_id).out == vibe("flow", "show", run_id).out
+    named = vibe("flow", "show", "--run", run_id)
+    assert named.out == vibe("flow", "show", run_id).out
+    assert "--run is deprecated" in named.err
     assert vibe("flow", "show", run_id, "--run", run_id).code == ExitCode.USAGE
 
 
@@ -129,6 +131,43 @@ def test_two_versions_are_told_apart(vibe: Vibe, home: Path) -> None:
     assert "<del>- Say {{topic}}</del>\n<ins>+ Tell {{topic}}</ins>" in page
     same = vibe("flow", "diff", old, old)
     assert (same.code, same.out, same.err) == (0, "", "They do not differ.\n")
+
+
+def test_a_version_is_a_file_or_a_run(vibe: Vibe, home: Path, run_id: str) -> None:
+    """A run stands for its task as it was when it began, and is named as everywhere."""
+    write_task(home, prompts=("Tell {{topic}}", "Again: {{response:P0}}"))
+
+    outcome = vibe("flow", "diff", run_id[:8], "task.json")
+    assert outcome.code == 1
+    assert [line.split("\t") for line in outcome.out.splitlines()] == [
+        ["changed", "P0", "prompt"],
+        ["changed", "goal", ""],
+    ]
+    assert vibe("flow", "diff", run_id, run_id).code == 0
+    for word, said in (("ffffffff", "neither a file nor a run"), ("gone.json", "gone.json")):
+        outcome = vibe("flow", "diff", word, "task.json")
+        assert outcome.code != 0
+        assert said in outcome.err
+
+
+def test_runs_of_two_tasks_differ_in_their_nodes(vibe: Vibe, home: Path) -> None:
+    """And in the variables that they were given; two whole tasks as JSON nobody reads."""
+    run_ids = [
+        vibe("flow", "run", task, *given, "--json").read_json()["run_id"]
+        for task, *given in (
+            (write_task(home), "topic=tides"),
+            (write_task(home, "new.json", prompts=("Tell {{topic}}", "Again")), "topic=1"),
+        )
+    ]
+
+    outcome = vibe("runs", "diff", *run_ids)
+
+    assert outcome.code == 1
+    assert [line.split("\t") for line in outcome.out.splitlines()] == [
+        ["changed", "P0", "prompt"],
+        ["changed", "P1", "prompt"],
+        ["changed", "variable topic", '"tides" -> 1'],
+    ]
 
 
 def test_nodes_are_one_step_in_for_each_split_that_they_are_within() -> None:

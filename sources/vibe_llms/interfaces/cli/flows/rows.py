@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from vibe_llms.flows.courses import Course, Sum, Visit, VisitState
+from vibe_llms.flows.differences import TaskDifference
 from vibe_llms.flows.graphs import Flow
 from vibe_llms.flows.words import (
     MARKS,
@@ -58,6 +59,18 @@ def compose_rows(flow: Flow, course: Course, now: datetime | None = None) -> lis
         head = f"{_BRANCH * depths[name]}{mark} {text}"
         rows.append(NodeRow(node=name, state=state, head=head, cells=cells))
     return rows
+
+
+def compose_difference_rows(difference: TaskDifference) -> list[tuple[str, str, str]]:
+    """Return a row for each node, edge and other part in which two versions of a task differ."""
+    return [
+        *((each.change, each.node, ", ".join(each.details)) for each in difference.nodes),
+        *(
+            (each.change, f"{each.source} --> {each.target}", each.label)
+            for each in difference.edges
+        ),
+        *(("changed", each, "") for each in difference.others),
+    ]
 
 
 @functools.lru_cache(maxsize=1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @command("show")
 @click.argument("argument", metavar="[RUN]", required=False, type=FLOW_RUN)
-@click.option("--run", "named", metavar="RUN", type=FLOW_RUN, help="The same, with its name.")
+@click.option("--run", "named", metavar="RUN", type=FLOW_RUN, hidden=True)
 @mermaid_option
 @html_option
 @json_option
@@ -31,8 +31,8 @@ def show(
     Without RUN, the newest is meant. RUN may be shortened, as long as only one begins so.
 
     \b
-        vibe flow show --run abcd
-        vibe flow show --run abcd --html run.html
+        vibe flow show abcd
+        vibe flow show abcd --html run.html
     """
     from vibe_llms.flows.courses import Course
     from vibe_llms.flows.drawing import annotate
@@ -41,6 +41,8 @@ def show(
 
     if argument and named:
         raise click.UsageError("The run is named twice.")
+    if named:
+        note(f"--run is deprecated: name the run alone, as with all commands: {named}")
     store = open_store()
     run_id = _find_run(store, argument or named)
     if html is not None:

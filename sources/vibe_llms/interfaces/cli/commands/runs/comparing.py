@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,11 @@ from vibe_llms.interfaces.cli.options import (
     json_option,
     yes_option,
 )
-from vibe_llms.interfaces.cli.output import note, write, write_json
+from vibe_llms.interfaces.cli.output import note, write, write_json, write_table
 from vibe_llms.interfaces.cli.runs.naming import open_run, run_argument
 
 if TYPE_CHECKING:
-    from vibe_llms.runs.comparing import Moment
+    from vibe_llms.runs.comparing import Moment, RunDifference
     from vibe_llms.runs.replaying import Replay
 
 
@@ -99,9 +99,37 @@ def _compare_stored(first: str, second: str, as_json: bool) -> int:
         note("They do not differ.")
     else:
         note(f"Step {difference.step} is the first that differs.")
-        for sign, moment in (("-", difference.first), ("+", difference.second)):
-            write(f"{sign} {_describe(moment)}")
+        if not _write_tasks(difference):
+            for sign, moment in (("-", difference.first), ("+", difference.second)):
+                write(f"{sign} {_describe(moment)}")
     return ExitCode.SUCCESS if difference is None else ExitCode.INCOMPLETE
+
+
+def _write_tasks(difference: RunDifference) -> bool:
+    """Write how the tasks of two flows, and their variables, differ; tell whether that is it."""
+    from vibe_llms.flows.differences import compare_tasks
+    from vibe_llms.flows.reading import read_task
+    from vibe_llms.interfaces.cli.flows.rows import compose_difference_rows
+    from vibe_llms.plain import is_same
+    from vibe_llms.runs.comparing import Moment
+
+    sides = [difference.first, difference.second]
+    tasks, variables = [], list[Mapping[str, Any]]()
+    for side in sides:
+        match side:
+            case Moment(step="task", meaning=(Mapping() as task, Mapping() as given)):
+                tasks.append(read_task(task, strict=False))
+                variables.append(given)
+            case _:
+                return False
+    rows = compose_difference_rows(compare_tasks(*tasks))
+    old, new = variables
+    for name in dict.fromkeys([*old, *new]):
+        values = [json.dumps(each[name]) if name in each else "(none)" for each in variables]
+        if name not in old or name not in new or not is_same(old[name], new[name]):
+            rows.append(("changed", f"variable {name}", " -> ".join(values)))
+    write_table(rows, headers=("change", "what", "of it"), styles=("cyan", "", "dim"))
+    return bool(rows)
 
 
 def _describe(moment: Moment | None) -> str:
