@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from vibe_llms.exceptions import UnknownNameError
-from vibe_llms.flows.reading import read_task
+from vibe_llms.flows.reading import access_document, read_task
+from vibe_llms.flows.subflows import SUFFIXES
 from vibe_llms.resources import access_data
 from vibe_llms.values import frozen
 
@@ -29,6 +31,26 @@ class Example:
     def summary(self) -> str:
         """What it is for: its goal."""
         return read_task(self.path).goal.description
+
+    def write(self, suffix: str) -> bytes:
+        """Return the task in the form of a suffix; as it ships, where it ships in that form.
+
+        In the other form its comments are left out, which JSON cannot hold.
+
+        Raises:
+            UnknownNameError: Tasks have no such form.
+        """
+        if suffix == self.path.suffix:
+            return self.path.read_bytes()
+        tree = access_document(self.path).tree
+        match suffix:
+            case ".json":
+                return f"{json.dumps(tree, indent=2, ensure_ascii=False)}\n".encode()
+            case ".toml":
+                import tomli_w
+
+                return tomli_w.dumps(tree, multiline_strings=True).encode()
+        raise UnknownNameError(kind="form of tasks", name=suffix, known=SUFFIXES)
 
 
 def survey_examples() -> tuple[Example, ...]:

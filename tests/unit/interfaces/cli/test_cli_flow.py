@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from flow_tasks import compose_task
 from scripting import write_script
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.flows.examples import survey_examples
+from vibe_llms.flows.examples import Example, survey_examples
+from vibe_llms.flows.reading import read_task
 from vibe_llms.interfaces.cli.completing import survey_examples as complete_examples
 from vibe_llms.interfaces.cli.completing import survey_flow_runs
 from vibe_llms.interfaces.cli.errors import ExitCode
@@ -204,9 +206,36 @@ def test_a_new_task_is_an_example_and_nothing_is_written_over(vibe: Vibe, home: 
     assert (home / "mine.json").read_text(encoding="utf-8") == "{}"
     assert vibe("flow", "new", "mine.json", "--from", "research_task", "--force").code == 0
     assert "Research" in (home / "mine.json").read_text(encoding="utf-8")
-    assert vibe("flow", "new", "x.json", "--from", "use_tool").code == ExitCode.USAGE
     assert vibe("flow", "new", "x.json", "--from", "reserch").code == ExitCode.NOT_FOUND
     assert [name for name, _ in complete_examples("re")] == ["research_task"]
+
+
+@pytest.mark.parametrize("example", survey_examples(), ids=lambda each: each.name)
+@pytest.mark.parametrize("suffix", ["", ".json", ".toml"])
+def test_the_name_of_an_example_means_it_in_any_form(
+    vibe: Vibe, home: Path, example: Example, suffix: str
+) -> None:
+    """The suffix chooses the form, and what is written reads as the same task."""
+    outcome = vibe("flow", "new", f"{example.name}{suffix}")
+    assert outcome.code == 0, outcome.err
+    written = home / f"{example.name}{suffix or example.path.suffix}"
+    assert attrs.evolve(read_task(written), place="") == attrs.evolve(
+        read_task(example.path), place=""
+    )
+    if written.suffix == example.path.suffix:
+        assert written.read_bytes() == example.path.read_bytes()
+
+
+def test_a_new_task_takes_the_form_that_its_name_asks_for(vibe: Vibe, home: Path) -> None:
+    """Any form that tasks have; of another nothing is written."""
+    assert vibe("flow", "new", "my.toml").code == 0
+    assert read_task(home / "my.toml").goal.description == "Answer a question"
+    assert vibe("flow", "new", "use_tool.json", "--from", "parallel_review").code == 0
+    assert "Revise" in (home / "use_tool.json").read_text("utf-8")  # --from has the last word
+    outcome = vibe("flow", "new", "my.yaml")
+    assert outcome.code == ExitCode.USAGE
+    assert "Use .json or .toml" in outcome.err
+    assert not (home / "my.yaml").exists()
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",)])

@@ -194,7 +194,9 @@ async def _find_chain(
         raise _refuse_previous(previous)
     if found.conversation:
         return await _read_previous(keeper, found)
-    if is_carrying(upstream.model, PROTOCOL) and _is_of_one_provider(found.address, upstream.address):
+    if is_carrying(upstream.model, PROTOCOL) and _is_of_one_provider(
+        found.address, upstream.address
+    ):
         return None
     raise refuse_body(
         f"The response {previous!r} is kept by {found.address}, and another provider's model "

@@ -23,23 +23,31 @@ if TYPE_CHECKING:
     "example",
     type=EXAMPLE,
     metavar="EXAMPLE",
-    help="The example to begin from; simple_qa_task by default.",
+    help="The example to begin from; by default the one that FILE is named after.",
 )
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def new(file: str | None, example: str | None, force: bool) -> None:
     """Write an example to FILE, to begin a task of your own from; without FILE, list them.
 
+    FILE may be the name of an example; any other name gets simple_qa_task, unless --from chooses
+    one. The ending, .json or .toml, says in which form it is written.
+
     \b
         vibe flow new
-        vibe flow new mine.json --from research_task
+        vibe flow new parallel_review
+        vibe flow new mine.toml --from research_task
     """
+    from pathlib import Path
+
     from vibe_llms.flows.examples import FIRST, access_example, survey_examples
 
     if file is None:
         rows = ((each.name, each.path.suffix[1:], each.summary) for each in survey_examples())
         write_table(rows, headers=("example", "form", "what it does"), styles=("cyan", "dim"))
         return
-    path = _write(access_example(example or FIRST), file, force=force)
+    names = [each.name for each in survey_examples()]
+    named = next((each for each in (Path(file).name, Path(file).stem) if each in names), FIRST)
+    path = _write(access_example(example or named), file, force=force)
     note(f"Written: {path}")
     note(f"Check it: {compose_command('flow', 'check', str(path))}")
     note(f"Run it: {compose_command('flow', 'run', str(path))}")
@@ -49,18 +57,19 @@ def _write(example: Example, file: str, *, force: bool) -> Path:
     from pathlib import Path
 
     from vibe_llms.files import write_file
+    from vibe_llms.flows.subflows import SUFFIXES
 
     path = Path(file)
     if not path.suffix:
         path = path.with_name(path.name + example.path.suffix)
-    if path.suffix.lower() != example.path.suffix:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
         raise click.UsageError(
-            f"{example.name} is written as {example.path.suffix[1:].upper()}; "
-            f"name the file so: {path.with_suffix(example.path.suffix)}"
+            f"Unknown form {path.suffix!r} of {path}. Use {' or '.join(SUFFIXES)}."
         )
     if path.exists() and not force:
         raise click.UsageError(
             f"{path} is there already. To write over it: {compose_again('--force')}"
         )
-    write_file(path, example.path.read_bytes())
+    write_file(path, example.write(suffix))
     return path
