@@ -30,6 +30,7 @@ from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.models.keys import KEYS, KeyRole
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.assembly import Assembler
+from vibe_llms.providers.lowering import find_lowered, lower
 
 BEGIN: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -80,7 +81,9 @@ class Party:
     def nativize(self, request: Request) -> Translation[JsonObject]:
         """Returns the body that this vendor is sent."""
         nativize: Callable[..., Translation[JsonObject]] = self.dialect.nativize_request
-        return nativize(request, self.attributes, self.quirks, provider=self.name)
+        lowered = lower(request, find_lowered(request, self.protocol, self.quirks))
+        written = nativize(lowered.value, self.attributes, self.quirks, provider=self.name)
+        return Translation(written.value, (*lowered.losses, *written.losses))
 
     def read(self, body: Mapping[str, Any]) -> Request:
         """Returns the request that a body is, as the vendor's own server would see it."""

@@ -11,6 +11,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
+from vibe_llms.providers.lowering import LoweringDecoder, find_lowered
 from vibe_llms.providers.names import NamingDecoder, find_aliases
 from vibe_llms.providers.rates import SettlingSource, Ticket
 from vibe_llms.providers.sources import WireSource
@@ -64,8 +65,11 @@ class Attempt:
         """Makes the vendor's decoder, which calls invocables as the request does."""
         vendor = self._client.vendor
         decoder = vendor.produce_decoder(self._model, self._request)
-        aliases = find_aliases(self._request, vendor.quirks)
-        return NamingDecoder(decoder, aliases) if aliases else decoder
+        if aliases := find_aliases(self._request, vendor.quirks):
+            decoder = NamingDecoder(decoder, aliases)
+        if custom := find_lowered(self._request, vendor.dialect.PROTOCOL, vendor.quirks):
+            decoder = LoweringDecoder(decoder, custom)
+        return decoder
 
     def scrub(self, event: NativeEvent) -> NativeEvent:
         """Takes out what nobody may see, should the other side have sent it back."""

@@ -11,11 +11,13 @@ import attrs
 from vibe_llms.dialects.processors import Decoder, Dialect
 from vibe_llms.dialects.usual import Usual
 from vibe_llms.exceptions import ConfigurationError, ConverseError
+from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.credentials import acquire_key, advise_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
+from vibe_llms.providers.lowering import find_lowered, lower
 from vibe_llms.providers.names import find_aliases, fit_names
 from vibe_llms.providers.needs import Need, NeedKind, find_server, find_variable
 from vibe_llms.providers.settings import TRANSPORTS, RemoteSettings, read_settings
@@ -118,16 +120,19 @@ class Vendor(abc.ABC):
     def compose_request(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool
     ) -> Translation[JsonObject]:
-        """Returns the body of the request, with such names of invocables as the vendor takes.
+        """Returns the body of the request, with such tools and names as the vendor takes.
 
         Pure. The controls are complete. Raises RequestError.
         """
-        aliases = find_aliases(request, self.quirks)
-        if not aliases:
-            return self.nativize(request, model, processors, streaming=streaming)
-        named = fit_names(request, aliases)
-        native = self.nativize(named.value, model, processors, streaming=streaming)
-        return Translation(native.value, (*named.losses, *native.losses))
+        losses: tuple[Loss, ...] = ()
+        if custom := find_lowered(request, self.dialect.PROTOCOL, self.quirks):
+            lowered = lower(request, custom)
+            request, losses = lowered.value, lowered.losses
+        if aliases := find_aliases(request, self.quirks):
+            named = fit_names(request, aliases)
+            request, losses = named.value, (*losses, *named.losses)
+        native = self.nativize(request, model, processors, streaming=streaming)
+        return Translation(native.value, (*losses, *native.losses)) if losses else native
 
     def nativize(
         self, request: Request, model: ModelDescriptor, processors: Processors, *, streaming: bool

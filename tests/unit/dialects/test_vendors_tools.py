@@ -146,21 +146,51 @@ def test_what_a_client_of_the_protocol_has_enforced_goes_as_it_is(protocol: str)
     assert written.losses == ()
 
 
+GRAMMARS: list[dict[str, Any] | None] = [
+    None,
+    {"type": "text"},
+    {"syntax": "lark", "definition": 'start: "a"+'},
+    {"syntax": "regex", "definition": "a+"},
+]
+
+
+def describe_custom(protocol: str, grammar: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns a custom tool as the protocol has it."""
+    named = {"name": "f", "description": "d"}
+    is_chat = protocol == "chat_completions"
+    if grammar is not None and "type" not in grammar:
+        grammar = {"type": "grammar", **({"grammar": grammar} if is_chat else grammar)}
+    inner = named if grammar is None else {**named, "format": grammar}
+    return {"type": "custom", "custom": inner} if is_chat else {"type": "custom", **inner}
+
+
 @pytest.mark.parametrize("source", ["chat_completions", "responses"])
+@pytest.mark.parametrize("grammar", GRAMMARS, ids=str)
 @others
-def test_a_tool_of_free_text_is_nobodys_own(source: str, other: str) -> None:
-    """Another vendor that has such tools is offered it; any other says that it has none."""
-    custom: dict[str, Any] = {"type": "custom", "name": "f", "description": "d"}
-    if source == "chat_completions":
-        custom = {"type": "custom", "custom": {"name": "f", "description": "d"}}
+def test_a_tool_of_free_text_is_nobodys_own(
+    source: str, other: str, grammar: dict[str, Any] | None
+) -> None:
+    """Another vendor that has such tools is offered it with its grammar; a dialect has no other."""
+    written: Any = write(other, read(source, describe_custom(source, grammar)))
 
-    written: Any = write(other, read(source, custom))
-
-    if other in ("chat_completions", "responses", "ollama_chat"):
-        assert len(written.value["tools"]) == 1
+    if other in ("chat_completions", "responses"):
+        assert written.value["tools"] == [describe_custom(other, grammar)]
+        assert written.losses == ()
     else:
         assert "tools" not in written.value
-        assert [loss.kind for loss in written.losses] == [LossKind.WITHHELD]
+        assert LossKind.WITHHELD in [loss.kind for loss in written.losses]
+
+
+@pytest.mark.parametrize("source", ["chat_completions", "responses"])
+def test_a_format_that_nobody_knows_is_kept_for_its_vendor(source: str) -> None:
+    """Elsewhere it would be refused; that it does not go is told."""
+    tool = describe_custom(source, {"type": "ebnf", "rules": "a"})
+    (other,) = {"chat_completions", "responses"} - {source}
+
+    assert write(source, read(source, tool)).value["tools"] == [tool]
+    written: Any = write(other, read(source, tool))
+    assert written.value["tools"] == [describe_custom(other, None)]
+    assert [loss.kind for loss in written.losses] == [LossKind.WITHHELD]
 
 
 @pytest.mark.parametrize("strict", [True, False, None])

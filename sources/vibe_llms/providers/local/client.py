@@ -42,6 +42,7 @@ from vibe_llms.providers.local.invocations import (
 from vibe_llms.providers.local.messages import MESSAGES
 from vibe_llms.providers.local.tokenizer import LocalTokenizer
 from vibe_llms.providers.local.weights import SMOLLM2, acquire_weights, find_named, find_weights
+from vibe_llms.providers.lowering import CustomCalls, find_lowered, lower
 from vibe_llms.providers.needs import Need, NeedKind, find_packages, refuse_for_want
 from vibe_llms.tables.annotations import Count
 from vibe_llms.tables.reading import read_table
@@ -242,6 +243,8 @@ class LocalModel(ModelBase[JsonObject]):
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
         request = attrs.evolve(request, controls=self.complete_controls(request))
+        lowered = lower(request, find_lowered(request, "local"))
+        request = lowered.value
         parts = nativize_parts(request, self.descriptor, self._processors)
         native: dict[str, Any] = {
             **parts.messages,
@@ -253,7 +256,7 @@ class LocalModel(ModelBase[JsonObject]):
             native["messages"] = _lead(parts.invocations["messages"], parts.messages["messages"])
         ledger = Ledger(protocol=self.protocol)
         ledger.omit_native(request.native, "request")  # llama.cpp would not say that it ignores it
-        return Translation(native, (*parts.losses, *ledger.losses))
+        return Translation(native, (*lowered.losses, *parts.losses, *ledger.losses))
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> _Source:
         """Hands the request to llama.cpp, which is loaded first if need be."""
@@ -266,7 +269,8 @@ class LocalModel(ModelBase[JsonObject]):
             offered=[invocable.name for invocable in offered],
         )
         exchange = await server.open_exchange(native)
-        return _Source(exchange, decoder, self.descriptor, streaming=streaming)
+        calls = CustomCalls(find_lowered(request, "local"))
+        return _Source(exchange, decoder, calls, self.descriptor, streaming=streaming)
 
 
 def _lead(given: Any, messages: Any) -> Sequence[Mapping[str, Any]]:
@@ -286,12 +290,14 @@ class _Source:
         self,
         exchange: LocalExchange,
         decoder: LocalDecoder,
+        calls: CustomCalls,
         model: ModelDescriptor,
         *,
         streaming: bool,
     ) -> None:
         self._exchange = exchange
         self._decoder = decoder
+        self._calls = calls
         self._model = model
         self._streaming = streaming
         self._ended = False
@@ -305,10 +311,10 @@ class _Source:
             except EngineFault as fault:
                 raise produce_error(fault, self._model) from fault
             for chunk in chunks or ():
-                events += self._decoder.decode(chunk)
+                events += self._calls.restore(self._decoder.decode(chunk))
             if chunks is None:
                 self._ended = True
-                events += self._decoder.finish()
+                events += self._calls.restore(self._decoder.finish())
         return events or None
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge, read_native
+from vibe_llms.dialects.free_text import part_format, write_chat_format
 from vibe_llms.dialects.invocations import (
     InvocablesWriter,
     Offer,
@@ -53,11 +54,14 @@ def _write_tool(
         if ledger.admits(native):
             return open_tool(read_native(native, path))
         ledger.coerce(path, f"{invocable.name} is a vendor's own tool and goes as a function")
-    kept = {} if is_own else ledger.open(native, path)
-    named = {"name": invocable.name, **describe(invocable)}
+    named: dict[str, Any] = {"name": invocable.name, **describe(invocable)}
     if is_custom:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
-        return merge({"type": "custom", "custom": named}, kept)
+        form, native = part_format(native, path)
+        if form is not None:
+            named["format"] = write_chat_format(form)
+        return merge({"type": "custom", "custom": named}, ledger.open(native, path))
+    kept = {} if is_own else ledger.open(native, path)
     function: dict[str, Any] = {**named, "parameters": invocable.schema}
     if quirks.takes_strict:
         if holds_strictly(invocable, kept, path, ledger):

@@ -51,20 +51,15 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
     if is_own and item.native is not None and not ledger.admits(item.native):
         ledger.withhold(path, f"{item.name} is another vendor's own tool")
         return None
+    if is_own:  # whole in its native
+        return ledger.open(item.native, path)
+    if item.schema is None:
+        ledger.withhold(path, f"{item.name} takes free text, and only schemas can be offered")
+        return None
     extras = ledger.open(item.native, path)
-    if is_own:
-        return extras  # a tool that is of this protocol alone is whole in its native
-    schema: Any = item.schema
-    if schema is None:
-        ledger.coerce(path, "a tool of free text takes it as its argument 'input'")
-        schema = {
-            "type": "object",
-            "properties": {"input": {"type": "string"}},
-            "required": ["input"],
-        }
     if item.enforced:
         ledger.drop(f"{path}.enforced", "this protocol cannot hold a model to a tool's schema")
-    function = {"name": item.name, "description": item.description, "parameters": schema}
+    function = {"name": item.name, "description": item.description, "parameters": item.schema}
     tool: dict[str, Any] = {"type": "function", "function": function}
     return merge(tool, extras)
 

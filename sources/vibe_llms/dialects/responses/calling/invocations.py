@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.extras import merge
+from vibe_llms.dialects.free_text import part_format
 from vibe_llms.dialects.invocations import (
     InvocablesWriter,
     Offer,
@@ -22,11 +23,14 @@ from vibe_llms.plain import JsonObject
 def _write_tool(
     invocable: InvocableDescription, path: str, quirks: Quirks, ledger: Ledger
 ) -> dict[str, Any]:
-    extras = ledger.open(invocable.native, path)
-    named = {"name": invocable.name, **describe(invocable)}
+    named: dict[str, Any] = {"name": invocable.name, **describe(invocable)}
     if invocable.schema is None:
         ledger.omit(invocable, path, "enforced", reason="free text has no schema to keep to")
-        return merge({"type": "custom", **named}, extras)
+        form, native = part_format(invocable.native, path)
+        if form is not None:
+            named["format"] = form
+        return merge({"type": "custom", **named}, ledger.open(native, path))
+    extras = ledger.open(invocable.native, path)
     is_strict = holds_strictly(invocable, extras, path, ledger)
     if is_strict:
         extras.pop("strict", None)

@@ -1,0 +1,61 @@
+"""The format of a custom tool's text, such as a grammar, in the words of both its protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.dialects.extras import keep_native, read_native, without
+from vibe_llms.messages.contents import Native
+from vibe_llms.plain import JsonObject
+
+_CHAT: Final = "chat_completions"
+_RESPONSES: Final = "responses"
+
+
+def part_format(native: Native | None, path: str) -> tuple[JsonObject | None, Native | None]:
+    """Return the format that is native to a custom tool, as Responses writes it, and the rest.
+
+    Args:
+        path: Of the tool.
+
+    Raises:
+        RequestError: The native holds no JSON object.
+    """
+    if native is None or native.protocol not in (_CHAT, _RESPONSES):
+        return None, native
+    fields = read_native(native, path)
+    if native.protocol == _RESPONSES:
+        form = _read_format(fields.get("format"))
+        rest = without(fields, "format")
+    else:
+        inner = fields.get("custom")
+        inner = inner if isinstance(inner, Mapping) else {}
+        form = _read_chat_format(inner.get("format"))
+        inner = without(inner, "format")
+        rest = without(fields, "custom") | ({"custom": inner} if inner else {})
+    return (None, native) if form is None else (form, keep_native(native.protocol, rest))
+
+
+def write_chat_format(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a format as Chat Completions writes it."""
+    if form["type"] != "grammar":
+        return dict(form)
+    return {"type": "grammar", "grammar": without(form, "type")}
+
+
+def _read_format(form: Any) -> JsonObject | None:
+    """Return a format as it is; None for one that is not known."""
+    match form:
+        case {"type": "text"}:
+            return {"type": "text"}
+        case {"type": "grammar", "syntax": str(), "definition": str(), **more} if not more:
+            return dict(form)
+    return None
+
+
+def _read_chat_format(form: Any) -> JsonObject | None:
+    match form:
+        case {"type": "grammar", "grammar": Mapping() as grammar, **more} if not more:
+            return _read_format({"type": "grammar", **grammar})
+    return _read_format(form)

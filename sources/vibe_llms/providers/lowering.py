@@ -1,0 +1,159 @@
+"""Custom tools, which take free text, for vendors that have functions alone.
+
+Such a tool goes as a function with one text. A call of it comes back as the free text that it
+holds: which calls these are follows from the request, so that nothing is kept in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.dialects.free_text import part_format
+from vibe_llms.dialects.invocations import is_vendors_own
+from vibe_llms.dialects.processors import Decoder
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    StreamEvent,
+)
+from vibe_llms.messages.canisters import InvocationCanister, Owner
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.plain import JsonObject
+from vibe_llms.providers.wrapped_text import FIELD, WrappedText, unwrap
+
+_TAKING: Final = frozenset({"chat_completions", "converse", "responses"})
+"""The protocols that have custom tools."""
+
+SCHEMA: Final[JsonObject] = {
+    "type": "object",
+    "properties": {FIELD: {"type": "string", "description": "The whole text, as it is."}},
+    "required": [FIELD],
+    "additionalProperties": False,
+}
+"""The arguments of a function that stands for a custom tool."""
+
+_SYNTAXES: Final = {"lark": "Lark grammar", "regex": "regular expression"}
+
+
+def find_lowered(request: Request, protocol: str, quirks: Any = None) -> frozenset[str]:
+    """Return the names of the custom tools that the vendor takes as functions alone.
+
+    Args:
+        protocol: That the vendor speaks.
+        quirks: Of the vendor; ``takes_custom`` says what the protocol alone does not.
+
+    Raises:
+        RequestError: What an invocable has of its vendor makes no sense.
+    """
+    if all(each.schema is not None for each in request.invocables):  # mostly there are none
+        return frozenset()
+    is_taken = protocol in _TAKING and getattr(quirks, "takes_custom", True)
+    if is_taken or not getattr(quirks, "takes_tools", True):
+        return frozenset()
+    return frozenset(
+        each.name for each in request.invocables if each.schema is None and not is_vendors_own(each)
+    )
+
+
+def lower(request: Request, names: Collection[str]) -> Translation[Request]:
+    """Return the request with functions for the custom tools that have these names."""
+    losses: list[Loss] = []
+    invocables = []
+    for index, each in enumerate(request.invocables):
+        if each.name in names and each.schema is None:
+            path = f"invocables[{index}]"
+            reason = f"{each.name} takes free text; it goes as a function with the text {FIELD!r}"
+            losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
+            each = _lower(each, path)
+        invocables.append(each)
+    return Translation(attrs.evolve(request, invocables=invocables), losses)
+
+
+def _lower(invocable: InvocableDescription, path: str) -> InvocableDescription:
+    form, native = part_format(invocable.native, path)
+    sentences = [f"Give the whole text in the argument {FIELD!r}, even if it says otherwise above."]
+    if form is not None and form["type"] == "grammar":
+        syntax = _SYNTAXES.get(str(form["syntax"]), f"{form['syntax']} grammar")
+        sentences.append(f"The text must match this {syntax}:\n\n{form['definition']}")
+    told = invocable.description.rstrip()
+    description = "\n\n".join(([told] if told else []) + sentences)
+    return attrs.evolve(invocable, description=description, schema=SCHEMA, native=native)
+
+
+class CustomCalls:
+    """Has the calls of custom tools as free text, among the events of one answer.
+
+    Args:
+        names: Of the custom tools, which are functions to the vendor.
+    """
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+        self._texts: dict[int, WrappedText] = {}
+
+    def restore(self, events: Sequence[StreamEvent]) -> list[StreamEvent]:
+        """Return the events with free text where a custom tool is called."""
+        restored: list[StreamEvent] = []
+        for event in events:
+            restored += self._restore(event)
+        return restored
+
+    def _restore(self, event: StreamEvent) -> Sequence[StreamEvent]:
+        match event:
+            case ContentStartedEvent() if self._is_ours(event):
+                self._texts[event.index] = WrappedText()
+                return (attrs.evolve(event, form="text"),)
+            case ContentDeltaEvent(channel="arguments") if event.index in self._texts:
+                text = self._texts[event.index].feed(event.text)
+                return (ContentDeltaEvent(event.index, text, "arguments"),) if text else ()
+            case ContentFinishedEvent() if event.index in self._texts:
+                return self._finish(event, self._texts.pop(event.index))
+        return (event,)
+
+    def _is_ours(self, start: ContentStartedEvent) -> bool:
+        is_call = start.kind == "invocation" and start.owner is Owner.OURS
+        return is_call and start.name in self._names
+
+    def _finish(self, event: ContentFinishedEvent, text: WrappedText) -> Sequence[StreamEvent]:
+        said: list[StreamEvent] = []
+        if rest := text.finish():
+            said.append(ContentDeltaEvent(event.index, rest, "arguments"))
+        if isinstance(event.item, InvocationCanister):
+            whole = text.text if text.is_begun else unwrap(event.item.arguments)
+            item = attrs.evolve(event.item, form="text", arguments=whole)
+            event = attrs.evolve(event, item=item)
+        return (*said, event)
+
+
+class LoweringDecoder:
+    """A decoder whose events have the calls of custom tools as free text.
+
+    Args:
+        decoder: Reads the vendor's answer.
+        names: Of the custom tools, which are functions to the vendor.
+    """
+
+    def __init__(self, decoder: Decoder, names: Collection[str]) -> None:
+        self._decoder = decoder
+        self._calls = CustomCalls(names)
+
+    def __getattr__(self, name: str) -> Any:  # what a decoder may have besides
+        return getattr(self._decoder, name)
+
+    def decode(self, data: bytes, event: str = "") -> list[StreamEvent]:
+        """Return the events of one frame. Raises ConverseError."""
+        return self._calls.restore(self._decoder.decode(data, event))
+
+    def decode_response(self, body: bytes) -> list[StreamEvent]:
+        """Return all events of a whole response. Raises ConverseError."""
+        return self._calls.restore(self._decoder.decode_response(body))
+
+    def finish(self) -> list[StreamEvent]:
+        """Return the last events. Raises StreamTruncatedError where the vendor had not ended."""
+        return self._calls.restore(self._decoder.finish())
