@@ -181,7 +181,7 @@ export async function showRun(main, signal, id) {
       log.append(composeEvent(event));
       if (log.children.length > KEPT) log.firstChild.remove();
       if (/^step\.(completed|failed|started)$/.test(event.type)) show(writing);
-    } else if (event.type === 'content.delta') {
+    } else if (event.type === 'content.delta' && event.data.event.kind === 'text') {
       writing.append(event.data.event.text);
     }
     writing.hidden = !writing.textContent;

@@ -14,6 +14,7 @@ nothing in that folder can be imported but by a program that is run there. Block
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -26,6 +27,7 @@ import pytest
 
 import embedded
 from pseudoterminals import Terminal
+from scripting import write_script
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -54,6 +56,11 @@ _BLOCK = re.compile(
     r"(?P<text>(?:   .*\n|\n)+)",
     re.MULTILINE,
 )
+_STREAMING = re.compile(r"\.text:\n|content\.delta|progress=|body_iterator")
+"""What a program does that shows an answer while it arrives."""
+
+_MODEL = re.compile(r"(['\"])(?:scripted:echo|local:smollm2)\1")
+_KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SEPARATOR = "\x1e"
 _TYPED = re.compile(r"(> |.*\? )(\S.*)")
 """A line of a terminal on which something was typed: behind the prompt, or behind a question."""
@@ -230,6 +237,59 @@ def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
         is_shown = bool(following) and "output" in following[0].classes
         expected = following[0].text if is_shown else ""
         check_output(printed, expected, f"{page.name}:{program.line}")
+
+
+def collect_streaming() -> list[object]:
+    """Returns the programs of the pages that show an answer while it arrives."""
+    return [
+        pytest.param(compose_alone(page, block), id=f"{page.relative_to(ROOT)}:{block.line}")
+        for page in PAGES
+        for block in read_blocks(page)
+        if block.language == "python" and _STREAMING.search(block.text) and "print(" in block.text
+    ]
+
+
+def compose_alone(page: Path, block: Block) -> str:
+    """Returns a block behind all that the page imports and defines before it."""
+    before = [
+        ast.unparse(statement)
+        for each in read_blocks(page)
+        if each.language == "python" and not each.caption and each.line < block.line
+        for statement in ast.parse(each.text).body
+        if isinstance(statement, _KEPT)
+    ]
+    return "\n".join([*before, block.text])
+
+
+@pytest.mark.parametrize("program", collect_streaming())
+def test_an_example_shows_the_answer_and_not_what_the_model_thinks(
+    program: str, tmp_path: Path
+) -> None:
+    """What an example prints of a model that reasons and calls is the words of its answer."""
+    script = write_script(
+        tmp_path,
+        {
+            "chunk_characters": 0,
+            "contents": [
+                {"reasoning": "The user is annoying."},
+                {"text": "It rains."},
+                {"invocation": {"name": "look_up", "arguments": '{"place": "Rome"}'}},
+            ],
+        },
+    )
+    thinking, times = _MODEL.subn(f'"scripted:{script}"', program)
+    assert times, program
+
+    printed = Session(tmp_path, []).run(sys.executable, "-c", thinking)
+
+    assert "It rains." in printed
+    assert "annoying" not in printed
+    assert "Rome" not in printed
+
+
+def test_examples_that_stream_are_found() -> None:
+    """The guide and the README have one each, at least; what matches nothing would hold nothing."""
+    assert len(collect_streaming()) >= 5
 
 
 def test_every_long_page_is_there() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import attrs
 
-from vibe_llms.events.stream import StreamEvent
+from vibe_llms.events.stream import ContentKind, StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, ensure_utc
@@ -40,10 +40,11 @@ class ConversationStartedEvent:
 class ConversationProgressEvent:
     """A piece of text has arrived: of the answer, its reasoning, or an invocation's arguments.
 
+    The words of the answer are the events whose ``kind`` is ``text``.
+
     Attributes:
         chunk: The piece; several may have been joined into one for a slow listener.
-        metadata: ``index`` and ``kind`` of the content, and its ``channel``. Whoever shows an
-            answer takes those whose ``kind`` is ``text``.
+        metadata: ``index`` and ``kind`` of the content, and its ``channel``.
         conversation_id: Of the conversation that is answered.
         timestamp: When it happened, in UTC.
     """
@@ -74,6 +75,11 @@ class ConversationProgressEvent:
         fields["timestamp"] = timestamp
         fields["chunk"] = chunk
         fields["metadata"] = {} if metadata is None else metadata
+
+    @property
+    def kind(self) -> ContentKind:
+        """The kind of the content that the piece belongs to, such as ``text`` or ``reasoning``."""
+        return cast("ContentKind", self.metadata.get("kind", "text"))
 
 
 @frozen(kw_only=True, slots=False)

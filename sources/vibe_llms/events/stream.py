@@ -97,24 +97,33 @@ class ContentStartedEvent:
 class ContentDeltaEvent:
     """A content goes on. Signatures replace what came before on their channel, all else appends.
 
+    The words of the answer are the events whose ``kind`` is ``text``: reasoning and the arguments
+    of calls come in events of this class, too.
+
     Attributes:
         index: Which content goes on.
         text: The piece that has arrived.
         channel: Which part of the content it belongs to.
+        kind: The kind of the content, such as ``text``, ``reasoning`` or ``invocation``. A decoder
+            need not say it: the assembler fills it in.
     """
 
     type: Literal["content.delta"] = attrs.field(default="content.delta", init=False)
     index: int
     text: str
     channel: Channel = "text"
+    kind: ContentKind = "text"
 
-    def __init__(self, index: int, text: str, channel: Channel = "text") -> None:
+    def __init__(
+        self, index: int, text: str, channel: Channel = "text", kind: ContentKind = "text"
+    ) -> None:
         # By hand: one is made for each piece of a text, and what attrs makes takes twice as long.
         fields = self.__dict__
         fields["type"] = "content.delta"
         fields["index"] = index
         fields["text"] = text
         fields["channel"] = channel
+        fields["kind"] = kind
 
 
 @frozen(slots=False)

@@ -15,7 +15,6 @@ from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
     ContentFinishedEvent,
-    ContentKind,
     ContentStartedEvent,
     LossEvent,
     ResponseFinishedEvent,
@@ -138,8 +137,7 @@ class Assembler:
             LimitError: A content grew beyond all bounds.
         """
         if isinstance(event, ContentDeltaEvent):
-            self.feed_delta(event)
-            return event
+            return self.feed_delta(event)
         if self._finish is not None:
             raise _refuse(f"{event.type} after the end of the response")
         try:
@@ -170,10 +168,6 @@ class Assembler:
             case _:
                 pass
         return event
-
-    def access_kind(self, index: int) -> ContentKind:
-        """Returns the kind of a content that has begun."""
-        return self._contents[index].start.kind
 
     @property
     def is_complete(self) -> bool:
@@ -299,7 +293,7 @@ class Assembler:
         self._contents[event.index] = _Growing(event, self._produce_id(), self._now())
         return event
 
-    def feed_delta(self, event: ContentDeltaEvent) -> None:
+    def feed_delta(self, event: ContentDeltaEvent) -> ContentDeltaEvent:
         """Does what :meth:`feed` does, for the one kind of event that comes in thousands."""
         growing = self._contents.get(event.index)
         if growing is None or growing.item is not None:
@@ -307,8 +301,11 @@ class Assembler:
         text = event.text
         if text.__class__ is not str:
             raise _refuse(f"a piece of content {event.index} is no text")
+        kind = growing.start.kind
+        if event.kind != kind:
+            event = ContentDeltaEvent(event.index, text, event.channel, kind)
         if not text:
-            return  # a million of nothing must not grow into something
+            return event  # a million of nothing must not grow into something
         growing.size = size = growing.size + len(text)
         if size > growing.unchecked:
             self._check_size(growing, event.channel)
@@ -317,6 +314,7 @@ class Assembler:
             growing.tail.append(text)
         else:
             self._switch_channel(growing, event)
+        return event
 
     def _check_size(self, growing: _Growing, channel: str) -> None:
         limits = self._limits

@@ -23,6 +23,7 @@ from vibe_llms.messages.losses import Translation as Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.descriptors import ModelDescriptor as ModelDescriptor
 from vibe_llms.models.tokens import TokenCount as TokenCount
+from vibe_llms.providers.words import iterate_words
 
 
 class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
@@ -32,11 +33,23 @@ class AsyncStream(AbstractAsyncContextManager["AsyncStream"], Protocol):
     response, or a ``ResponseFailedEvent`` with what had arrived, after which the iteration
     raises the error. Leaving the context, or cancelling the task that iterates, closes what is
     upstream at once.
+
+    Iterate over ``text`` for the words of the answer alone. Events and words come from one
+    stream: what one iteration has received, another does not receive again.
     """
 
     @property
     def canisters(self) -> tuple[AnyCanister, ...]:
         """What has arrived so far, marked as interrupted until the response is complete."""
+
+    @property
+    def text(self) -> AsyncIterator[str]:
+        """The words of the answer as they arrive, without reasoning and without calls.
+
+        Joined, they are the ``text`` of the response. The iteration raises a ``ConverseError``
+        where the response fails.
+        """
+        return iterate_words(self)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]: ...
 

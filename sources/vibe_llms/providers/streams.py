@@ -34,6 +34,7 @@ from vibe_llms.providers.assembly import Assembler
 from vibe_llms.providers.interfaces import Translation
 from vibe_llms.providers.telling import Teller
 from vibe_llms.providers.usual import UsualAnswer
+from vibe_llms.providers.words import iterate_words
 
 
 class EventSource(Protocol):
@@ -102,6 +103,11 @@ class ResponseStream(Closing):
         if self._response is not None:
             return self._response.canisters
         return self._assembler.produce_canisters()
+
+    @property
+    def text(self) -> AsyncIterator[str]:
+        """The words of the answer as they arrive, without reasoning and without calls."""
+        return iterate_words(self)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         if self._events is None:
@@ -242,11 +248,11 @@ class ResponseStream(Closing):
         for event in received:
             # Every piece of text passes here, so this is quicker than `isinstance` and `_take`.
             if event.__class__ is ContentDeltaEvent:
-                feed_delta(event)
+                event = feed_delta(event)
                 if self._first_seconds is None:
                     self._first_seconds = time.perf_counter() - self._started
                 if hearer is not None and event.channel != "signature":
-                    hearer.tell_progress(event, self._assembler.access_kind)
+                    hearer.tell_progress(event)
                 taken.append(event)
             else:
                 taken.append(self._take(event))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.providers.interfaces import AsyncStream
-from vibe_llms.synchrony import SyncFace, blocking, iterating
+from vibe_llms.synchrony import SyncFace, blocking, iterate, iterating
 
 
 class SyncStream(SyncFace[AsyncStream]):
@@ -14,6 +16,14 @@ class SyncStream(SyncFace[AsyncStream]):
     def canisters(self) -> tuple[AnyCanister, ...]:
         """What has arrived so far."""
         return self.asynchronous.canisters
+
+    @property
+    def text(self) -> Iterator[str]:
+        """The words of the answer as they arrive, without reasoning and without calls.
+
+        Joined, they are the ``text`` of the response.
+        """
+        return iterate(self.asynchronous.text)
 
     __iter__ = iterating(AsyncStream.__aiter__)
     response = blocking(AsyncStream.response)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -17,7 +17,7 @@ from vibe_llms.events.conversation import (
     Ending,
 )
 from vibe_llms.events.reactors import ConversationReactors, ReactorsDispatcher
-from vibe_llms.events.stream import ContentDeltaEvent, ContentKind, StreamEvent
+from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister
@@ -90,19 +90,12 @@ class Teller(ReactorsDispatcher):
                 )
             )
 
-    def tell_progress(
-        self, event: ContentDeltaEvent, find_kind: Callable[[int], ContentKind]
-    ) -> None:
-        """Tells of a piece of text; see :attr:`wants_progress`.
-
-        Args:
-            find_kind: Returns what a content is, by its index.
-        """
+    def tell_progress(self, event: ContentDeltaEvent) -> None:
+        """Tells of a piece of text; see :attr:`wants_progress`."""
         place = self._places.get((event.index, event.channel))
         if place is None:
             # The same dictionary for all pieces of a text: that is how the dispatcher knows them.
-            kind = find_kind(event.index)
-            place = {"index": event.index, "kind": kind, "channel": event.channel}
+            place = {"index": event.index, "kind": event.kind, "channel": event.channel}
             self._places[event.index, event.channel] = place
         self.dispatch(
             _make_progress(

@@ -213,6 +213,7 @@ def test_an_event_is_written_with_its_word_first() -> None:
         "index": 0,
         "text": "hi",
         "channel": "text",
+        "kind": "text",
     }
     assert written.startswith(b'{"type":"content.delta"')
 

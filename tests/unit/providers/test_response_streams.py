@@ -32,6 +32,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AssistantCanister, StopReason, UserCanister
+from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import text_of
@@ -517,6 +518,94 @@ def test_the_synchronous_stream_agrees_with_the_asynchronous_one() -> None:
 
     assert words == asyncio.run(converse())
     assert response.text == "hello there"
+
+
+_PARTS = st.lists(
+    st.one_of(
+        st.builds(lambda text: {"text": text}, st.text(max_size=12)),
+        st.builds(lambda text: {"reasoning": text}, st.text(min_size=1, max_size=6)),
+        st.just({"refusal": "no"}),
+        st.just({"invocation": {"name": "n", "arguments": "{}"}}),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(contents=_PARTS, size=st.integers(0, 5), streaming=st.booleans())
+@examples(60)
+async def test_the_words_of_a_stream_are_the_text_of_its_response(
+    contents: list[dict[str, object]], size: int, streaming: bool
+) -> None:
+    """Reasoning, refusals and calls are left out, and part the texts around them as in it."""
+    model = produce_model({"contents": contents, "chunk_characters": size})
+    stream = model._answer(REQUEST, None, streaming=streaming)
+
+    words = [piece async for piece in stream.text]
+    response = await stream.response()
+
+    assert "".join(words) == response.text
+    assert all(words)
+
+
+async def test_a_text_without_pieces_is_said_by_the_words() -> None:
+    """A vendor may send the whole of it at its end."""
+    whole = TextualContent("All at once.")
+    source = Source(
+        [
+            ContentStartedEvent(index=0, kind="text"),
+            ContentFinishedEvent(index=0, item=whole),
+            ResponseFinishedEvent(stop_reason=StopReason.ANSWERED),
+        ]
+    )
+
+    assert [piece async for piece in produce_stream(source).text] == ["All at once."]
+
+
+async def test_the_words_of_a_stream_that_breaks_off_end_in_its_error() -> None:
+    """What had arrived was said."""
+    words: list[str] = []
+
+    async def read() -> None:
+        async for piece in produce_stream(Source(BEGINNING, [])).text:
+            words.append(piece)
+
+    with pytest.raises(StreamTruncatedError):
+        await read()
+
+    assert words == ["half an ans"]
+
+
+async def test_each_piece_says_of_what_kind_its_content_is() -> None:
+    """Whoever looks at pieces alone tells words from reasoning and arguments; reactors, too."""
+    model = produce_model(
+        {
+            "contents": [
+                {"reasoning": "hm"},
+                {"text": "hi"},
+                {"invocation": {"name": "n", "arguments": "{}"}},
+            ]
+        }
+    )
+    recording = RecordingReactors()
+
+    async with model.stream(REQUEST, recording.reactors) as stream:
+        pieces = [each async for each in stream if isinstance(each, ContentDeltaEvent)]
+    heard = [each for each in recording.events if each.type == "conversation.progress"]
+
+    expected = [("reasoning", "hm"), ("text", "hi"), ("invocation", "{}")]
+    assert [(piece.kind, piece.text) for piece in pieces] == expected
+    assert [(event.kind, event.chunk) for event in heard] == expected
+
+
+def test_a_synchronous_stream_says_its_words_alone() -> None:
+    """The same words, in a plain loop."""
+    model = produce_model({"contents": [{"reasoning": "mm"}, {"text": "hello there"}]})
+
+    with SyncStream(model.stream(REQUEST)) as stream:
+        words = list(stream.text)
+
+    assert words == ["hello", " ther", "e"]
 
 
 def test_a_synchronous_stream_can_be_left_midway() -> None:

@@ -125,6 +125,20 @@ class ConversingPromises(ComposingPromises):
         )
 
     @promise
+    async def test_the_words_of_a_stream_are_the_text_of_its_response(self, world: World) -> None:
+        """``stream.text`` has the answer alone, without reasoning and calls."""
+        async with world.model.stream(self.ask_for_words()) as stream:
+            words = "".join([piece async for piece in stream.text])
+            response = await stream.response()
+
+        require(
+            words == response.text,
+            f"stream.text says {words!r}, and the response {response.text!r}.",
+            "Derive the model from ModelBase; a stream of your own has "
+            "vibe_llms.providers.words.iterate_words(self) as its text.",
+        )
+
+    @promise
     async def test_reactors_hear_of_all_of_it(self, world: World) -> None:
         """From the beginning to the end, whichever way the answer is asked for."""
         for streaming in (True, False):

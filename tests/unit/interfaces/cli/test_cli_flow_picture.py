@@ -13,7 +13,7 @@ import pytest
 from flow_courses import Telling
 from flow_graphs import draw
 from vibe_llms.events.flow import FlowStartedEvent, VisitEvent
-from vibe_llms.events.stream import ContentDeltaEvent
+from vibe_llms.events.stream import ContentDeltaEvent, ContentKind
 from vibe_llms.interfaces.cli.flows.picture import PictureView, is_drawable
 from vibe_llms.interfaces.cli.flows.rows import order_nodes
 
@@ -39,9 +39,9 @@ class Watching:
         self.view.hear(FlowStartedEvent(run_id="run", task={"flow_diagram": {"mermaid": diagram}}))
         self._heard = len(self.run.events)
 
-    def say(self, node: str, text: str, branch: int = 0) -> None:
+    def say(self, node: str, text: str, branch: int = 0, kind: ContentKind = "text") -> None:
         """A piece of an answer arrives."""
-        delta = ContentDeltaEvent(0, text)
+        delta = ContentDeltaEvent(0, text, kind=kind)
         self.view.hear(VisitEvent(node=node, visit=1, branch=branch, event=delta))
 
     def look(self) -> list[str]:
@@ -150,6 +150,23 @@ async def test_of_many_nodes_those_at_work_are_shown() -> None:
 
     assert len(lines) == 10
     assert any("▸ P19" in line for line in lines)
+    watching.view.close()
+
+
+async def test_an_answer_under_way_is_shown_by_its_words_alone() -> None:
+    """Neither by what the model thinks nor by the arguments of its calls."""
+    watching = Watching()
+    watching.run.begin("P0")
+    watching.look()
+    watching.say("P0", "annoying", kind="reasoning")
+    watching.say("P0", "The moon")
+    watching.say("P0", "secret", kind="invocation")
+
+    shown = "\n".join(watching.look())
+
+    assert "The moon" in shown
+    assert "annoying" not in shown
+    assert "secret" not in shown
     watching.view.close()
 
 

@@ -139,6 +139,14 @@ def test_002_no_course_grows_without_a_bound() -> None:
     assert len(course.said) == SAID
 
 
+def test_002_what_a_run_says_is_its_words_and_not_its_reasoning_or_arguments() -> None:
+    course = RunCourse()
+    course = tell(course, ContentDeltaEvent(0, "hm, annoying", kind="reasoning"))
+    course = tell(course, ContentDeltaEvent(1, "hello"))
+    course = tell(course, ContentDeltaEvent(2, '{"a": 1}', "arguments", "invocation"))
+    assert course.said == "hello"
+
+
 def test_003_who_goes_from_the_list_leaves_the_place_to_the_next() -> None:
     view = fold(View(), RowsRead(Query(), tuple(map(summarize, NAMES))))
     view = fold(view, RunSelected("run2"))

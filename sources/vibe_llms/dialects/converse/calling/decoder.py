@@ -17,6 +17,7 @@ from vibe_llms.events.codec import AnyEvent, decode_event
 from vibe_llms.events.stream import (
     Channel,
     ContentDeltaEvent,
+    ContentKind,
     LossEvent,
     ResponseFinishedEvent,
     RetryEvent,
@@ -31,6 +32,7 @@ class _Piece(msgspec.Struct, tag="content.delta", forbid_unknown_fields=True, gc
     index: int
     text: str
     channel: Channel = "text"
+    kind: ContentKind = "text"
 
 
 _decode_piece: Final = msgspec.json.Decoder(_Piece).decode
@@ -76,7 +78,7 @@ class Decoder(ResponseDecoder):
             except UNREADABLE:
                 pass  # the long way says what is wrong
             else:
-                return [ContentDeltaEvent(piece.index, piece.text, piece.channel)]
+                return [ContentDeltaEvent(piece.index, piece.text, piece.channel, piece.kind)]
         with self._explaining:
             self._read(data, event)
         return self._take_events()

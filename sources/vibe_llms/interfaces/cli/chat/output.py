@@ -11,7 +11,6 @@ import attrs
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
-    ContentStartedEvent,
     LossEvent,
     RetryEvent,
     StreamEvent,
@@ -66,21 +65,11 @@ class ChatOutput(Protocol):
         """Shows what went wrong, in one line."""
 
 
-@define
-class ContentTracker:
-    """Remembers which kind of content each index of an answer is."""
-
-    _kinds: dict[int, str] = attrs.field(factory=dict)
-
-    def read_delta(self, event: StreamEvent | LogEvent) -> tuple[str, str] | None:
-        """Returns kind and text of a piece that a reader wants to see; ``None`` for others."""
-        if isinstance(event, ContentStartedEvent):
-            self._kinds[event.index] = event.kind
-        elif isinstance(event, ContentDeltaEvent) and event.channel in ("text", "summary"):
-            kind = self._kinds.get(event.index, "text")
-            if kind in ("text", "reasoning", "refusal"):
-                return kind, event.text
+def read_delta(event: StreamEvent | LogEvent) -> tuple[str, str] | None:
+    """Return kind and text of a piece that a reader wants to see; ``None`` for other events."""
+    if not isinstance(event, ContentDeltaEvent) or event.channel not in ("text", "summary"):
         return None
+    return (event.kind, event.text) if event.kind in ("text", "reasoning", "refusal") else None
 
 
 def describe_event(event: StreamEvent | LogEvent) -> str:
@@ -195,14 +184,12 @@ class PlainOutput:
 
     _out: TextIO
     _notes: TextIO
-    _tracker: ContentTracker = attrs.field(factory=ContentTracker, init=False)
     _remarks: Remarks = attrs.field(factory=Remarks, init=False)
     _kind: str = attrs.field(default="", init=False)
     _last: str = attrs.field(default="\n", init=False)
 
     def begin(self, model: str) -> None:
         """Shows nothing."""
-        self._tracker = ContentTracker()
         self._remarks.begin(model)
         self._kind, self._last = "", "\n"
 
@@ -211,7 +198,7 @@ class PlainOutput:
         for remark in self._remarks.take(event):
             self._end_line()
             self.say(remark)
-        piece = self._tracker.read_delta(event)
+        piece = read_delta(event)
         if piece is not None:
             self._write(*piece)
 

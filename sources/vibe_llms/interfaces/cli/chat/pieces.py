@@ -21,5 +21,5 @@ def produce_events(
             text = getattr(content, "text", "")
             if content.type in ("text", "reasoning", "refusal") and text:
                 yield ContentStartedEvent(index=index, kind=content.type)
-                yield ContentDeltaEvent(index, text)
+                yield ContentDeltaEvent(index, text, kind=content.type)
                 index += 1

@@ -20,9 +20,9 @@ from rich.text import Text
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.interfaces.cli.chat.blocks import BlockSplitter, produce_parser
 from vibe_llms.interfaces.cli.chat.output import (
-    ContentTracker,
     Remarks,
     describe_canister,
+    read_delta,
 )
 from vibe_llms.interfaces.cli.chat.tail import Echo, LiveTail, ScreenLine
 from vibe_llms.interfaces.cli.output import sanitize
@@ -100,7 +100,6 @@ class TerminalOutput:
         self._file = sys.stdout if file is None else file
         self._measure = measure
         self._tail = LiveTail(self._file, measure)
-        self._tracker = ContentTracker()
         self._remarks = Remarks()
         self._splitter = BlockSplitter()
         self._kind = ""
@@ -112,7 +111,6 @@ class TerminalOutput:
 
     def begin(self, model: str) -> None:
         """Shows that an answer is awaited."""
-        self._tracker = ContentTracker()
         self._remarks.begin(model)
         self._splitter = BlockSplitter()
         self._kind = self._settled = ""
@@ -127,7 +125,7 @@ class TerminalOutput:
             # A remark inside of a block would tear it: what has come of the part is settled first.
             self._end_part()
             self._settle("note", sanitize(remark))
-        piece = self._tracker.read_delta(event)
+        piece = read_delta(event)
         if piece is None:
             return
         kind, text = piece

@@ -107,7 +107,7 @@ class PictureView:
         self._ticking = asyncio.get_running_loop().create_task(self._tick())
 
     def _hear_words(self, event: VisitEvent) -> None:
-        if not isinstance(event.event, ContentDeltaEvent) or event.event.channel != "text":
+        if not isinstance(event.event, ContentDeltaEvent) or event.event.kind != "text":
             return
         node, said = self._words.get(event.branch, ("", ""))
         # The same branch speaks anew at each node.

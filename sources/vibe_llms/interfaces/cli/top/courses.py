@@ -111,7 +111,7 @@ def _pass(course: RunCourse, event: object) -> RunCourse:
     match event:
         case ResponseStartedEvent():
             return attrs.evolve(course, said="")
-        case ContentDeltaEvent(text=text, channel="text" | "summary"):
+        case ContentDeltaEvent(text=text, kind="text"):
             return attrs.evolve(course, said=(course.said + text)[-SAID:])
         case LoggedEvent():
             return course

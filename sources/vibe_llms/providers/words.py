@@ -1,0 +1,41 @@
+"""The words of an answer, out of the events of its stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator
+
+from vibe_llms.dialects.gaps import Gaps, GrowingContent
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    ContentFinishedEvent,
+    ContentStartedEvent,
+    StreamEvent,
+)
+from vibe_llms.messages.contents import TextualContent
+
+
+async def iterate_words(events: AsyncIterable[StreamEvent]) -> AsyncIterator[str]:
+    """Yield the pieces of the answer's text; joined, they are the ``text`` of the response.
+
+    Reasoning, refusals, media and calls are left out. An empty line stands between texts where
+    the response has one.
+    """
+    gaps = Gaps()
+    contents: dict[int, GrowingContent] = {}
+    async for event in events:
+        match event:
+            case ContentStartedEvent():
+                content = contents[event.index] = GrowingContent(event)
+                gaps.add(content)
+                continue
+            case ContentDeltaEvent(channel="text", kind="text"):
+                text, content = event.text, contents[event.index]
+            case ContentFinishedEvent(item=TextualContent(text=text)):
+                content = contents[event.index]
+                text = "" if content.spoken else text  # where no pieces of it came
+            case _:
+                continue
+        if text:
+            gap = gaps.find_before_text(content)
+            content.spoken = "text"
+            yield gap + text
