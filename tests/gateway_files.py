@@ -68,11 +68,19 @@ def hold_answers(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 class Routed:
     """A gateway with a file, before two upstreams."""
 
-    def __init__(self, folder: Path, first: Simulator, second: Simulator, *, url: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        first: Simulator,
+        second: Simulator,
+        *,
+        url: str = "",
+        providers: str = "",
+    ) -> None:
         self.file = folder / "gateway.toml"
         self.first, self.second = first, second
         self.records: list[CallRecord] = []
-        text = _PROVIDERS.format(first=url or first.url, second=second.url)
+        text = _PROVIDERS.format(first=url or first.url, second=second.url) + providers
         (folder / "vibe.toml").write_text(text, encoding="utf-8")
         environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "vibe.toml")}
         self.application = Application(

@@ -147,6 +147,13 @@ class Vendor(abc.ABC):
             processors=processors,
         )
 
+    def touches_quirks(self, body: bytes) -> bool:
+        """Return whether the vendor is known to refuse or misread a body of its protocol.
+
+        A gateway translates such a body instead of passing it on.
+        """
+        return False
+
     @abc.abstractmethod
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Returns the path behind the base URL, such as ``/v1/messages``."""

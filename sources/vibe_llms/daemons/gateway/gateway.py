@@ -159,7 +159,7 @@ class Gateway:
                 await self._ask(call, record, face, asked, upstream, is_accounted=True)
             return
         model = upstream.model
-        if _carries(model, face):
+        if _carries(model, face) and not _touches_quirks(model, face, asked):
             await carry(
                 call,
                 record,
@@ -298,6 +298,13 @@ def _carries(model: ConverserModel, face: Face) -> TypeGuard[RemoteModel]:
         return isinstance(model, RemoteModel)
     # In our own protocol nothing is lost, and what the next one is asked for is another model.
     return not face.is_ours and is_carrying(model, face.dialect.PROTOCOL)
+
+
+def _touches_quirks(model: RemoteModel, face: Face, asked: Asked) -> bool:
+    """Return whether the model's vendor is known to refuse or misread the body as it is."""
+    if face.is_path or asked.find_path is not None:
+        return False
+    return model.client.vendor.touches_quirks(asked.body)
 
 
 def _ensure_admitted(grant: Grant | None, asked: Asked, upstream: Upstream) -> None:

@@ -13,8 +13,9 @@ from vibe_llms.daemons.bodies import decode_body
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.living import LivingStream
-from vibe_llms.daemons.gateway.upstreams import Upstream
+from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.broken_media import refuse_broken_media
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
@@ -78,7 +79,7 @@ def _read_request(
     call: HttpCall, record: CallRecord, face: Face, native: dict[str, Any], upstream: Upstream
 ) -> Request:
     address = upstream.address
-    read: Translation[Request] = face.dialect.normalize_request(native)
+    read = _normalize(face, native, upstream)
     if face.is_ours:
         strict = upstream.strict or read.value.strict
         return renew(read.value, model=address, strict=strict)
@@ -90,6 +91,20 @@ def _read_request(
         refuse_losses(losses)
     record.losses = losses
     return renew(offered.value, model=address, strict=strict, lenient=not strict)
+
+
+def _normalize(face: Face, native: dict[str, Any], upstream: Upstream) -> Translation[Request]:
+    """Return the request; what its vendor may know and we do not stays in the body's words."""
+    read: Translation[Request]
+    model = upstream.model
+    if face.dialect.PROTOCOL == chat_completions.PROTOCOL and is_carrying(
+        model, chat_completions.PROTOCOL
+    ):
+        from vibe_llms.dialects.chat_completions.serving.fitting import normalize_same
+
+        return normalize_same(native, model.descriptor.attributes)
+    read = face.dialect.normalize_request(native)
+    return read
 
 
 def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translation[Request]:

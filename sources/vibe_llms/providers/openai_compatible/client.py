@@ -56,13 +56,20 @@ class CompatibleVendor(CompletionsVendor):
             raise ConfigurationError.at(place, message)
         self._models = service.models if service else ()
         quirks = service.quirks if service else _UNKNOWN
-        self.quirks = add_quirks(quirks, settings.values.get("quirks", {}))
+        said = settings.values.get("quirks", {})
+        self.quirks = add_quirks(quirks, said)
+        self._known = self.quirks if service else add_quirks(Quirks(), said)
         if service:
             is_remote = not service.start and "base_url" not in settings.values
             self.key_variables = service.key_variables
             self.needs_key = is_remote and bool(service.key_variables)
             self.server_command = service.start
         return settings
+
+    @property
+    def known_quirks(self) -> Quirks:
+        """The quirks of the kind and the settings; none are known of a service of the user's."""
+        return self._known
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks for the models, where the service has a list of them. Raises ConverseError."""

@@ -1,0 +1,175 @@
+"""Decide whether a client's request suits a vendor as it is, by the quirks known of that vendor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.chat_completions.quirks import FIELDS as OPENAI_FIELDS
+from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.chat_completions.serving.requests import list_fields, normalize_request
+from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, SPELLINGS
+from vibe_llms.dialects.extras import keep_native, read_native
+from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.unreadable import UNREADABLE
+
+_ANY: Final = ".+"
+_PLAIN: Final = Quirks()
+_MARKS: Final = (b'"tool_call', b'"random_seed"')
+"""Without one of these in it, a body suits a vendor that differs from OpenAI in ids at most."""
+
+
+def touches_quirks(body: bytes, quirks: Quirks) -> bool:
+    """Return whether the vendor would refuse or misread a request in OpenAI's form.
+
+    Only what is known of the vendor counts: where its quirks are OpenAI's, so is its judgement.
+    """
+    is_plain = attrs.evolve(quirks, id_pattern=_ANY, siblings=()) == _PLAIN
+    if is_plain and not any(mark in body for mark in _MARKS):
+        return False
+    try:
+        native = msgspec.json.decode(body, type=dict[str, Any])
+        return (
+            _touches_fields(native, quirks)
+            or any(_touches_tool(tool, quirks) for tool in _list(native.get("tools")))
+            or any(_touches_message(message, quirks) for message in _list(native.get("messages")))
+            or _touches_order(_list(native.get("messages")), quirks)
+        )
+    except (AttributeError, TypeError, *UNREADABLE):
+        return False  # the vendor says best what is wrong with it
+
+
+def _list(given: object) -> list[Any]:
+    return given if isinstance(given, list) else []
+
+
+def _touches_fields(native: Mapping[str, Any], quirks: Quirks) -> bool:
+    """Return whether a field of the request is spelled for another vendor, or not supported."""
+    for control, spellings in SPELLINGS.items():
+        field = next((each for each in spellings if native.get(each) is not None), None)
+        if field is not None and not _is_spelled(control, field, quirks):
+            return True
+    stops, form = native.get("stop"), native.get("response_format")
+    limit, usual = quirks.maximum_stops, Quirks().maximum_stops
+    return (
+        (isinstance(form, Mapping) and _touches_format(form, quirks))
+        or (limit not in (None, usual) and isinstance(stops, list) and len(stops) > (limit or 0))
+        or (not quirks.stream_options and native.get("stream_options") is not None)
+        or (quirks.required_word != "required" and native.get("tool_choice") == "required")
+        or (
+            quirks.switches_thinking
+            and native.get("reasoning_effort") is not None
+            and native.get("thinking") is None
+        )
+    )
+
+
+def _touches_format(form: Mapping[str, Any], quirks: Quirks) -> bool:
+    if form.get("type") != "json_schema":
+        return False
+    is_strict = bool((form.get("json_schema") or {}).get("strict"))
+    return quirks.schema_form == "json_object" or (is_strict and not quirks.takes_strict)
+
+
+def _is_spelled(control: str, field: str, quirks: Quirks) -> bool:
+    """Return whether a control stands in a field that the vendor reads."""
+    wanted = quirks.fields.get(control)
+    if wanted is None:  # Mistral alone has another word for the seed
+        return control != "seed" or field == control
+    if wanted == OPENAI_FIELDS.get(control) and field == control:
+        return True  # OpenAI's older models know it, and so do most other servers
+    return field == wanted or "." in wanted
+
+
+def _touches_tool(tool: Mapping[str, Any], quirks: Quirks) -> bool:
+    if not quirks.takes_tools or (tool.get("type") == "custom" and not quirks.takes_custom):
+        return True
+    function = tool.get("function") or tool.get("custom") or {}
+    if function.get("strict") and not quirks.takes_strict:
+        return True
+    is_usual = quirks.name_pattern == Quirks().name_pattern
+    return not is_usual and re.fullmatch(quirks.name_pattern, function.get("name", "")) is None
+
+
+def _touches_message(message: Mapping[str, Any], quirks: Quirks) -> bool:
+    role, content = message.get("role"), message.get("content")
+    parts = _list(content)
+    files = (part.get("type") == "file" for part in parts if isinstance(part, Mapping))
+    return (
+        (role == "developer" and role not in quirks.supervisor_roles)
+        or (bool(parts) and not quirks.takes_parts)
+        or ("file" not in quirks.media and quirks.file_part is not None and any(files))
+        or any(not _fits_id(each, quirks) for each in _list_ids(message))
+        or (role == "tool" and quirks.names_results and not message.get("name"))
+        or (role == "assistant" and _touches_turn(message, quirks))
+    )
+
+
+def _fits_id(identity: object, quirks: Quirks) -> bool:
+    if quirks.id_pattern == _ANY:
+        return True
+    return isinstance(identity, str) and re.fullmatch(quirks.id_pattern, identity) is not None
+
+
+def _list_ids(message: Mapping[str, Any]) -> Iterator[object]:
+    for call in _list(message.get("tool_calls")):
+        yield call.get("id")
+    if message.get("role") == "tool":
+        yield message.get("tool_call_id")
+
+
+def _touches_turn(message: Mapping[str, Any], quirks: Quirks) -> bool:
+    """Return whether the vendor would misread a turn of the model."""
+    calls, wanted = _list(message.get("tool_calls")), quirks.reasoning_field
+    if any(call.get("type") == "custom" for call in calls) and not quirks.takes_custom:
+        return True
+    told = [name for name in FIELDS if message.get(name)]
+    return (
+        (message.get("content") is None and bool(calls) and not quirks.takes_null)
+        or (bool(message.get("refusal")) and not quirks.takes_refusals)
+        or (bool(calls) and quirks.needs_reasoning and wanted not in message)
+        or (wanted is not None and bool(told) and wanted not in told and DETAILS not in message)
+    )
+
+
+def _touches_order(messages: list[Any], quirks: Quirks) -> bool:
+    """Return whether messages follow each other in an order that the vendor refuses."""
+    if not (quirks.alternates or quirks.bridges_results):
+        return False
+    before = "system"
+    for role in (str(message.get("role")) for message in messages):
+        if quirks.bridges_results and (before, role) == ("tool", "user"):
+            return True
+        is_first = before == "system" and role == "assistant"
+        if quirks.alternates and (is_first or before == role != "tool"):
+            return True
+        before = role
+    return False
+
+
+def normalize_same(native: Mapping[str, Any], attributes: ModelAttributes) -> Translation[Request]:
+    """Return a request for another vendor of the protocol.
+
+    A control that the model is not known to have stays in its field: the vendor may know it.
+    """
+    read = normalize_request(native)
+    request = read.value
+    unknown = {
+        name: value
+        for name, value in request.controls.items()
+        if attributes.access_control(name) is None
+    }
+    if not unknown:
+        return read
+    kept = {} if request.native is None else read_native(request.native, "request")
+    kept |= {field: native[field] for field in list_fields(native, unknown)}
+    controls = {name: value for name, value in request.controls.items() if name not in unknown}
+    rest = renew(request, controls=controls, native=keep_native(PROTOCOL, kept))
+    return Translation(rest, read.losses)
