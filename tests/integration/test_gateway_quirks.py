@@ -42,7 +42,8 @@ def produce_tables(simulator: Simulator) -> dict[str, Any]:
     for name, quirks in VENDORS.items():
         url = f"{simulator.access_url(quirks)}/v1"
         tables[f"providers.{name}"] = f'base_url = "{url}"\napi_key = "sk-{name}"'
-    own = f'module = "vibe_llms.providers.openai_compatible"\nbase_url = "{simulator.url}/v1"\napi_key = "k"'
+    own = 'module = "vibe_llms.providers.openai_compatible"\napi_key = "k"\n'
+    own += f'base_url = "{simulator.url}/v1"'
     return {**tables, "providers.mine": own}
 
 

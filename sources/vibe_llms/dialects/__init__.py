@@ -18,7 +18,9 @@ HOMES = {
     "normalize_invocables": "serving.invocations",
     "normalize_messages": "serving.messages",
     "normalize_request": "serving.requests",
+    "normalize_same": "serving.fitting",
     "produce_error": "calling.errors",
     "produce_processors": "calling.requests",
+    "touches_quirks": "serving.fitting",
 }
 """The names that each of the packages has, and the module below it that defines them."""

@@ -26,17 +26,6 @@ class CompletionsVendor(Vendor):
         """Returns the path behind the base URL, which ends in the version."""
         return "/chat/completions"
 
-    @property
-    def known_quirks(self) -> Quirks:
-        """The quirks that are known, and not assumed."""
-        return self.quirks
-
-    def touches_quirks(self, body: bytes) -> bool:
-        """Return whether the vendor is known to refuse or misread a body in OpenAI's form."""
-        from vibe_llms.dialects.chat_completions.serving.fitting import touches_quirks
-
-        return touches_quirks(body, self.known_quirks)
-
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks for the models. Raises ConverseError."""
         return await list_models(client)

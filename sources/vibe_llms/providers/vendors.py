@@ -147,12 +147,10 @@ class Vendor(abc.ABC):
             processors=processors,
         )
 
-    def touches_quirks(self, body: bytes) -> bool:
-        """Return whether the vendor is known to refuse or misread a body of its protocol.
-
-        A gateway translates such a body instead of passing it on.
-        """
-        return False
+    @property
+    def known_quirks(self) -> Any:
+        """The quirks that are known of it, and not assumed."""
+        return self.quirks
 
     @abc.abstractmethod
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from vibe_llms.daemons.arrivals import authorize, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
@@ -304,7 +304,8 @@ def _touches_quirks(model: RemoteModel, face: Face, asked: Asked) -> bool:
     """Return whether the model's vendor is known to refuse or misread the body as it is."""
     if face.is_path or asked.find_path is not None:
         return False
-    return model.client.vendor.touches_quirks(asked.body)
+    touches: Callable[[bytes, Any], bool] | None = getattr(face.dialect, "touches_quirks", None)
+    return touches is not None and touches(asked.body, model.client.vendor.known_quirks)
 
 
 def _ensure_admitted(grant: Grant | None, asked: Asked, upstream: Upstream) -> None:

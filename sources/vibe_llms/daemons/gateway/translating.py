@@ -15,7 +15,6 @@ from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.living import LivingStream
 from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.dialects import chat_completions
 from vibe_llms.dialects.broken_media import refuse_broken_media
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
@@ -95,15 +94,13 @@ def _read_request(
 
 def _normalize(face: Face, native: dict[str, Any], upstream: Upstream) -> Translation[Request]:
     """Return the request; what its vendor may know and we do not stays in the body's words."""
-    read: Translation[Request]
     model = upstream.model
-    if face.dialect.PROTOCOL == chat_completions.PROTOCOL and is_carrying(
-        model, chat_completions.PROTOCOL
-    ):
-        from vibe_llms.dialects.chat_completions.serving.fitting import normalize_same
-
-        return normalize_same(native, model.descriptor.attributes)
-    read = face.dialect.normalize_request(native)
+    normalize = getattr(face.dialect, "normalize_same", None)
+    read: Translation[Request]
+    if normalize is not None and is_carrying(model, face.dialect.PROTOCOL):
+        read = normalize(native, model.descriptor.attributes)
+    else:
+        read = face.dialect.normalize_request(native)
     return read
 
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     )
     from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.chat_completions.serving.errors import nativize_error
+    from vibe_llms.dialects.chat_completions.serving.fitting import (
+        normalize_same,
+        touches_quirks,
+    )
     from vibe_llms.dialects.chat_completions.serving.invocations import (
         find_allowed,
         normalize_invocables,
@@ -45,8 +49,10 @@ __all__ = [
     "normalize_invocables",
     "normalize_messages",
     "normalize_request",
+    "normalize_same",
     "produce_error",
     "produce_processors",
+    "touches_quirks",
 ]
 
 __getattr__, __dir__ = produce_attribute_access(__name__, {name: HOMES[name] for name in __all__})

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
     from vibe_llms.dialects.generate_content.serving.errors import nativize_error
+    from vibe_llms.dialects.generate_content.serving.fitting import touches_quirks
     from vibe_llms.dialects.generate_content.serving.invocations import (
         find_allowed,
         normalize_invocables,
@@ -47,6 +48,7 @@ __all__ = [
     "normalize_request",
     "produce_error",
     "produce_processors",
+    "touches_quirks",
 ]
 
 __getattr__, __dir__ = produce_attribute_access(__name__, {name: HOMES[name] for name in __all__})

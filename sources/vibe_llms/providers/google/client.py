@@ -84,12 +84,6 @@ class GoogleVendor(Vendor):
         processors = super().produce_processors(client)
         return attrs.evolve(processors, tokenizer=_GoogleTokenizer(client))
 
-    def touches_quirks(self, body: bytes) -> bool:
-        """Return whether inline data has a name that this service refuses."""
-        from vibe_llms.dialects.generate_content.serving.fitting import touches_quirks
-
-        return touches_quirks(body, self.quirks)
-
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:
         """Asks for the models that answer. Raises ConverseError."""
         models: list[SurveyedModel] = []
