@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 import attrs
 
@@ -47,10 +49,13 @@ class Conversation:
     Attributes:
         id: Its own name.
         notices: What restoring and saving found on the way, such as a torn line set aside.
+        companions: Objects that live with it in this process, by their class, such as the log of
+            its runs where no store has it. Copies share them; a fork inherits them.
     """
 
     id: str
     notices: tuple[Finding, ...]
+    companions: ChainMap[type, Any] = attrs.field(repr=False)
     _metadata: ConversationMetadata
     _touched: datetime | None = attrs.field(repr=False)
     _canisters: list[AnyCanister] = attrs.field(repr=False)
@@ -74,6 +79,7 @@ class Conversation:
         self._stored = None
         self._home = None  # the store in which links to a parent mean something
         self._saving = threading.Lock()
+        self.companions = ChainMap()
 
     def __repr__(self) -> str:
         named = () if self._metadata.name is None else (("name", self._metadata.name),)
@@ -139,6 +145,7 @@ class Conversation:
         copied = Conversation(id=self.id, canisters=self.canisters, metadata=self.metadata)
         copied._home = self._home
         copied._stored = self._stored
+        copied.companions = self.companions
         return copied
 
     def replace_loaded(self, canisters: Sequence[AnyCanister]) -> None:
@@ -175,6 +182,7 @@ class Conversation:
             )
         )
         fork._canisters, fork._shared, fork._home = self._canisters, index, self._home
+        fork.companions = self.companions.new_child()
         return fork
 
     def _find_parent(self, index: int) -> ParentLink | None:

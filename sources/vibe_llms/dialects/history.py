@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeGuard
 
@@ -25,10 +26,22 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import AnyContent, TextualContent
+from vibe_llms.messages.views import text_of
 from vibe_llms.values import frozen
 
-NO_RESULT: Final = "There is no result: it was not executed."
-"""What stands in for the result that an invocation lacks."""
+NO_RESULT: Final = "No result is known. This call may or may not have been executed."
+"""The result of an invocation that has none. A history does not say whether it was executed."""
+
+NOT_BEGUN: Final = "There is no result. This call was not executed."
+"""The result of an invocation that a run left behind before it began: its log says so."""
+
+BEGUN: Final = (
+    "There is no result. This call was begun and then interrupted: it may have taken effect in"
+    " full, in part, or not at all."
+)
+"""The result of an invocation that a run had begun: its log says no more."""
+
+NOTES: Final = frozenset({NO_RESULT, NOT_BEGUN, BEGUN})
 
 
 @frozen(kw_only=True)
@@ -85,22 +98,34 @@ def repair_history(
 
 
 def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
-    """Returns the position of the result for each position of an invocation of ours with one.
+    """Return the position of the result for each position of an invocation of ours with one.
 
-    A result answers the first earlier invocation with its id that is not answered yet.
+    A result answers the first unanswered invocation with its id since the last input; where
+    there is none, the first unanswered one before. Some vendors use an id again in each turn.
     """
-    waiting: dict[str, list[int]] = {}
+    recent: dict[str, deque[int]] = {}
+    older: dict[str, deque[int]] = {}
     answers = {}
     for index, canister in enumerate(canisters):
         if not isinstance(canister, (InvocationCanister, ResultCanister)):
+            if not isinstance(canister, AssistantCanister):
+                for name, calls in recent.items():
+                    older.setdefault(name, deque()).extend(calls)
+                recent = {}
             continue
         if canister.owner is not Owner.OURS:
             continue
+        name = canister.invocation_id
         if isinstance(canister, InvocationCanister):
-            waiting.setdefault(canister.invocation_id, []).append(index)
-        elif waiting.get(canister.invocation_id):
-            answers[waiting[canister.invocation_id].pop(0)] = index
+            recent.setdefault(name, deque()).append(index)
+        elif waiting := recent.get(name) or older.get(name):
+            answers[waiting.popleft()] = index
     return answers
+
+
+def states_failure(result: ResultCanister) -> bool:
+    """Tell whether a result is one of the notes for a missing one, whose text says so itself."""
+    return len(result.content) == 1 and text_of(result) in NOTES
 
 
 def tell_result(result: ResultCanister) -> UserCanister:

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeAlias, Unpack
-from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -47,17 +46,12 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import add_usages, text_of, usage_of
 from vibe_llms.representation import represent
-from vibe_llms.runs.log import RunLog
-from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.opening import BegunRun, open_run
 from vibe_llms.synchrony import SyncFace, blocking, constructed_like
 from vibe_llms.values import frozen
 
 Tool: TypeAlias = Ensemble | Invoker | Callable[..., Any]
 """What can be given as a tool: a function, an invoker, or an ensemble of them."""
-
-_logs: WeakKeyDictionary[Conversation, RunLog] = WeakKeyDictionary()
-"""The logs of conversations that are in no store: what has begun is not begun again."""
 
 
 class EngineSettings(EngineOptions, total=False):
@@ -143,8 +137,6 @@ class Run:
         self._engine = engine
         self._approvals = approvals
         self._spent, self._passing, self._begun = spent, passing, begun
-        self._log = _logs.setdefault(conversation, MemoryLog())
-        _logs[self.conversation] = self._log
 
     async def perform(self) -> RunOutcome:
         """Goes on with the conversation until nothing is left to do, or a limit is reached.
@@ -155,15 +147,14 @@ class Run:
         engine, conversation = self._engine, self.conversation
         asking = await engine.produce_asking()
         await engine.load_media(conversation)
-        start = len(conversation)
         opened = open_run(
             conversation,
             engine.store,
             listener=await engine.join_listeners(),
-            log=self._log,
             begun=self._begun,
         )
         async with engine.access_registry() as registry, opened as (context, journal):
+            start = len(conversation)
             driver = Driver(
                 asking,
                 registry,

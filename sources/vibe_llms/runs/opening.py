@@ -12,6 +12,7 @@ from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
+from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.identities import produce_identity
@@ -20,6 +21,7 @@ from vibe_llms.runs.inbox import Inbox
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.log import RESTED, LoggedEvent, RunLog, read_unsettled
+from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.places import (
     keeps_logs,
     produce_inbox,
@@ -27,6 +29,7 @@ from vibe_llms.runs.places import (
     survey_doubtful,
     survey_inherited,
 )
+from vibe_llms.runs.settling import settle_calls
 from vibe_llms.values import define
 
 
@@ -65,7 +68,6 @@ async def open_run(
     store: ConversationStore | None = None,
     *,
     run_id: str | None = None,
-    log: RunLog | None = None,
     listener: Callable[[RunEvent], object] | None = None,
     checked: bool = False,
     begun: BegunRun | None = None,
@@ -79,7 +81,6 @@ async def open_run(
         conversation: Grows by what the run brings.
         store: Where it is kept, and the run's log beside it; ``None`` for nowhere.
         run_id: The name of the run; a new one by default.
-        log: Of the conversation's earlier runs, where no store has it.
         listener, checked: See :class:`LocalRunContext`.
         begun: The same run, where its log was claimed for this.
 
@@ -88,7 +89,7 @@ async def open_run(
             written.
     """
     opening = _Opening(
-        ConversationJournal(conversation, store), store, log, run_id or produce_identity()
+        ConversationJournal(conversation, store), store, run_id or produce_identity()
     )
     if begun is not None:
         opening.log = begun.take()
@@ -135,7 +136,6 @@ class _Opening:
 
     journal: ConversationJournal
     store: ConversationStore | None
-    given: RunLog | None
     run_id: str
     log: RunLog | None = None
     inbox: Inbox | None = None
@@ -156,6 +156,7 @@ class _Opening:
             log = self.log = self._claim()
         # After the claim: from here on no other run adds to it, nor to its log.
         journal.log = log
+        settle_calls(journal.conversation, store, log, journal.keep)
         journal.keep()
         if store is not None:
             self.inbox = produce_inbox(store, identity)
@@ -164,19 +165,39 @@ class _Opening:
         self.earlier = _read_earlier(log, store, journal.conversation)
 
     def _claim(self) -> RunLog:
-        if self.store is None and self.given is not None:
-            self.given.claim()
-            return self.given
+        if self.store is None:
+            return _claim_own(self.journal.conversation)
         try:
             return self._claim_there()
-        except UnknownConversationError:
-            self.journal.keep()  # a new one: it has a place for a log from now on
+        except UnknownConversationError:  # a new one: what is known is in the logs of its parents
+            settle_calls(self.journal.conversation, self.store, MemoryLog(), self.journal.keep)
+            self.journal.keep()  # it has a place for a log from now on
             return self._claim_there()
 
     def _claim_there(self) -> RunLog:
         log = produce_log(self.store, self.journal.conversation_id)
         log.claim()
         return log
+
+
+def _claim_own(conversation: Conversation) -> RunLog:
+    """Claim the log of a conversation that is in no store."""
+    log = _access_own(conversation)
+    try:
+        log.claim()
+    except StoreError:
+        if read_tail(conversation.canisters).owed:  # or a call might be executed twice
+            raise
+        # Copies may be answered at the same time: this one goes its own way.
+        conversation.companions = conversation.companions.new_child()
+        log = _access_own(conversation)
+        log.claim()
+    return log
+
+
+def _access_own(conversation: Conversation) -> MemoryLog:
+    log: MemoryLog = conversation.companions.maps[0].setdefault(MemoryLog, MemoryLog())
+    return log
 
 
 def _read_earlier(

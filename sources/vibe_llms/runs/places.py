@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import attrs
 
@@ -163,7 +163,7 @@ def survey_doubtful(
     ]
 
 
-_ABOUT_CALLS = (
+_ABOUT_CALLS: Final = (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
     InvocationFinishedEvent,
@@ -172,22 +172,27 @@ _ABOUT_CALLS = (
 
 
 def survey_inherited(
-    store: ConversationStore | None, conversation: Conversation
+    store: ConversationStore | None,
+    conversation: Conversation,
+    kinds: tuple[type[LogEvent], ...] = _ABOUT_CALLS,
 ) -> Sequence[LogEvent]:
     """Returns what is known about calls that a fork shares with its parents, oldest first.
 
     A call that took effect in the parent's run must not be repeated in a fork.
     """
     link: ParentLink | None = conversation.metadata.parent
-    if store is None or link is None:
+    if store is None:
+        boxes = reversed(conversation.companions.maps[1:])
+        logs: list[MemoryLog] = [each[MemoryLog] for each in boxes if MemoryLog in each]
+        events = (each.event for log in logs for each in log.read())
+        return [event for event in events if isinstance(event, kinds)]
+    if link is None:
         return ()
     parents: list[list[LogEvent]] = []
     while link is not None:
         try:
             logged = produce_log(store, link.identity).read()
-            known: list[LogEvent] = [
-                each.event for each in logged if isinstance(each.event, _ABOUT_CALLS)
-            ]
+            known: list[LogEvent] = [each.event for each in logged if isinstance(each.event, kinds)]
             if any(each.kept for each in logged):
                 known = _restore_results(known, store.read(link.identity).canisters)
             parents.append(known)  # before it may be deleted: what was begun has begun

@@ -69,6 +69,21 @@ def test_a_missing_result_is_made_up_and_said() -> None:
     ]
 
 
+def test_a_note_for_a_missing_result_claims_nothing() -> None:
+    """A history does not say whether a call was executed."""
+    repaired, _ = repair([call("a"), UserCanister("and?")])
+
+    assert "may or may not" in text_of(repaired[1])
+
+
+def test_an_id_that_is_used_again_gets_the_result_of_its_own_turn() -> None:
+    """An earlier call with the same id, which has no result, does not take it."""
+    canisters = [call("a"), UserCanister("and?"), call("a", "u"), result("a")]
+
+    assert pair_results(canisters) == {2: 3}
+    assert pair_results([*canisters, result("a")]) == {2: 3, 0: 4}
+
+
 def test_a_late_result_moves_to_its_turn() -> None:
     """Words between an invocation and its result come after both."""
     words = UserCanister("wait")

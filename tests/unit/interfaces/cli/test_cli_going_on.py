@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 import attrs
 import pytest
 
+import acting
 from chatting import Recording, Typing
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
+from vibe_llms.dialects.history import BEGUN
+from vibe_llms.instruments.engines import Engine
 from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.session import ChatSession
 from vibe_llms.interfaces.cli.chat.statuses import GO_ON, ChatStatus, read_status
@@ -163,6 +167,34 @@ async def test_calls_that_nobody_can_execute_any_more_are_answered_without(
     result = session.conversation.canisters[2]
     assert isinstance(result, ResultCanister)
     assert result.is_error
+
+
+async def test_a_new_message_comes_after_what_is_known_of_an_interrupted_call(
+    session: ChatSession,
+) -> None:
+    """Also where the tools are not given again, so that no engine looks into the log."""
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        """Works for ever."""
+        begun.set()
+        await asyncio.Event().wait()
+
+    run = Engine(acting.script([acting.invoke("work")]), [work], store=session.store).prepare("Do!")
+    task = asyncio.create_task(run.perform())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert session.store is not None
+    session.conversation = Conversation.restore(session.store, run.conversation.id)
+
+    output = await _chat(session, "Did it run?")
+
+    assert output.text == "<Yes: Did it run?>"
+    said = Conversation.restore(session.store, run.conversation.id).canisters
+    assert [each.role for each in said] == ["user", "invocation", "result", "user", "assistant"]
+    assert text_of(said[2]) == BEGUN
 
 
 async def test_new_begins_anew_under_the_same_instructions(session: ChatSession) -> None:

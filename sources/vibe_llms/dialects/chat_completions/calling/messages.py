@@ -17,7 +17,7 @@ from vibe_llms.dialects.chat_completions.calling.turns import TurnWriter
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import survey_contents
-from vibe_llms.dialects.history import NO_RESULT, Placed, belongs, repair_history
+from vibe_llms.dialects.history import Placed, belongs, repair_history, states_failure
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -29,7 +29,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import MEDIA_CLASSES, TextualContent
+from vibe_llms.messages.contents import MEDIA_CLASSES
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
@@ -153,7 +153,7 @@ class _MessagesWriter:
                     parts.ledger.coerce(place, "media in a result follow it as the user's")
                 told = parts.write_content(media, path, canister)
                 self._shown.append(({"role": "user", "content": told}, path))
-        if canister.is_error and _has_words(canister) and "is_error" not in kept:
+        if canister.is_error and not states_failure(canister) and "is_error" not in kept:
             reason = "this protocol has no mark for an error; the text alone tells of it"
             parts.ledger.drop(f"{path}.is_error", reason)
         if kept.get("role") == "function":
@@ -162,11 +162,6 @@ class _MessagesWriter:
         if parts.quirks.names_results and canister.name:
             message["name"] = canister.name
         return message
-
-
-def _has_words(canister: ResultCanister) -> bool:
-    """Tells whether a result is more than the note that stands in for a missing one."""
-    return canister.content != (TextualContent(NO_RESULT),)
 
 
 BRIDGE: Final = "(no answer)"

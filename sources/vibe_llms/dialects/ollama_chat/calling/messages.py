@@ -15,11 +15,11 @@ import attrs
 from vibe_llms.dialects.extras import NAMELESS, merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import (
-    NO_RESULT,
     HistoryRules,
     Placed,
     belongs,
     repair_history,
+    states_failure,
 )
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.calling.parts import MessageFields, PartsWriter
@@ -35,7 +35,6 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.losses import Translation
-from vibe_llms.messages.views import text_of
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import define
@@ -156,7 +155,7 @@ class MessagesWriter:
             message["tool_name"] = name
         if canister.invocation_id not in self._nameless:  # else as its call: without one
             message["tool_call_id"] = canister.invocation_id
-        if canister.is_error and text_of(canister) != NO_RESULT:  # a note that says it itself
+        if canister.is_error and not states_failure(canister):
             self.ledger.drop(f"{path}.is_error", "there is no field that says it; the text remains")
         return merge(message, self.ledger.open(canister.native, path, canister))
 

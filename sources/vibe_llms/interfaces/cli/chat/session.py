@@ -176,9 +176,18 @@ class ChatSession(Closing):
         except _BLAMING:
             raise
         except ConverseError:
-            self.keep(said)
+            self._keep_said(said)
             raise
-        self.keep(said)
+        self._keep_said(said)
+
+    def _keep_said(self, said: Sequence[AnyCanister]) -> None:
+        """Adds what the user says; calls that a run left behind get a result before it."""
+        self.conversation.add_canisters(said)
+        if self.store is not None:
+            from vibe_llms.runs.settling import settle_stored
+
+            settle_stored(self.conversation, self.store)
+        self._save()
 
     async def answer(self, output: ChatOutput) -> TurnResult:
         """Lets the model answer, and act; what has arrived is stored, however the answer ends.

@@ -1,0 +1,147 @@
+"""Results for calls that a run left behind, stated from the log before the conversation moves on.
+
+A run that was cut off owes results. As long as nothing else was said, the next run executes the
+calls, or asks about them. Once the user has said something new, their outcome is history: what the
+log knows of it becomes a result, so that no model is told more, or less, than is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.dialects.history import BEGUN, NO_RESULT, NOT_BEGUN, pair_results
+from vibe_llms.engine.recovery import Record
+from vibe_llms.engine.tails import find_end, read_tail
+from vibe_llms.events.engine import (
+    GenerationStartedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+)
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.exceptions import StoreError
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner, ResultCanister
+from vibe_llms.runs.log import PATIENCE_SECONDS, RunLog, claim_soon, read_events
+from vibe_llms.runs.places import produce_log, survey_inherited
+
+_TELLING: Final = (GenerationStartedEvent, InvocationFinishedEvent, InvocationStartedEvent)
+
+
+def settle_calls(
+    conversation: Conversation,
+    store: ConversationStore | None,
+    log: RunLog,
+    keep: Callable[[], object],
+) -> None:
+    """Add results for the calls that no run will execute, before what no store has yet.
+
+    Calls of the last turn are left alone: the next run takes them up. Does file work.
+
+    Args:
+        conversation: What was said.
+        store: Where it is kept; ``None`` for nowhere.
+        log: Of its runs; claimed.
+        keep: Stores what is new, and takes over what others have added.
+
+    Raises:
+        StoreError: The log could not be read, or the conversation could not be stored.
+    """
+    owed = _find_abandoned(conversation.canisters)
+    if not owed:
+        return
+    place = _find_place(conversation.canisters, owed[-1])
+    later = conversation.canisters[place:]
+    conversation.take_back(later)
+    unsaved = later[len(conversation) - place :]
+    try:
+        keep()  # others may have settled them by now
+        owed = _find_abandoned([*conversation.canisters, *unsaved])
+        if owed:
+            events = [*survey_inherited(store, conversation, _TELLING), *read_events(log)]
+            conversation.add_canisters(_state_outcomes(conversation.canisters, owed, events))
+    finally:
+        conversation.add_canisters(unsaved)
+
+
+def settle_stored(
+    conversation: Conversation,
+    store: ConversationStore,
+    *,
+    wait_seconds: float = PATIENCE_SECONDS,
+) -> None:
+    """Do the same for code that runs no engine; do nothing while a run of it is on its way.
+
+    Args:
+        wait_seconds: How long a process that was killed may take to let go of the log.
+
+    Raises:
+        StoreError: The log could not be read, or the conversation could not be stored.
+    """
+    if not _find_abandoned(conversation.canisters):
+        return
+    log = produce_log(store, conversation.id)
+    try:
+        claim_soon(log, wait_seconds=wait_seconds)
+    except StoreError:
+        return
+    try:
+        settle_calls(conversation, store, log, lambda: conversation.catch_up(store))
+    finally:
+        log.close()
+
+
+def _find_abandoned(canisters: Sequence[AnyCanister]) -> list[int]:
+    """Return the positions of the calls without a result that no run will execute."""
+    if not canisters or read_tail(canisters).owed:
+        return []
+    answered = pair_results(canisters)
+    return [
+        index
+        for index, each in enumerate(canisters)
+        if isinstance(each, InvocationCanister)
+        and each.owner is Owner.OURS
+        and index not in answered
+    ]
+
+
+def _find_place(canisters: Sequence[AnyCanister], index: int) -> int:
+    """Return the position behind the turn of a call and the results that follow it."""
+    place = index + find_end(canisters[index:])
+    while place < len(canisters) and _is_result(canisters[place]):
+        place += 1
+    return place
+
+
+def _is_result(canister: AnyCanister) -> bool:
+    return isinstance(canister, ResultCanister) and canister.owner is Owner.OURS
+
+
+def _state_outcomes(
+    canisters: Sequence[AnyCanister], owed: Sequence[int], events: Iterable[LogEvent]
+) -> list[ResultCanister]:
+    """Return the results of calls: those that the log has, or what it says of them."""
+    events = list(events)
+    record = Record.read(events)
+    asked = {each.key for each in events if isinstance(each, GenerationStartedEvent)}
+    results = []
+    for index in owed:
+        call = canisters[index]
+        assert isinstance(call, InvocationCanister)
+        tail = read_tail(canisters[: index + 1])
+        if call.id in record.results:
+            results.append(record.results[call.id])
+            continue
+        if call.id in record.started:
+            note = BEGUN
+        elif tail.before and canisters[tail.before - 1].id in asked:  # a run of ours asked for it
+            note = NOT_BEGUN
+        else:
+            note = NO_RESULT
+        results.append(
+            ResultCanister(
+                note, invocation_id=call.invocation_id, name=call.name or None, is_error=True
+            )
+        )
+    return results
