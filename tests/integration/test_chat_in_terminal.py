@@ -317,6 +317,17 @@ def test_slash_commands_are_completed(home: Path, terminals: list[Terminal]) -> 
     terminal.wait_for("Nothing has been used yet")
 
 
+def test_tab_completes_a_command_however_fast_it_is_typed(
+    home: Path, terminals: list[Terminal]
+) -> None:
+    """One that is pressed while completions are still looked for is not lost."""
+    terminal = _open_chat(home, terminals)
+
+    terminal.type("/us\t\r")
+
+    terminal.wait_for("Nothing has been used yet")
+
+
 def test_what_was_typed_is_remembered(home: Path, terminals: list[Terminal]) -> None:
     """The up arrow brings back messages of earlier chats, from a file only its owner reads."""
     first = _open_chat(home, terminals)

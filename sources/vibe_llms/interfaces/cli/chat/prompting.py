@@ -12,6 +12,7 @@ from prompt_toolkit.completion import (
     Completer,
     Completion,
     PathCompleter,
+    get_common_complete_suffix,
 )
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
@@ -116,6 +117,22 @@ def _produce_bindings() -> KeyBindings:
     @bindings.add("c-j")
     def send_line(event: KeyPressEvent) -> None:
         event.current_buffer.validate_and_handle()
+
+    @bindings.add("tab")
+    def complete(event: KeyPressEvent) -> None:
+        # At once: the toolkit's own binding does nothing while it still looks for completions,
+        # as it does after each key, so that "/he", Tab, Enter typed swiftly would send "/he".
+        buffer = event.current_buffer
+        if buffer.complete_state is not None:
+            buffer.complete_next()
+            return
+        wanted = CompleteEvent(completion_requested=True)
+        found = list(buffer.completer.get_completions(buffer.document, wanted))
+        if len(found) == 1:
+            buffer.apply_completion(found[0])
+        elif found:
+            buffer.insert_text(get_common_complete_suffix(buffer.document, found))
+            buffer.start_completion()
 
     @bindings.add("escape", "enter")
     def begin_line(event: KeyPressEvent) -> None:
