@@ -78,8 +78,32 @@ def test_ctrl_c_ends_promptly_and_says_how_to_go_on(slow_batch: list[str], tmp_p
     _, told = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert "3 of 20 are in answers.jsonl; the same command goes on from there." in told
+    assert "3 of 20 answers are in answers.jsonl." in told
+    assert "same command again" in told
     assert len((tmp_path / "answers.jsonl").read_text().splitlines()) == 3
+
+
+def test_ctrl_c_without_an_output_says_what_a_batch_needs_to_be_continued(
+    slow_batch: list[str], tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [each for each in slow_batch if each not in ("-o", "answers.jsonl")],
+        cwd=tmp_path,
+        env=produce_environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    written = [process.stdout.readline() for _ in range(3)]
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert all(written)
+    assert "3 of 20 answers" in told
+    assert "--output" in told
 
 
 def test_two_processes_do_not_write_to_one_output(slow_batch: list[str], tmp_path: Path) -> None:

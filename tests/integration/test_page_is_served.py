@@ -38,6 +38,18 @@ async def test_each_file_comes_with_its_type_and_the_policy(tmp_path: Path) -> N
                 assert await answer.read() == path.read_bytes()
 
 
+async def test_the_root_leads_a_browser_to_the_page_and_tells_a_program_what_it_is(
+    tmp_path: Path,
+) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    async with serving(tmp_path) as daemon:
+        async with daemon.session.get(f"{daemon.url}/", headers=browser) as answer:
+            assert (answer.status, answer.url.path) == (200, "/page/")
+            assert answer.content_type == "text/html"
+        async with daemon.session.get(f"{daemon.url}/") as answer:
+            assert (await answer.json())["name"] == "vibe-llms"
+
+
 async def test_diagrams_are_drawn_in_a_frame_that_is_sent_once(tmp_path: Path) -> None:
     async with serving(tmp_path) as daemon:
         url = f"{daemon.url}/page/diagram.html"

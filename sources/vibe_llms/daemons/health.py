@@ -27,12 +27,24 @@ _METRICS: Final = ApiOperation(
 _DESCRIPTION: Final = ApiOperation(summary="Tells what there is to ask.", tag="daemon")
 
 
-def add_health(service: Service) -> None:
-    """Lets a service say what it is and how it does, each at a path of its own."""
+def add_health(service: Service, *, page: str = "") -> None:
+    """Add routes that tell what a service is, and how it is doing.
+
+    Args:
+        page: Where ``/`` redirects a browser, relative to it; empty where there is no page.
+    """
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
     metrics = _produce_metrics(service)
     if not isinstance(metrics, DependencyError):
         service.listeners.append(metrics)
+
+    async def tell_name(call: HttpCall, record: CallRecord) -> None:
+        if page and "text/html" in call.headers.get("accept", ""):
+            # Not a permanent redirect: the same address has JSON for programs.
+            headers = {"location": page, "vary": "accept", "cache-control": "no-store"}
+            await call.answer(303, b"", headers, content_type="text/html")
+        else:
+            await _tell_name(call, record)
 
     async def tell_ready(call: HttpCall, record: CallRecord) -> None:
         word = "ready" if service.is_ready else "not ready"
@@ -49,7 +61,7 @@ def add_health(service: Service) -> None:
         await call.tell(describe(service.routes, "vibe-llms"))
 
     told = (
-        produce(pattern="/", handler=_tell_name, operation=_NAME),
+        produce(pattern="/", handler=tell_name, operation=_NAME),
         produce(pattern="/healthz", handler=_tell_health, operation=_LIVES),
         produce(pattern="/readyz", handler=tell_ready, operation=_READY),
         produce(pattern="/metrics", handler=tell_metrics, operation=_METRICS),

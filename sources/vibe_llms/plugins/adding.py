@@ -90,25 +90,34 @@ def add_plugin(
         return _write(found, str(requirement), new, configuration)
 
 
-def remove_plugin(name: str, configuration: Configuration) -> tuple[PluginEntry, ...]:
-    """Takes the tables of a plugin out of the user's file, and removes its package.
+def find_added(name: str, configuration: Configuration) -> tuple[PluginEntry, ...]:
+    """Return the entries that the user's file has of a plugin.
 
     Raises:
-        UnknownNameError: The user's file names no such plugin.
+        UnknownNameError: It has none.
     """
     own = [entry for entry in configuration.plugins if entry.source.layer is Layer.USER]
-    entries = tuple(entry for entry in own if entry.name == name)
-    if not entries:
-        ships = any(entry.name == name for entry in configuration.plugins)
-        raise UnknownNameError(
-            kind="plugin",
-            name=name,
-            known=tuple(sorted({entry.name for entry in own})),
-            detail=f"{name!r} was not added by you." if ships else "",
-            remedy=f"To keep it from being loaded: vibe config set plugins.disabled '[\"{name}\"]'"
-            if ships
-            else "",
-        )
+    if entries := tuple(entry for entry in own if entry.name == name):
+        return entries
+    ships = any(entry.name == name for entry in configuration.plugins)
+    raise UnknownNameError(
+        kind="plugin",
+        name=name,
+        known=tuple(sorted({entry.name for entry in own})),
+        detail=f"{name!r} was not added by you." if ships else "",
+        remedy=f"To keep it from being loaded: vibe config set plugins.disabled '[\"{name}\"]'"
+        if ships
+        else "",
+    )
+
+
+def remove_plugin(name: str, configuration: Configuration) -> tuple[PluginEntry, ...]:
+    """Remove the tables of a plugin from the user's file, and its package.
+
+    Raises:
+        UnknownNameError: The user's file has no such plugin.
+    """
+    entries = find_added(name, configuration)
     draft = FileDraft()
     for entry in entries:
         draft.unset(f'{entry.table}."{name}"')

@@ -18,7 +18,7 @@ from vibe_llms.daemons.agents.attaching import Attachments
 from vibe_llms.daemons.agents.conversations import ConversationDesk
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import Guard
-from vibe_llms.daemons.agents.page import produce_page_routes
+from vibe_llms.daemons.agents.page import PLACE, produce_page_routes
 from vibe_llms.daemons.agents.routes import Desk
 from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.arrivals import find_hosts
@@ -106,5 +106,5 @@ def produce_service(
         stop=stop,
         on_drain=desk.drain,
     )
-    add_health(service)
+    add_health(service, page=PLACE.removeprefix("/"))
     return service

@@ -14,7 +14,7 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.conversations import ConversationDesk
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import Guard
-from vibe_llms.daemons.agents.page import produce_page_routes
+from vibe_llms.daemons.agents.page import PLACE, produce_page_routes
 from vibe_llms.daemons.agents.routes import Desk
 from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.service import Service
@@ -91,5 +91,5 @@ def produce_view(
         ],
         on_drain=desk.drain,
     )
-    add_health(service)
+    add_health(service, page=PLACE.removeprefix("/"))
     return service

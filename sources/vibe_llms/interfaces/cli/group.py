@@ -89,7 +89,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "worker": ("worker:worker", "Perform runs that others have asked for."),
     },
     "Serve": {
-        "serve": ("", "Serve others over HTTP: models, to clients of any kind."),
+        "serve": ("", "Serve over HTTP: gateway (models), agents (runs), tools (MCP)."),
     },
     "Set-up": {
         "providers": ("providers:providers", "List providers and where they come from."),
@@ -145,9 +145,9 @@ BELOW: dict[str, dict[str, tuple[str, str]]] = {
         "delete": ("deleting:delete", "Remove a run, and what was said in it."),
     },
     "serve": {
-        "agents": ("agents:agents", "Own runs, which outlive whoever asked for them."),
-        "gateway": ("gateway:gateway", "Answer clients of any protocol by any model."),
-        "tools": ("tools:tools", "Give other programs what models may invoke, over MCP."),
+        "gateway": ("gateway:gateway", "Serve any model to clients of any protocol."),
+        "agents": ("agents:agents", "Run agents in the background; clients may disconnect."),
+        "tools": ("tools:tools", "Serve tools to other programs over MCP."),
     },
     "store": {
         "copy": ("copying:copy", "Copy a store into another, and prove that nothing was lost."),
@@ -174,7 +174,7 @@ See what runs on this machine, or with --address at an agents daemon, and speak 
 A run is a conversation that acts, or a flow. Its id is that of its conversation, and may be
 shortened, as long as only one begins so.
 """,
-    "serve": "Serve others over HTTP, until Ctrl-C.",
+    "serve": "Serve models, runs or tools over HTTP, until Ctrl-C.",
     "store": """\
 Move the place in which conversations, runs and content are kept.
 
@@ -186,8 +186,17 @@ URL of a database of PostgreSQL, or what a plugin has. A path is that of another
 
 _HELP = """Converse with any language model from your terminal.
 
-Nothing to set up: `vibe chat` talks with a small model that runs on this machine.
-What is said is kept; see `vibe list`.
+Begin with a small model that runs on this machine, without an account or a key:
+
+\b
+    vibe chat --yes
+
+With a vendor's key in the environment, name a model:
+
+\b
+    vibe ask --model anthropic:claude-sonnet-4-6 "What is a queue?"
+
+Conversations are kept; see `vibe list`.
 """
 
 _EPILOG = "Each command has its own --help."

@@ -69,9 +69,13 @@ def test_a_plugin_is_added_used_listed_and_removed(vibe: Vibe, home: Path) -> No
     added = vibe("plugins", "add", "--yes", "./harbour")
     listed = vibe("plugins", "list", "--json").read_json()
     again = vibe("plugins", "add", "--yes", "./harbour")
-    removed = vibe("plugins", "remove", "harbour")
+    refused = vibe("plugins", "remove", "harbour")
+    still = vibe("plugins", "list").out
+    removed = vibe("plugins", "remove", "--yes", "harbour")
 
     assert (added.code, removed.code) == (0, 0), added.err
+    assert (refused.code, "--yes" in refused.err) == (ExitCode.CONSENT, True), refused.err
+    assert "harbour" in still
     assert [(each["name"], each["kind"], each["state"]) for each in listed] == [
         ("harbour", "provider", "available")
     ]
@@ -91,7 +95,7 @@ def test_the_rest_of_the_configuration_stays_as_it_was_written(vibe: Vibe, home:
 
     vibe("plugins", "add", "--yes", "./harbour")
     with_table = file.read_text()
-    vibe("plugins", "remove", "harbour")
+    vibe("plugins", "remove", "--yes", "harbour")
 
     assert with_table.startswith(text)
     assert "[ensembles.harbour]" in with_table

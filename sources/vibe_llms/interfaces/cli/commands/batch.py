@@ -261,7 +261,7 @@ async def _perform(
     try:
         await _work(channel, source, total, account, options)
     except BaseException:  # Ctrl-C as well
-        _tell_how_to_go_on(channel, output)
+        _tell_how_to_continue(channel, output)
         raise
     finally:
         await model.application.close()
@@ -336,10 +336,12 @@ async def _work(
                 sys.stdout.flush()  # whoever reads a pipe waits for each line
 
 
-def _tell_how_to_go_on(channel: BatchChannel[Any], output: str) -> None:
-    """Says what is kept of a batch that was stopped."""
+def _tell_how_to_continue(channel: BatchChannel[Any], output: str) -> None:
+    """Say how many answers an interrupted batch has, and how to continue it."""
     tally = channel.tally
-    if output == _STANDARD or not tally.done + tally.stored:
-        return
     of = "" if tally.total is None else f" of {tally.total:,}"
-    note(f"{tally.done + tally.stored:,}{of} are in {output}; the same command goes on from there.")
+    answers = f"{tally.done + tally.stored:,}{of} answers"
+    if output == _STANDARD:
+        note(f"Stopped after {answers}. A batch with --output FILE can be continued.")
+    else:
+        note(f"Stopped: {answers} are in {output}. Run the same command again to continue.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from vibe_llms.interfaces.cli.access import load_application, load_configuration, open_plugins
-from vibe_llms.interfaces.cli.options import PLUGIN, Command, Group, json_option
+from vibe_llms.interfaces.cli.options import PLUGIN, Command, Group, json_option, yes_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_table
 
 
@@ -81,11 +81,20 @@ def add(package: str, yes: bool) -> None:
 
 @plugins.command("remove", cls=Command)
 @click.argument("name", type=PLUGIN)
-def remove(name: str) -> None:
-    """Take the plugin NAME out of your configuration, and remove its package."""
-    from vibe_llms.plugins.adding import remove_plugin
+@yes_option
+def remove(name: str, yes: bool) -> None:
+    """Remove the plugin NAME from your configuration, and its package."""
+    from vibe_llms.interfaces.cli.consent import require_consent
+    from vibe_llms.plugins.adding import find_added, remove_plugin
 
-    for entry in remove_plugin(name, load_configuration()):
+    configuration = load_configuration()
+    find_added(name, configuration)  # an unknown name is refused without a question
+    if not (yes or configuration.yes):
+        require_consent(
+            f"Remove the plugin {name} and its package?",
+            remedy="Add --yes to remove it without a question.",
+        )
+    for entry in remove_plugin(name, configuration):
         click.echo(f"Removed the {entry.table.removesuffix('s')} {entry.name}.")
 
 
