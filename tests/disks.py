@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 
 from vibe_llms.logs.disk import Disk
@@ -25,16 +26,16 @@ class Ledger(Disk):
         self.paths: dict[int, str] = {}
         self.owed: set[str] = set()
 
-    def create(self, path: str) -> int:
-        descriptor = super().create(path)
-        self.paths[descriptor] = path
+    def create(self, path: str) -> FileIO:
+        file = super().create(path)
+        self.paths[file.fileno()] = path
         self.owed.add(str(Path(path).parent))
-        return descriptor
+        return file
 
-    def open_to_append(self, path: str) -> int:
-        descriptor = super().open_to_append(path)
-        self.paths[descriptor] = path
-        return descriptor
+    def open_to_append(self, path: str) -> FileIO:
+        file = super().open_to_append(path)
+        self.paths[file.fileno()] = path
+        return file
 
     def write(self, descriptor: int, data: bytes) -> None:
         super().write(descriptor, data)

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -68,19 +69,40 @@ def name_file(error: OSError, path: Path | str, draft: str | None = None) -> Non
         error.filename = os.fspath(path)
 
 
-def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
-    """Opens a file that exists and has an end; returns a descriptor.
+def open_handle(path: Path | str, flags: int, mode: int = 0o777) -> FileIO:
+    """Open a file as ``os.open`` does; return the object that owns the descriptor.
+
+    An interrupt (Ctrl-C) may strike between any two steps of Python code, also after ``os.open``
+    has returned a number and before a variable holds it. Such a number is lost, and with it the
+    lock that the file carries. Here opening and owning are one step of C code, and what owns a
+    descriptor closes it with its last reference.
+    """
+    try:
+        return next(map(FileIO, map(os.open, (path,), (flags,), (mode,))))
+    except IsADirectoryError as error:
+        if isinstance(error.filename, int):  # refused by FileIO, which then owns nothing
+            os.close(error.filename)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path)) from None
+
+
+def open_regular(path: str, flags: int = os.O_RDONLY) -> FileIO:
+    """Open a file that exists and has an end.
 
     Raises:
         OSError: It cannot be opened, or is a folder, a pipe or a device.
     """
-    descriptor = os.open(path, flags | _AT_ONCE)
+    file = open_handle(path, flags | _AT_ONCE)
     try:
-        ensure_regular(os.fstat(descriptor), path)
-    except OSError:
-        os.close(descriptor)
+        ensure_regular(os.fstat(file.fileno()), path)
+    except BaseException:
+        file.close()
         raise
-    return descriptor
+    return file
+
+
+def read_along(path: str) -> BufferedReader:
+    """Open a file that exists and has an end, for reading in pieces. Raises OSError."""
+    return BufferedReader(open_regular(path))
 
 
 def ensure_regular(found: os.stat_result, path: str) -> None:
@@ -94,8 +116,8 @@ def ensure_regular(found: os.stat_result, path: str) -> None:
 
 def read_regular(path: str) -> bytes:
     """Reads the whole of a file that has an end. Raises OSError as :func:`open_regular`."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        return file.read()
+    with open_regular(path) as file:
+        return file.readall()
 
 
 def read_file(path: Path | str, limit_bytes: int = 20_000_000) -> bytes:
@@ -129,11 +151,9 @@ def read_secret(path: Path | str) -> str:
 def read_beginning(path: Path | str, size_bytes: int) -> bytes:
     """Reads so much of what a person has named. Raises OSError as :func:`read_file`."""
     shown = os.fspath(path)
-    descriptor = os.open(shown, os.O_RDONLY | _AT_ONCE)
-    try:
+    with open_handle(shown, os.O_RDONLY | _AT_ONCE) as file:
+        descriptor = file.fileno()
         mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), shown)
         data = _read_first(descriptor, stat.S_ISFIFO(mode), shown)
         while len(data) < size_bytes:
             more = os.read(descriptor, min(_BLOCK_BYTES, size_bytes - len(data)))
@@ -141,8 +161,6 @@ def read_beginning(path: Path | str, size_bytes: int) -> bytes:
                 break
             data += more
         return bytes(data)
-    finally:
-        os.close(descriptor)
 
 
 def _read_first(descriptor: int, is_pipe: bool, shown: str) -> bytearray:
@@ -182,14 +200,12 @@ def replace_file(path: Path | str, data: bytes, *, mode: int | None = None) -> N
             mode = target.stat().st_mode & 0o777
     with naming(path, str(draft)):
         # With a mode to come, nobody else reads the draft before it has that.
-        descriptor = os.open(draft, _DRAFTING, 0o666 if mode is None else 0o600)
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with open_handle(draft, _DRAFTING, 0o666 if mode is None else 0o600) as file:
                 if mode is not None:
                     draft.chmod(mode)
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
+                _pour(file.fileno(), data)
+                os.fsync(file.fileno())
             draft.replace(target)
         except BaseException:
             with suppress(OSError):
@@ -203,11 +219,14 @@ def synchronize_folder(path: str) -> None:
     """Returns when the entries of a folder have reached the disk. Raises OSError."""
     if os.name == "nt":  # which cannot open folders, and keeps entries in order itself
         return
-    descriptor = os.open(path, os.O_RDONLY)
+    opened: list[int] = []
     try:
-        os.fsync(descriptor)
+        # One step, as in `open_handle`, which takes no folders.
+        opened.extend(map(os.open, (path,), (os.O_RDONLY,)))
+        os.fsync(opened[0])
     finally:
-        os.close(descriptor)
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 def write_file(path: Path | str, data: bytes) -> None:
@@ -225,24 +244,24 @@ def write_file(path: Path | str, data: bytes) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if stat.S_ISREG(found.st_mode) and not _is_stdout(found):
         return replace_file(path, data)
-    with naming(path):
-        _pour(_open_stream(path, found), data)
+    with naming(path), _open_stream(path, found) as file:
+        _pour(file.fileno(), data)
     return None
 
 
-def _open_stream(path: Path | str, found: os.stat_result) -> int:
+def _open_stream(path: Path | str, found: os.stat_result) -> FileIO:
     """Opens what is no file to be written to, without waiting for its other end."""
     if _is_stdout(found):  # as /dev/stdout is: another descriptor would begin at the beginning
-        return os.dup(_STDOUT)
+        return next(map(FileIO, map(os.dup, (_STDOUT,))))
     try:
-        descriptor = os.open(path, os.O_WRONLY | _AT_ONCE)
+        file = open_handle(path, os.O_WRONLY | _AT_ONCE)
     except OSError as error:
         if error.errno == errno.ENXIO and stat.S_ISFIFO(found.st_mode):
             raise OSError(errno.ENXIO, "Nobody reads from this pipe", os.fspath(path)) from error
         raise
     if _AT_ONCE and hasattr(os, "set_blocking"):
-        os.set_blocking(descriptor, True)
-    return descriptor
+        os.set_blocking(file.fileno(), True)
+    return file
 
 
 def _is_stdout(found: os.stat_result) -> bool:
@@ -253,9 +272,6 @@ def _is_stdout(found: os.stat_result) -> bool:
 
 
 def _pour(descriptor: int, data: bytes) -> None:
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-    finally:
-        os.close(descriptor)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -98,7 +98,7 @@ def test_where_nobody_can_be_asked_nothing_is_allowed(work: Path, vibe: Vibe) ->
     """The model is told, and answers all the same."""
     script = work / "script.toml"
     script.write_text(_SCRIPT.replace('"add"', '"echo"'), encoding="utf-8")
-    given = ["--tools", "io", "--mcp", "faulty.toml", "--json"]
+    given = ["--tools", "io", "--mcp", "faulty.toml", "--json", "--no-save"]
     done = vibe("ask", "--model", "scripted:script.toml", *given, "Read and echo!")
 
     assert done.returncode == 0, done.stderr

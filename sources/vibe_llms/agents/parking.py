@@ -13,6 +13,7 @@ import logging
 import platform
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -67,7 +68,7 @@ class ParkingDesk:
         self.name = hashlib.sha256(said.encode()).hexdigest()[:_NAME_DIGITS]
         self._wake: Callable[[str], None] | None = None
         self._door = asyncio.Lock()
-        self._lock: int | None = None
+        self._lock: FileIO | None = None
         self._logs: dict[str, ChunkLog] = {}
         self._unread: set[str] = set()  # to which models requests are, of which nobody knows whose
         self._lanes: dict[str, Lane] = {}

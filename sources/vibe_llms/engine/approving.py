@@ -114,12 +114,13 @@ class ApprovalGate:
                 remedy="Nothing of the turn was executed; run the conversation again.",
                 stage=Stage.EXECUTE,
             ) from error
-        if isinstance(given, Approval):
+        if given is None or isinstance(given, Approval):
             return given
         raise RequestError(
             path="approver",
             detail=f"Asked about {request.name}, it answered {type(given).__name__}.",
-            remedy="Let it return an Approval: what allow, deny or edit makes of the request.",
+            remedy="Return an Approval (what allow, deny or edit makes of the request), or None, "
+            "which leaves the request open.",
             stage=Stage.EXECUTE,
         )
 

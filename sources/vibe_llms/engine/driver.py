@@ -138,7 +138,8 @@ class Driver:
         """Goes on with the conversation until nothing is left to do, or a limit is reached.
 
         Raises:
-            CancelledError: It was cancelled; what had arrived is in the conversation.
+            CancelledError, KeyboardInterrupt: It was cancelled or interrupted; what had arrived is
+                in the conversation.
             ConverseError: One of those that do not end the run.
         """
         context = self._context
@@ -160,7 +161,7 @@ class Driver:
                 raise
             end = End(reason=Reason.FAILED, detail=str(error))
             await self._conclude(end, error)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, KeyboardInterrupt):
             await self._conclude(End(reason=Reason.CANCELLED))
             raise
         except Exception as error:  # a fault of ours or of a plugin: the log says how it ended

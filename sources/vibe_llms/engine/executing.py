@@ -22,7 +22,7 @@ from vibe_llms.invocables.calls import canonicalize, compose_result, group_ident
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.invocables.outcomes import Outcome, fail
-from vibe_llms.invocables.performing import perform_fitting
+from vibe_llms.invocables.performing import Interrupted, perform_fitting
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.invocables.validation import explain_faults
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
@@ -66,16 +66,20 @@ class Executor:
 
         Raises:
             StoreError: A result could not be stored; none is lost that the log has.
+            KeyboardInterrupt: A call was interrupted (Ctrl-C); the others were cancelled.
         """
         self._owed = [call.key for call in calls]
         await self._deliver()  # what an earlier run had complete already
         left = [call for call in calls if call.key not in self._record.results]
         self._groups = {group[0].key: group for group in self._group(left)}
         steps = [Step(OPERATION, {"key": key}, f"tool/{key}") for key in self._groups]
-        if len(steps) == 1:  # one call needs no group of tasks
-            await self._context.step(OPERATION, steps[0].arguments, key=steps[0].key)
-        elif steps:
-            await self._context.gather(steps)
+        try:
+            if len(steps) == 1:  # one call needs no group of tasks
+                await self._context.step(OPERATION, steps[0].arguments, key=steps[0].key)
+            elif steps:
+                await self._context.gather(steps)
+        except Interrupted:
+            raise KeyboardInterrupt from None
 
     def _group(self, calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
         """Groups the calls that one execution can answer: identical, and approved alike."""

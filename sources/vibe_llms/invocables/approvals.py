@@ -188,8 +188,8 @@ class Approver(Protocol):
     It may think for as long as it likes, and may be cancelled meanwhile.
     """
 
-    async def approve(self, request: ApprovalRequest) -> Approval:
-        """Answers a request."""
+    async def approve(self, request: ApprovalRequest) -> Approval | None:
+        """Answer a request; ``None`` leaves it open, and the run waits for an answer."""
         ...
 
 

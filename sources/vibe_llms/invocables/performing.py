@@ -12,9 +12,10 @@ import contextvars
 import functools
 import inspect
 import logging
+import threading
 import time
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -37,11 +38,18 @@ THREADS_LIMIT: Final = 32
 GRACE_SECONDS: Final = 5.0
 """How long a cancelled function may take to clean up."""
 
-_OURS: Final = (asyncio.CancelledError, KeyboardInterrupt)
-"""What goes through an execution: we end it, or somebody ends the host."""
+_Ended: TypeAlias = Outcome | KeyboardInterrupt
 
 _ERROR_CHARACTERS: Final = 4_000
 _threads: Final = Gates(THREADS_LIMIT)
+
+
+class Interrupted(Exception):
+    """KeyboardInterrupt in an asynchronous function, on its way to the caller.
+
+    A task that raised KeyboardInterrupt itself would end the event loop at once, and the caller
+    would see but a cancellation.
+    """
 
 
 async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationContext) -> Outcome:
@@ -53,6 +61,9 @@ async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationCo
     Returns:
         What it brought. Arguments that do not fit, a function that raises, and a limit that is
         reached are outcomes too, in words that the model can act on.
+
+    Raises:
+        KeyboardInterrupt: An asynchronous function was interrupted (Ctrl-C) in the main thread.
     """
     try:
         faults = await invoker.examine(arguments)
@@ -60,13 +71,20 @@ async def perform(invoker: Invoker, arguments: JsonObject, context: InvocationCo
         return fail(str(error))
     if faults:
         return fail(explain_faults(invoker.name, faults))
-    return await perform_fitting(invoker, arguments, context)
+    try:
+        return await perform_fitting(invoker, arguments, context)
+    except Interrupted:
+        raise KeyboardInterrupt from None
 
 
 async def perform_fitting(
     invoker: Invoker, arguments: JsonObject, context: InvocationContext
 ) -> Outcome:
-    """Does what :func:`perform` does with arguments that are known to fit the schema."""
+    """Execute as :func:`perform` does, with arguments that are known to fit the schema.
+
+    Raises:
+        Interrupted: An asynchronous function was interrupted (Ctrl-C) in the main thread.
+    """
     bound = _bind(invoker, arguments, context)
     if isinstance(bound, Outcome):
         return bound
@@ -90,6 +108,8 @@ async def perform_fitting(
         outcome = await _watch(task, invoker, places, context)
     finally:
         context.cancel()
+    if isinstance(outcome, KeyboardInterrupt):
+        raise Interrupted from outcome
     if invoker.output_schema is not None and not outcome.is_error:
         outcome = await _check_result(invoker, outcome)
     return limit_outcome(outcome, invoker.output_limit_characters, invoker.output_limit_bytes)
@@ -157,7 +177,7 @@ class _Places:
                 gate.give()
         self._held.clear()
 
-    def end_task(self, task: asyncio.Future[Outcome]) -> None:
+    def end_task(self, task: asyncio.Future[_Ended]) -> None:
         """Gives the places back with the end of the task, if no thread is at work."""
         if not self.in_thread:
             self.leave()
@@ -171,11 +191,11 @@ class _Places:
 
 
 async def _watch(
-    task: asyncio.Future[Outcome],
+    task: asyncio.Future[_Ended],
     invoker: Invoker,
     places: _Places,
     context: InvocationContext,
-) -> Outcome:
+) -> _Ended:
     """Waits for an execution as long as it may take; stops it when it is over, or cancelled."""
     try:
         if not task.done():
@@ -194,7 +214,7 @@ async def _watch(
 
 
 async def _wait(
-    task: asyncio.Future[Outcome], seconds: float | None, context: InvocationContext
+    task: asyncio.Future[_Ended], seconds: float | None, context: InvocationContext
 ) -> None:
     """Waits for so long, not counting the time in which the caller is asked something."""
     begun = time.monotonic()
@@ -207,7 +227,7 @@ async def _wait(
 
 
 async def _stop(
-    task: asyncio.Future[Outcome], invoker: Invoker, places: _Places, context: InvocationContext
+    task: asyncio.Future[_Ended], invoker: Invoker, places: _Places, context: InvocationContext
 ) -> None:
     """Cancels an execution, and gives it up where that does not end it."""
     context.cancel()
@@ -227,17 +247,29 @@ def _explain_time(invoker: Invoker, goes_on: bool) -> str:
     return text if invoker.effect is Effect.PURE else f"{text} It may have taken effect."
 
 
-async def _run(invoker: Invoker, bound: Bound, places: _Places) -> Outcome:
+async def _run(invoker: Invoker, bound: Bound, places: _Places) -> _Ended:
+    return await _await(invoker, invoker.function(*bound.positional, **bound.named))
+
+
+async def _await(invoker: Invoker, awaitable: Awaitable[Any]) -> _Ended:
+    """Await a function; whatever it raises, its call has an outcome."""
     try:
-        value = await invoker.function(*bound.positional, **bound.named)
-    except _OURS:
+        value = await awaitable
+    except asyncio.CancelledError:
         raise
-    except BaseException as error:  # whatever a function raises, a call has an outcome
+    except BaseException as error:
+        # Signals arrive in the main thread. Elsewhere it is an exception like any other.
+        if isinstance(error, KeyboardInterrupt) and _is_main_thread():
+            return error
         return _explain_failure(invoker, error)
     return _conclude(invoker, value)
 
 
-async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> Outcome:
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> _Ended:
     """Runs a plain function in a thread; what it returns to be awaited is awaited in the loop."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Outcome | Awaitable[Any]] = loop.create_future()
@@ -272,13 +304,7 @@ async def _run_in_thread(invoker: Invoker, bound: Bound, places: _Places) -> Out
         raise
     if isinstance(result, Outcome):
         return result
-    try:
-        value = await result
-    except _OURS:
-        raise
-    except BaseException as error:
-        return _explain_failure(invoker, error)
-    return _conclude(invoker, value)
+    return await _await(invoker, result)
 
 
 def _call(invoker: Invoker, bound: Bound) -> Outcome | Awaitable[Any]:

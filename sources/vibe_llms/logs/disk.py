@@ -11,8 +11,9 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 
-from vibe_llms.files import naming, synchronize_folder
+from vibe_llms.files import naming, open_handle, synchronize_folder
 
 _FILE_MODE = 0o600  # what people tell a model is nobody else's business
 _FOLDER_MODE = 0o700
@@ -27,16 +28,16 @@ class Disk:
     only after :meth:`synchronize_folder`; bytes only after :meth:`synchronize`.
     """
 
-    def create(self, path: str) -> int:
-        """Creates a file that must not exist yet; returns a descriptor to write to."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, _FILE_MODE)
+    def create(self, path: str) -> FileIO:
+        """Create a file that must not exist yet, to write to it."""
+        return open_handle(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, _FILE_MODE)
 
-    def open_to_append(self, path: str) -> int:
+    def open_to_append(self, path: str) -> FileIO:
         """Opens a file that exists, to read it and to write at its end; a pipe is not waited for.
 
         Whether it is a file is up to the caller, who looks at its size in any case.
         """
-        return os.open(path, _APPENDING)
+        return open_handle(path, _APPENDING)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """Writes all of the data, or raises OSError having written some of them."""
@@ -94,17 +95,17 @@ class Disk:
 
 def write_new_file(disk: Disk, path: str, data: bytes) -> None:
     """Creates a file with its bytes on the disk; its entry is up to the caller."""
-    descriptor = disk.create(path)
+    file = disk.create(path)
     try:
         with naming(path):
-            disk.write(descriptor, data)
-            disk.synchronize(descriptor)
+            disk.write(file.fileno(), data)
+            disk.synchronize(file.fileno())
     except BaseException:
         with suppress(OSError):  # what is half written would only keep a full disk full
             disk.remove(path)
         raise
     finally:
-        os.close(descriptor)
+        file.close()
 
 
 @contextmanager

@@ -12,8 +12,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 
-from vibe_llms.files import name_file
+from vibe_llms.files import name_file, open_handle
 
 WAIT_SECONDS = 10.0
 """How long a lock is waited for. The longest that one is held is the copying of a parent's
@@ -51,8 +52,10 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECONDS) -> int:
-    """Locks the file at a path; returns its descriptor, which :func:`release` takes.
+def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECONDS) -> FileIO:
+    """Lock the file at a path; return the open file, which :func:`release` takes.
+
+    An interrupt leaves no lock behind: the lock ends with the last reference to the file.
 
     Raises:
         FileNotFoundError: There is no such file, or it was removed while it was waited for.
@@ -60,28 +63,29 @@ def acquire(path: str, *, shared: bool = False, wait_seconds: float = WAIT_SECON
     """
     deadline = time.monotonic() + wait_seconds
     while True:
-        descriptor = _open(path)
+        file = _open(path)
         try:
+            descriptor = file.fileno()
             if not _try(descriptor, shared):
                 _wait(descriptor, path, shared, deadline)
             # Removed or replaced while we waited: what we hold then locks nobody out.
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
+                return file
         except BaseException as error:
+            file.close()
             if isinstance(error, OSError):
                 name_file(error, path)
-            os.close(descriptor)
             raise
-        os.close(descriptor)  # another file has taken its place: that one is to be locked
+        file.close()  # another file has taken its place: that one is to be locked
 
 
-def _open(path: str) -> int:
+def _open(path: str) -> FileIO:
     try:
-        return os.open(path, _FLAGS)
+        return open_handle(path, _FLAGS)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES):
             raise
-        return os.open(path, os.O_RDONLY)  # enough to read what nobody may change
+        return open_handle(path, os.O_RDONLY)  # enough to read what nobody may change
 
 
 def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:
@@ -99,13 +103,16 @@ def _wait(descriptor: int, path: str, shared: bool, deadline: float) -> None:
         pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
 
 
-def release(descriptor: int) -> None:
-    """Gives a lock back."""
-    try:
+def release(lock: FileIO) -> None:
+    """Release a lock."""
+    with lock:
         # Closing alone would leave it with a child that was forked off meanwhile.
-        _release(descriptor)
-    finally:
-        os.close(descriptor)
+        _release(lock.fileno())
+
+
+def make_lock(path: str) -> None:
+    """Make the file of a lock where it is missing."""
+    open_handle(path, os.O_RDWR | os.O_CREAT, 0o600).close()
 
 
 @contextmanager
@@ -115,12 +122,13 @@ def locked(
     """Holds the lock at a path, and makes its file where it is missing."""
     while True:
         try:
-            descriptor = acquire(path, shared=shared, wait_seconds=wait_seconds)
+            lock = acquire(path, shared=shared, wait_seconds=wait_seconds)
             break
         except FileNotFoundError:
             # Several may make it at the same moment: they all come to lock the same file.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    try:
-        yield
-    finally:
-        release(descriptor)
+            make_lock(path)
+    with lock:
+        try:
+            yield
+        finally:
+            release(lock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from io import FileIO
 from typing import Final, Self
 
 from vibe_llms.exceptions import Finding, StoreError
@@ -33,13 +34,13 @@ class Log:
         tally: Where it is written down how many lines were acknowledged; ``None`` for nowhere.
         reading: Change nothing, so that a disk may be full or read-only: a torn end is merely
             reported.
-        descriptor: Of the file, where that is open already, because it is its own lock.
+        file: The open file, where that is its own lock. The caller closes it, if this fails.
         known: How large it was when it was closed last, and what was ``acknowledged`` then. Where
             it is as large by now, nobody has written since: neither its end nor the tally is
             looked at again.
 
     Attributes:
-        descriptor: Of the file.
+        descriptor: Of the open file.
         end: How many lines were appended since it was opened, and how large the file is, up to
             its last whole append.
         acknowledged: How many lines the tally says; ``None`` before it was looked at.
@@ -54,10 +55,10 @@ class Log:
         path: str,
         disk: Disk,
         *,
-        lock: int | None = None,
+        lock: FileIO | None = None,
         tally: str | None = None,
         reading: bool = False,
-        descriptor: int | None = None,
+        file: FileIO | None = None,
         known: Tally | None = None,
     ) -> None:
         self.path = path
@@ -66,15 +67,15 @@ class Log:
         self._lock = lock
         self._tally = tally
         self.acknowledged: int | None = None
-        self.descriptor = descriptor if descriptor is not None else _open(path, disk, reading)
+        self._file = _open(path, disk, reading) if file is None else file
+        self.descriptor = self._file.fileno()
         try:
             start = self._settle(reading, known)
         except BaseException as error:
             if isinstance(error, OSError):
                 name_file(error, path)
-            # Whoever has opened it closes it.
-            if descriptor is None:
-                os.close(self.descriptor)
+            if file is None:
+                self._file.close()
             raise
         self.end = Tally(0, start)  # replaced as a whole: an interrupt leaves the old or the new
         self._certain = self.end
@@ -217,8 +218,8 @@ class Log:
         """Closes the file, and lets others in. Does not wait for the disk."""
         try:
             # A file that is its own lock is closed once, together with the lock.
-            if self.descriptor != self._lock:
-                os.close(self.descriptor)
+            if self._file is not self._lock:
+                self._file.close()
         finally:
             if self._lock is not None:
                 locks.release(self._lock)
@@ -230,7 +231,7 @@ class Log:
         self.close()
 
 
-def _open(path: str, disk: Disk, reading: bool) -> int:
+def _open(path: str, disk: Disk, reading: bool) -> FileIO:
     return open_regular(path) if reading else disk.open_to_append(path)  # may be read-only
 
 

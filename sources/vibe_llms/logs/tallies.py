@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import NamedTuple
 
 from vibe_llms.exceptions import Finding
+from vibe_llms.files import open_handle
 from vibe_llms.logs.disk import Disk
 from vibe_llms.logs.lines import count_lines
 
@@ -44,16 +46,11 @@ def read_tally(path: str) -> Tally | None:
     An empty one is that of a file in which nothing was acknowledged yet.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | _AT_ONCE)
+        with open_handle(path, os.O_RDONLY | _AT_ONCE) as file:
+            # One byte more than a whole one has, so that a longer file is seen to be none.
+            return _decode(os.read(file.fileno(), _SIZE_BYTES + 1))
     except OSError:
         return None
-    try:
-        # One byte more than a whole one has, so that a longer file is seen to be none.
-        return _decode(os.read(descriptor, _SIZE_BYTES + 1))
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def _decode(data: bytes) -> Tally | None:
@@ -89,20 +86,17 @@ def advance_tally(
     """
     try:
         try:
-            tally = os.open(path, _TO_NOTE if known is None else _IN_PLACE, 0o600)
+            file = open_handle(path, _TO_NOTE if known is None else _IN_PLACE, 0o600)
         except FileNotFoundError:  # removed by somebody who puts up with what is lost
-            known, tally = None, os.open(path, _TO_NOTE, 0o600)
+            known, file = None, open_handle(path, _TO_NOTE, 0o600)
+        with file:
+            tally = file.fileno()
+            lines = _count_acknowledged(tally, descriptor, former) if known is None else known
+            lines += end.lines - former.lines
+            disk.note(tally, _FORM % (lines, end.size))
+            return lines
     except OSError:
         return None
-    try:
-        lines = _count_acknowledged(tally, descriptor, former) if known is None else known
-        lines += end.lines - former.lines
-        disk.note(tally, _FORM % (lines, end.size))
-        return lines
-    except OSError:
-        return None
-    finally:
-        os.close(tally)
 
 
 def _count_acknowledged(tally: int, descriptor: int, former: Tally) -> int:
@@ -123,16 +117,8 @@ def renew_tally(disk: Disk, path: str, end: Tally) -> None:
         path: Of the tally, which is made where it is missing.
         end: How many lines, by the number of the last; and how large the file is now.
     """
-    try:
-        tally = os.open(path, _TO_NOTE, 0o600)
-    except OSError:
-        return
-    try:
-        disk.note(tally, _FORM % end)
-    except OSError:
-        pass
-    finally:
-        os.close(tally)
+    with suppress(OSError), open_handle(path, _TO_NOTE, 0o600) as file:
+        disk.note(file.fileno(), _FORM % end)
 
 
 def find_loss(path: str, lines: int, place: str) -> Finding | None:

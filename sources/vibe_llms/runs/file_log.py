@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 import attrs
@@ -105,7 +106,7 @@ class FileLog:
             self.close()
             raise
 
-    def _acquire_lock(self) -> int:
+    def _acquire_lock(self) -> FileIO:
         path = f"{self._folder}/{LOCK}"
         while True:
             try:
@@ -113,7 +114,7 @@ class FileLog:
                 return locks.acquire(path, wait_seconds=0)
             except FileNotFoundError:
                 try:
-                    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+                    locks.make_lock(path)
                 # Without its folder there is no such conversation.
                 except FileNotFoundError:
                     raise UnknownConversationError(
@@ -126,7 +127,7 @@ class FileLog:
         lock, tally = self._acquire_lock(), f"{self._folder}/{TALLY}"
         try:
             if not os.path.lexists(self.path):
-                os.close(self._disk.create(self.path))
+                self._disk.create(self.path).close()
                 # Else a loss of power could take the whole file, whose lines were said to be safe.
                 self._disk.synchronize_folder(self._folder)
             return Log(self.path, self._disk, lock=lock, tally=tally)

@@ -151,7 +151,7 @@ class FileInbox:
                 if not make:
                     raise
             try:
-                os.close(self._disk.create(self._path))
+                self._disk.create(self._path).close()
                 self._disk.synchronize_folder(self._folder)
             except FileExistsError:
                 continue
@@ -159,7 +159,7 @@ class FileInbox:
                 identity = os.path.basename(self._folder)  # noqa: PTH119
                 raise UnknownConversationError(identity=identity, path=self._folder) from None
         try:
-            return Log(self._path, self._disk, lock=lock, descriptor=lock)
+            return Log(self._path, self._disk, lock=lock, file=lock)
         except BaseException:
             locks.release(lock)
             raise

@@ -45,13 +45,11 @@ class FileTail:
     def read_raw(self, most: int = PIECE_BYTES) -> tuple[bytes, int]:
         """Returns the next events as lines."""
         try:
-            descriptor = open_regular(self._path)
+            file = open_regular(self._path)
         except FileNotFoundError:
             return b"", self._after
-        try:
-            return self._note(self._read(descriptor, most)), self._after
-        finally:
-            os.close(descriptor)
+        with file:
+            return self._note(self._read(file.fileno(), most)), self._after
 
     def _read(self, descriptor: int, most: int) -> bytes:
         status = os.fstat(descriptor)

@@ -286,7 +286,7 @@ def test_020_a_lock_that_was_replaced_while_it_was_waited_for_is_not_taken(
             locks.acquire(str(path))
         return
     held = locks.acquire(str(path))
-    assert os.path.samestat(os.fstat(held), path.stat())
+    assert os.path.samestat(os.fstat(held.fileno()), path.stat())
     locks.release(held)
 
 
@@ -295,7 +295,7 @@ def test_021_a_lock_that_was_given_back_does_not_stay_with_a_child(tmp_path: Pat
     path = tmp_path / "lock"
     path.touch()
     held = locks.acquire(str(path))
-    inherited = os.dup(held)
+    inherited = os.dup(held.fileno())
 
     locks.release(held)
 

@@ -10,12 +10,14 @@ from acting import invoke, say, script
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.states import Reason, State
+from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.invocables.ensembles import gather_ensembles
 from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs.places import produce_log
 
 
 def weather(place: str) -> str:
@@ -201,3 +203,27 @@ async def test_a_list_of_canisters_is_a_conversation_too() -> None:
     outcome = await Engine(script([say("Hi")])).answer([UserCanister("Hello")])
 
     assert outcome.text == "Hi"
+
+
+@pytest.mark.parametrize("beside", [[], [invoke("weather", place="Rome")]])
+async def test_an_interrupt_in_a_call_is_raised_and_ends_the_run(
+    beside: list[dict[str, object]],
+) -> None:
+    """Not a cancellation, which nobody asked for; the log says how the run ended."""
+
+    async def stop(place: str) -> str:
+        """Is interrupted."""
+        raise KeyboardInterrupt
+
+    store = MemoryStore()
+    conversation = ask()
+    conversation.save(store)
+    model = script([invoke("stop", place="Oslo"), *beside])
+
+    with pytest.raises(KeyboardInterrupt):
+        await Engine(model, [stop, weather], store=store).answer(conversation)
+
+    last = produce_log(store, conversation.id).read_last()
+    assert last is not None
+    assert isinstance(last.event, RunEndedEvent)
+    assert last.event.reason == "cancelled"

@@ -81,6 +81,11 @@ async def leave(arguments: Any, context: InvocationContext) -> str:
     raise SystemExit(3)
 
 
+async def interrupt(arguments: Any, context: InvocationContext) -> str:
+    """Is interrupted."""
+    raise KeyboardInterrupt
+
+
 async def cancel_itself(arguments: Any, context: InvocationContext) -> str:
     """Meets a cancellation that is none of ours."""
     raise asyncio.CancelledError
@@ -128,6 +133,15 @@ async def test_every_end_is_an_outcome(
     outcome = await run(convert(function))
 
     assert (outcome.is_error, outcome.text) == (is_error, words)
+
+
+async def test_an_interrupt_in_the_main_thread_reaches_the_caller() -> None:
+    """It ends no event loop on its way, and the caller is not told of a cancellation."""
+    with pytest.raises(KeyboardInterrupt):
+        await run(interrupt)
+    # Signals never arrive in the threads of plain functions, nor in the portal's.
+    told = [await run(as_plain(interrupt)), await asyncio.to_thread(asyncio.run, run(interrupt))]
+    assert [each.text for each in told] == ["tool failed: KeyboardInterrupt"] * 2
 
 
 async def test_a_cancellation_from_within_is_an_outcome() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from io import FileIO
 from pathlib import Path
 
 import attrs
@@ -217,7 +218,9 @@ def test_a_letter_that_does_not_read_is_damage_of_the_store(tmp_path: Path) -> N
         inbox.read()
     with pytest.raises(CorruptionError):
         deliver(store, "a")
-    produce_log(store, "a").claim()  # nobody has it
+    log = produce_log(store, "a")
+    log.claim()  # nobody has it
+    log.close()
     assert (inbox.is_empty, produce_log(store, "a").read()) == (False, [])
 
 
@@ -236,12 +239,12 @@ def test_two_who_make_an_inbox_at_once_write_to_the_same(tmp_path: Path) -> None
     class HastyNeighbour(Disk):
         is_near = False
 
-        def create(self, path: str) -> int:
-            descriptor = super().create(path)
+        def create(self, path: str) -> FileIO:
+            file = super().create(path)
             if self.is_near:
-                os.close(descriptor)
+                file.close()
                 raise FileExistsError(path)
-            return descriptor
+            return file
 
     disk = HastyNeighbour()
     store = DirectoryStore(tmp_path, disk=disk)
@@ -298,10 +301,10 @@ def test_an_inbox_is_open_to_others_also_where_a_child_was_forked_meanwhile(
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
     inbox, acquire, kept = produce_inbox(store, "a"), locks.acquire, list[int]()
 
-    def fork(path: str, **more: float) -> int:
-        descriptor = acquire(path, **more)  # type: ignore[arg-type]
-        kept.append(os.dup(descriptor))
-        return descriptor
+    def fork(path: str, **more: float) -> FileIO:
+        file = acquire(path, **more)  # type: ignore[arg-type]
+        kept.append(os.dup(file.fileno()))
+        return file
 
     monkeypatch.setattr(locks, "acquire", fork)
     inbox.put(StopRequestedEvent(letter="1"))

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,7 @@ async def test_000c_what_happened_at_one_moment_is_written_at_once(
         last = await log.write("run", *EVENTS[:3], durable=True)
         assert (last, log.append("run", EVENTS[3])) == (3, 4)
 
+    log.close()
     assert [(each.sequence, each.event) for each in log.read()] == [*enumerate(EVENTS, 1)]
     told = [(number, event.type) for number, event in enumerate(EVENTS, 1)]
     assert heard == (told if isinstance(log, FileLog) else [])
@@ -873,7 +875,7 @@ def test_020b_what_could_not_be_claimed_is_nobodys(tmp_path: Path) -> None:
     class FullDisk(Disk):
         is_full = False
 
-        def create(self, path: str) -> int:
+        def create(self, path: str) -> FileIO:
             if self.is_full:
                 raise OSError(28, "No space left on device", path)
             return super().create(path)
@@ -940,7 +942,8 @@ HOLDER = """
 import sys
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.runs import produce_log
-produce_log(DirectoryStore(sys.argv[1]), "a").claim()
+log = produce_log(DirectoryStore(sys.argv[1]), "a")
+log.claim()
 print("ready", flush=True)
 sys.stdin.readline()
 """
@@ -1002,6 +1005,7 @@ async def test_030b_what_has_no_media_is_written_without_waiting_for_a_thread(
     log = open_log(store)
     monkeypatch.setattr(asyncio, "to_thread", None)
     assert [await log.write("run", event) for event in EVENTS] == [1, 2, 3, 4]
+    log.close()
 
 
 async def test_030c_whoever_is_cancelled_while_media_are_put_away_has_written(

@@ -7,7 +7,6 @@ it at a time.
 from __future__ import annotations
 
 import json
-import os
 import re
 import zipfile
 import zlib
@@ -19,7 +18,7 @@ from typing import IO, Any, Final
 import attrs
 
 from vibe_llms.exceptions import CodecError
-from vibe_llms.files import open_regular
+from vibe_llms.files import read_along
 from vibe_llms.values import define, frozen
 
 CONVERSATION_BYTES: Final = 268_435_456
@@ -112,7 +111,7 @@ class Export:
 
 def open_file(path: Path) -> IO[bytes]:
     """Opens a file to be read. Raises OSError, also for folders, pipes and devices."""
-    return os.fdopen(open_regular(str(path)), "rb")
+    return read_along(str(path))
 
 
 @contextmanager

@@ -7,7 +7,6 @@ document can also be read with ``grep``, and by any JSON parser.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from vibe_llms.conversations.exchange.interfaces import Exportable
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.exceptions import CodecError, ConverseError
-from vibe_llms.files import open_regular, read_regular
+from vibe_llms.files import read_along, read_regular
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.codec.lines import decode_canister, encode_canister
 from vibe_llms.messages.losses import Translation
@@ -65,7 +64,7 @@ def export_json(conversation: Exportable, content_store: ContentStore) -> str:
 
 def is_document(path: Path) -> bool:
     """Tells whether a file begins as such a document does."""
-    with os.fdopen(open_regular(str(path)), "rb") as file:
+    with read_along(str(path)) as file:
         beginning = file.read(_BEGINNING_BYTES)
     return b'"format"' in beginning and f'"{FORMAT}"'.encode() in beginning
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 from vibe_llms.conversations.index.words import TOKENIZER
+from vibe_llms.files import open_handle
 from vibe_llms.logs.locks import locked
 
 VERSION = 2
@@ -118,7 +119,7 @@ def _connect(path: str) -> sqlite3.Connection:
     # SQLite would let everybody read what is nobody else's business. An existing file must not
     # be opened here: closing it again would take another thread's locks away.
     with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()
     return sqlite3.connect(path, timeout=PATIENCE_SECONDS, isolation_level=None)
 
 

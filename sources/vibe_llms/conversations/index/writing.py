@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,7 +22,7 @@ from vibe_llms.conversations.index.refresh import (
     measure_file,
     measure_metadata,
 )
-from vibe_llms.files import open_regular, read_regular
+from vibe_llms.files import read_along, read_regular
 
 if TYPE_CHECKING:
     from vibe_llms.plugins.specification.users import Progress
@@ -170,7 +169,7 @@ def _open_messages(
 ) -> AbstractContextManager[BinaryIO] | AbstractContextManager[None]:
     """Opens what was said, if something was and if we may read it."""
     try:
-        return os.fdopen(open_regular(f"{directory}/{identity}/{MESSAGES}"), "rb")
+        return read_along(f"{directory}/{identity}/{MESSAGES}")
     except OSError:
         return nullcontext()
 

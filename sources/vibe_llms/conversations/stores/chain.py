@@ -21,7 +21,7 @@ from vibe_llms.conversations.stores.descriptors import (
 from vibe_llms.conversations.stores.layout import Layout
 from vibe_llms.conversations.stores.parts import FilePart
 from vibe_llms.exceptions import CorruptionError, UnknownConversationError
-from vibe_llms.files import open_regular, read_regular
+from vibe_llms.files import read_along, read_regular
 from vibe_llms.logs.lines import find_torn_start, measure_lines
 
 
@@ -51,7 +51,7 @@ def read_whole_lines(path: str, size: int | None = None) -> bytes:
         CorruptionError: There is no such file.
     """
     try:
-        with os.fdopen(open_regular(path), "rb") as file:
+        with read_along(path) as file:
             if size is None:
                 # Its lock is not held: an append may be under way, and the end of that does not
                 # count.

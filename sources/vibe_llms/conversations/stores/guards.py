@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 
 from vibe_llms.conversations.stores import chain
 from vibe_llms.conversations.stores.interfaces import Position
@@ -47,11 +48,11 @@ class Guards:
             with self.alone():
                 pass
 
-    def lock(self, identity: str) -> int:
+    def lock(self, identity: str) -> FileIO:
         """Locks one conversation; returns what `locks.release` takes."""
         return self._lock(identity, self.layout.conversation_lock(identity))
 
-    def _lock(self, identity: str, path: str) -> int:
+    def _lock(self, identity: str, path: str) -> FileIO:
         while True:
             try:
                 return locks.acquire(path, wait_seconds=self.wait_seconds)

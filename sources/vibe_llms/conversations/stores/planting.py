@@ -46,12 +46,9 @@ def put_in_place(
             if data and not name.endswith(".tally"):
                 write_new_file(disk, f"{temporary}/{name}", data)
                 continue
-            descriptor = disk.create(f"{temporary}/{name}")
-            try:
+            with disk.create(f"{temporary}/{name}") as file:
                 if data:  # no disk is waited for: a tally that is lost says nothing
-                    disk.note(descriptor, data)
-            finally:
-                os.close(descriptor)
+                    disk.note(file.fileno(), data)
         if written_ns is not None:
             with suppress(OSError, OverflowError):  # it counts as said when it was stored, then
                 disk.touch(f"{temporary}/{MESSAGES}", written_ns)

@@ -203,4 +203,4 @@ def restore_lock(layout: Layout, identity: str) -> None:
     if not os.path.exists(layout.metadata(identity)):
         raise chain.describe_unknown(layout, identity)
     # Several may make it at the same moment: they all come to lock the same file.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    locks.make_lock(path)

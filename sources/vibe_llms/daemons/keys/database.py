@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from vibe_llms.exceptions import StoreError
+from vibe_llms.files import open_handle
 from vibe_llms.logs.disk import Disk, make_folders
 from vibe_llms.logs.locks import locked
 
@@ -51,7 +52,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         # While one process makes it, others must not come upon half of it.
         with locked(f"{path}.lock"):
             with suppress(FileExistsError):  # SQLite would let everybody read it
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+                open_handle(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600).close()
             connection = sqlite3.connect(
                 path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
             )

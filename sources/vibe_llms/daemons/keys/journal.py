@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
+from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
@@ -144,7 +145,7 @@ class KeyJournal:
 class DeadJournal:
     """A journal that nobody writes to any longer, held so that nobody else takes it up."""
 
-    def __init__(self, path: Path, lock: int) -> None:
+    def __init__(self, path: Path, lock: FileIO) -> None:
         self._path, self._lock = path, lock
 
     @classmethod
@@ -168,12 +169,12 @@ def _open_log(directory: Path, disk: Disk) -> Log:
     make_folders(disk, str(directory))
     while True:
         path = str(directory / f"{os.urandom(8).hex()}{_ENDING}")
-        os.close(disk.create(path))
+        disk.create(path).close()
         try:
             lock = locks.acquire(path)
         except FileNotFoundError:
             continue  # somebody thought that its process had ended
-        return Log(path, disk, lock=lock, descriptor=lock)
+        return Log(path, disk, lock=lock, file=lock)
 
 
 def survey_journals(directory: Path) -> list[Path]:

@@ -11,7 +11,7 @@ import attrs
 
 from vibe_llms.interfaces.cli.keyboard import Screen, ask_line_aside, can_ask, take_turn
 from vibe_llms.interfaces.cli.output import note, reveal, reveal_lines, shorten, style
-from vibe_llms.interfaces.cli.program import compose_again
+from vibe_llms.interfaces.cli.program import compose_again, compose_command
 from vibe_llms.invocables.approvals import (
     Approval,
     ApprovalRequest,
@@ -32,7 +32,7 @@ _MOST_CHARACTERS = 4_000
 
 @define
 class TerminalApprover:
-    """An ``Approver`` who is the person at the terminal; without one, nothing is allowed.
+    """An ``Approver`` that asks the person at the terminal; without one, nothing is allowed.
 
     Attributes:
         allowed: Names of invocables that need no question; ``all`` stands for every one. What
@@ -41,6 +41,8 @@ class TerminalApprover:
         is_there: Tells whether somebody can be asked.
         tell: Takes, once for each name, what would have allowed what nobody could be asked about.
         policy: Is asked before the person, who is asked where it defers.
+        keeps: The run is kept, so that a request can be answered later: without a terminal it stays
+            open. Else it is denied.
     """
 
     allowed: Collection[str] = ()
@@ -48,10 +50,11 @@ class TerminalApprover:
     is_there: Callable[[], bool] = can_ask
     tell: Callable[[str], object] = note
     policy: DeferringApprover | None = None
+    keeps: bool = False
     _told: set[str] = attrs.field(factory=set, init=False)
 
-    async def approve(self, request: ApprovalRequest) -> Approval:
-        """Asks, and returns what was answered."""
+    async def approve(self, request: ApprovalRequest) -> Approval | None:
+        """Ask, and return the answer; ``None`` leaves the request open."""
         if not request.in_doubt and ({"all", request.name} & set(self.allowed)):
             return allow(request)
 
@@ -62,6 +65,8 @@ class TerminalApprover:
         if self.policy is not None and (given := await consult(self.policy, request, tell)):
             return given
         if not self.is_there():
+            if self.keeps:
+                return None
             if not request.in_doubt and request.name not in self._told:
                 self._told.add(request.name)
                 self.tell(f"{request.name} was not executed. {advise_to_allow(request.name)}")
@@ -73,6 +78,12 @@ class TerminalApprover:
 def advise_to_allow(name: str) -> str:
     """Says how an invocable is allowed where nobody can be asked."""
     return f"Nobody can be asked here; this allows it: {compose_again('--allow', name)}"
+
+
+def advise_to_answer(identity: str, *then: str) -> str:
+    """Say how to answer the calls that wait in a run, and by which command it goes on then."""
+    approve = compose_command("runs", "approve", identity)
+    return f"Answer with: {approve}; then go on with: {compose_command(*then)}"
 
 
 async def ask(request: ApprovalRequest, *, is_cut: bool = False) -> Approval:

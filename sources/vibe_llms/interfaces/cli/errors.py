@@ -39,7 +39,8 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.PROVIDER: "The model failed, could not be reached, or its weights could not be had.",
     ExitCode.STORE: "Conversations, or the output, could not be read or written, or are damaged.",
     ExitCode.LIMIT: "A named limit was reached.",
-    ExitCode.CONSENT: "You were asked for consent and said no, or nobody could be asked.",
+    ExitCode.CONSENT: "A call waits for an approval; or you were asked for consent and said no, "
+    "or nobody could be asked.",
     ExitCode.INTERRUPTED: "You interrupted it (Ctrl-C).",
     ExitCode.PIPE_CLOSED: "Whoever read the output stopped reading.",
 }

@@ -240,8 +240,12 @@ async def _add_tools(
 
     application = session.application
     policy = await application.produce_approver()
-    session.approver = TerminalApprover(split_names(options["allowed"]), screen, policy=policy)
+    session.approver = TerminalApprover(
+        split_names(options["allowed"]), screen, policy=policy, keeps=session.store is not None
+    )
     named = split_names(options["tools"])
+    tools = ("--tools", ",".join(names)) if names else ()
+    session.tool_options = (*tools, *(each for server in servers for each in ("--mcp", server)))
     session.tools = await produce_ensembles(application, names, named)
     if servers:
         from vibe_llms.interfaces.cli.answering import TerminalElicitor

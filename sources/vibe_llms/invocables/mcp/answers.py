@@ -212,6 +212,8 @@ class _Sampler:
                 approval = await self._approver.approve(request)
         except TimeoutError as error:
             raise Declined("Nobody approved it in time.") from error
+        if approval is None:
+            raise Declined("Nobody can be asked for an approval here.")
         allowed = settle(request, approval)
         if allowed is None:
             raise Declined("The user declined it.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from functools import lru_cache
 from pathlib import Path
@@ -65,7 +64,7 @@ def produce_tls_context(
 
 def ensure_file(path: Path) -> None:
     """Raises OSError for a pipe or a device: OpenSSL would read it without end."""
-    os.close(open_regular(str(path)))
+    open_regular(str(path)).close()
 
 
 def refuse_file(place: str, path: Path, error: OSError) -> ConfigurationError:

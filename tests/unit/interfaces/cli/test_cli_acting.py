@@ -91,6 +91,11 @@ async def test_nobody_at_the_terminal_allows_nothing() -> None:
     assert (await named.approve(REQUEST)).decision is Decision.ALLOW
     other = TerminalApprover(["pa"], is_there=lambda: False)
     assert (await other.approve(REQUEST)).decision is Decision.DENY
+    # A run that is kept waits for whoever answers later.
+    kept = TerminalApprover(["pa"], is_there=lambda: False, keeps=True)
+    assert await kept.approve(REQUEST) is None
+    doubted = produce_approval_request("a", "pay", {"amount": 3}, in_doubt=True)
+    assert await TerminalApprover(["all"], keeps=True).approve(doubted) is None
 
 
 async def test_what_may_have_happened_is_asked_about_whatever_is_allowed(

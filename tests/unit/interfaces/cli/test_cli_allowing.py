@@ -51,12 +51,13 @@ def find_command(text: str) -> list[str]:
 def test_a_refusal_names_what_would_allow_it(
     vibe: Vibe, folder: Path, address: str, arguments: list[str]
 ) -> None:
-    """Once, however many calls there were; and the command that is printed is right."""
+    """Once, however many calls wait; and the command that is printed is right."""
     arguments[1:1] = ["--model", address]
 
     refused = vibe(*arguments)
     program, *again = find_command(refused.err)
     written_before = list(folder.glob("?.txt"))
+    assert refused.code == ExitCode.CONSENT
     allowed = vibe(*again)
 
     assert Path(program).name == "vibe"
@@ -139,3 +140,42 @@ def test_no_shell_makes_something_else_of_an_example(path: str, example: str) ->
 def test_there_are_examples() -> None:
     """A search that finds nothing would pass."""
     assert len(EXAMPLES) > 5
+
+
+@pytest.mark.parametrize("words", [["ask"], ["chat"], ["ask", "--json"]])
+def test_a_call_waits_where_nobody_can_be_asked(
+    vibe: Vibe, folder: Path, address: str, words: list[str]
+) -> None:
+    """It is not denied: an answer that comes later counts, and the run goes on with it."""
+    asked = vibe(*words, "--model", address, "--tools", "io", "Write!")
+
+    assert asked.code == ExitCode.CONSENT
+    assert "write_file waits for an approval" in asked.err
+    (row,) = vibe("runs", "list", "--json").read_json()
+    assert (row["state"], row["waiting"]) == ("waiting", 2)
+    if "--json" in words:
+        assert [each["name"] for each in asked.read_json()["waiting"]] == ["write_file"] * 2
+    for digest in [each["digest"] for each in read_requests(vibe, row["id"])]:
+        assert vibe("runs", "approve", row["id"], "--allow", "--digest", digest).code == 0
+    done = vibe("runs", "resume", row["id"], "--tools", "io")
+    assert (done.code, done.out) == (0, "Done.\n")
+    assert sorted(path.name for path in folder.glob("?.txt")) == ["a.txt", "b.txt"]
+
+
+def test_what_is_not_kept_is_denied_where_nobody_can_be_asked(
+    vibe: Vibe, folder: Path, address: str
+) -> None:
+    """Nothing could wait for an answer."""
+    asked = vibe("ask", "--no-save", "--model", address, "--tools", "io", "Write!")
+
+    assert (asked.code, asked.out) == (0, "Done.\n")
+    assert "write_file was not executed" in asked.err
+    assert not list(folder.glob("?.txt"))
+
+
+def read_requests(vibe: Vibe, identity: str) -> list[dict[str, Any]]:
+    """Returns the calls that wait in a run."""
+    requests: list[dict[str, Any]] = vibe("runs", "show", identity, "--json").read_json()[
+        "requests"
+    ]
+    return requests

@@ -247,12 +247,14 @@ def test_the_group_says_what_it_has(vibe: Vibe, arguments: tuple[str, ...]) -> N
 
 
 def test_a_tool_that_fails_is_no_failure_of_the_model(vibe: Vibe, home: Path) -> None:
-    """Where nobody can be asked for an approval it fails; resumed with one, it is executed."""
+    """Denied, it fails; resumed with an approval, it is executed."""
     diagram = "START --> P0 --> T[/\"run_command command='echo done'\"/] --> END"
     task = write_task(home, diagram, "x", ensembles=["shell"])
 
-    refused = vibe("flow", "run", task)
+    vibe("flow", "run", task)
     (run_id,) = find_runs(home)
+    vibe("runs", "approve", run_id, "--deny")
+    refused = vibe("flow", "resume", run_id)
     allowed = vibe("flow", "resume", run_id, "--allow", "run_command")
 
     assert refused.code == ExitCode.INCOMPLETE
@@ -285,3 +287,25 @@ def test_what_a_run_has_used_is_shown_with_its_visits(vibe: Vibe, home: Path) ->
     models = vibe("show", "--usage", run_id, "--json").read_json()["usage"]["models"]
 
     assert [each["generations"] for each in models] == [3]
+
+
+@pytest.mark.parametrize("error_edge", ["", "\n T -->|error| P1 --> END"])
+def test_a_call_of_a_flow_waits_where_nobody_can_be_asked(
+    vibe: Vibe, home: Path, error_edge: str
+) -> None:
+    """Neither the flow nor its error edge goes on before somebody has answered."""
+    diagram = f"START --> P0 --> T[/\"run_command command='echo done'\"/] --> END{error_edge}"
+    prompts = ["x", "Sorry."] if error_edge else ["x"]
+    task = write_task(home, diagram, *prompts, ensembles=["shell"])
+
+    waiting = vibe("flow", "run", task)
+    (run_id,) = find_runs(home)
+    again = vibe("flow", "resume", run_id)
+
+    for each in (waiting, again):
+        assert (each.code, each.out) == (ExitCode.CONSENT, "")
+        assert "run_command waits for an approval" in each.err
+        assert f"vibe runs approve {run_id}" in each.err
+    assert vibe("runs", "approve", run_id, "--allow").code == 0
+    done = vibe("flow", "resume", run_id)
+    assert (done.code, done.out.strip()) == (0, "done")

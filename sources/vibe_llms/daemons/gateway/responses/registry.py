@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -63,7 +64,7 @@ class ResponseDatabase:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._connection: sqlite3.Connection | None = None
-        self._lock: int | None = None
+        self._lock: FileIO | None = None
         self._gatherer: Gatherer[Work[Any], Any] = Gatherer(self._commit)
         self.owner = produce_identity()
 
@@ -121,13 +122,13 @@ class ResponseDatabase:
             return True
         mark = self._compose_mark(owner)
         try:
-            descriptor = locks.acquire(str(mark), wait_seconds=0)
+            lock = locks.acquire(str(mark), wait_seconds=0)
         except FileNotFoundError:
             return False
         except StoreError:
             return True
         mark.unlink(missing_ok=True)
-        locks.release(descriptor)
+        locks.release(lock)
         return False
 
     async def close(self) -> None:

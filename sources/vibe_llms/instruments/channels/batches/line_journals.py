@@ -7,9 +7,9 @@ an item counts: one that failed and was tried again has two until the batch is d
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -52,10 +52,10 @@ class LineJournal:
         self._stale: set[int] = set()  # where lines begin that have another in their place
         lock = _open(path)
         try:
-            self._refuse_strangers(lock)
+            self._refuse_strangers(lock.fileno())
             # Read first, and only then opened to be mended: lines of another batch stay untouched.
-            self._remember(Log(str(path), self._disk, reading=True, descriptor=lock))
-            self._log = Log(str(path), self._disk, lock=lock, descriptor=lock)
+            self._remember(Log(str(path), self._disk, reading=True, file=lock))
+            self._log = Log(str(path), self._disk, lock=lock, file=lock)
         except BaseException:
             locks.release(lock)
             raise
@@ -211,12 +211,12 @@ class LineJournal:
         )
 
 
-def _open(path: Path) -> int:
+def _open(path: Path) -> FileIO:
     """Opens and locks the file, and makes it where it is missing. Raises StoreError."""
     try:
         if not path.exists():
             # Not exclusively: whoever makes it at the same moment is told apart by the lock.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            locks.make_lock(str(path))
         elif not path.is_file():
             raise StoreError(
                 path=str(path),
@@ -234,7 +234,7 @@ def _open(path: Path) -> int:
         ) from error
 
 
-def _lock(path: Path) -> int:
+def _lock(path: Path) -> FileIO:
     try:
         return locks.acquire(str(path), wait_seconds=0)
     except StoreError as error:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import ConverseError, RequestError
-from vibe_llms.files import open_regular
+from vibe_llms.files import read_along
 from vibe_llms.instruments.channels.batches.items import BatchInput
 from vibe_llms.invocables.workers import run_in_thread
 
@@ -186,7 +186,7 @@ def _read(form: InputForm, line: bytes, place: str) -> BatchInput | None:
 
 def _walk(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        with os.fdopen(open_regular(str(path)), "rb") as file:
+        with read_along(str(path)) as file:
             yield from enumerate(file, 1)
     except OSError as error:
         raise RequestError(

@@ -13,6 +13,7 @@ from vibe_llms.interfaces.cli.chat.commands import perform
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.session import INPUT_ROLES, ChatSession
 from vibe_llms.interfaces.cli.chat.statuses import ChatStatus
+from vibe_llms.interfaces.cli.chat.turns import describe_waiting
 from vibe_llms.interfaces.cli.errors import compose_lines
 from vibe_llms.interfaces.cli.interrupts import run_interruptibly
 from vibe_llms.messages.canisters import InvocationCanister
@@ -147,6 +148,8 @@ class ChatLoop:
                     "Stopped. What came is kept; /continue goes on, /retry answers again."
                 )
             return
+        if answer.waiting:
+            raise describe_waiting(self.session, answer.waiting)
         if answer.cut:
             goes_on = "" if self.session.status is ChatStatus.FINISHED else " /continue goes on."
             self.output.say(f"{answer.cut}{goes_on}")

@@ -79,6 +79,7 @@ class ChatSession(Closing):
         approver: Is asked about invocations that need it.
         limits: Bound what one answer may do; by default those of the configuration.
         summaries: Where the summaries came from that were made in this session.
+        tool_options: The options by which a later command gives the same tools.
     """
 
     application: Application
@@ -97,6 +98,7 @@ class ChatSession(Closing):
     _registry: Registry | None = attrs.field(default=None, init=False)
     _model: Model | None = attrs.field(default=None, init=False)
     summaries: list[Origin] = attrs.field(factory=list, init=False)
+    tool_options: tuple[str, ...] = attrs.field(default=(), init=False)
 
     @property
     def model_name(self) -> str:

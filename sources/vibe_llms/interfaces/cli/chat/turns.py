@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vibe_llms.exceptions import Stage, TrustError
 from vibe_llms.instruments.models import Model
 from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.pieces import produce_events
@@ -16,6 +17,7 @@ from vibe_llms.values import frozen
 if TYPE_CHECKING:
     from vibe_llms.engine.contexts import RunEvent
     from vibe_llms.interfaces.cli.chat.session import ChatSession
+    from vibe_llms.invocables.approvals import ApprovalRequest
 
 
 @frozen(kw_only=True)
@@ -26,6 +28,7 @@ class TurnResult:
         text: The words of the answer.
         origin: Of its last turn; ``None`` where the model said nothing.
         canisters: All that was added, what was invoked and what came of it included.
+        waiting: The calls that wait for an approval.
     """
 
     text: str
@@ -33,11 +36,30 @@ class TurnResult:
     duration_seconds: float
     canisters: tuple[AnyCanister, ...]
     losses: tuple[Loss, ...]
+    waiting: tuple[ApprovalRequest, ...] = ()
 
     @property
     def cut(self) -> str:
         """Why it is not whole, for the user; empty where it is."""
         return describe_cut(self.origin)
+
+
+def describe_waiting(session: ChatSession, waiting: Sequence[ApprovalRequest]) -> TrustError:
+    """Describe calls that wait for an approval where nobody can be asked; tell what to do."""
+    from vibe_llms.interfaces.cli.approving import advise_to_answer
+    from vibe_llms.interfaces.cli.output import note
+    from vibe_llms.interfaces.cli.program import compose_again
+
+    names = list(dict.fromkeys(each.name for each in waiting))
+    identity = session.conversation.id
+    note(advise_to_answer(identity, "runs", "resume", identity, *session.tool_options))
+    if not any(each.in_doubt for each in waiting):
+        note(f"Beforehand, this allows it: {compose_again('--allow', ','.join(names))}")
+    return TrustError(
+        detail=f"{', '.join(names)} waits for an approval, and there is no terminal to ask at.",
+        remedy="Answer it from anywhere, then resume the run.",
+        stage=Stage.EXECUTE,
+    )
 
 
 async def answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
@@ -112,6 +134,7 @@ async def act(session: ChatSession, output: ChatOutput) -> TurnResult:
         duration_seconds=outcome.readings.seconds,
         canisters=outcome.canisters,
         losses=outcome.losses,
+        waiting=outcome.requests,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,6 +77,11 @@ def ask(prompt: tuple[str, ...], save: bool | None, as_json: bool, **options: An
     else:
         _tell_cut(session, answer)
         _tell_identity(session, is_asked_for=save is True)
+    if answer.waiting:
+        from vibe_llms.interfaces.cli.chat.turns import describe_waiting
+
+        sys.stdout.flush()
+        raise describe_waiting(session, answer.waiting)
     if session.schema is not None:
         _check_conformity(answer.text, session.schema)
 
@@ -183,8 +189,6 @@ def _check_conformity(text: str, schema: JsonObject) -> None:
 
 def _gather(session: ChatSession, text: str, options: dict[str, Any]) -> str:
     """Puts together what is asked; standard input is read where nobody types."""
-    import sys
-
     for path in options["files"]:
         session.attach(path)
     if not sys.stdin.isatty() and "-" not in options["files"]:
@@ -222,7 +226,6 @@ def _answer(
     session: ChatSession, text: str, options: dict[str, Any], *, as_json: bool
 ) -> TurnResult:
     import io
-    import sys
 
     from vibe_llms.interfaces.cli.chat.output import PlainOutput
     from vibe_llms.interfaces.cli.interrupts import run
@@ -256,8 +259,6 @@ def _tell_cut(session: ChatSession, answer: TurnResult) -> None:
 
 
 def _tell_identity(session: ChatSession, *, is_asked_for: bool) -> None:
-    import sys
-
     if session.store is not None and (is_asked_for or sys.stderr.isatty()):
         identity = session.conversation.id
         note(f"Kept as {identity}; go on with: {compose_command('chat', '--continue', identity)}")
@@ -276,5 +277,9 @@ def _write_answer(session: ChatSession, answer: TurnResult) -> None:
             "duration_seconds": answer.duration_seconds,
             "canisters": [unstructure(canister) for canister in answer.canisters],
             "losses": [str(loss) for loss in answer.losses],
+            "waiting": [
+                {"name": each.name, "arguments": each.arguments, "digest": each.digest}
+                for each in answer.waiting
+            ],
         }
     )

@@ -177,6 +177,7 @@ async def _approve(
     allowed = split_names(options["allowed"])
     approver = TerminalApprover(allowed, tell=str, policy=policy)  # the error says it
     approval = await approver.approve(request)
+    assert approval is not None  # a call by itself is kept nowhere
     settled = settle(request, approval)
     if settled is None:
         reason = f" {approval.reason}" if policy is not None and approval.reason else ""

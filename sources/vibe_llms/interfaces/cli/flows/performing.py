@@ -88,7 +88,7 @@ async def _perform(
     from vibe_llms.interfaces.cli.tooling import produce_ensembles, split_names
 
     policy = await application.produce_approver()
-    approver = TerminalApprover(split_names(options["allowed"]), view, policy=policy)
+    approver = TerminalApprover(split_names(options["allowed"]), view, policy=policy, keeps=True)
     named = split_names(options["tools"])
     try:
         tools = await produce_ensembles(application, named, named)
@@ -155,7 +155,12 @@ def _tell_end(result: AdapterResult, *, as_json: bool) -> int:
         if not as_json:
             for error in result.errors:
                 _complain(error)
-        note(_advise(result.run_id))
+        if result.reason == "waiting":
+            from vibe_llms.interfaces.cli.approving import advise_to_answer
+
+            note(advise_to_answer(result.run_id, "flow", "resume", result.run_id))
+        else:
+            note(_advise(result.run_id))
         return _choose_code(result)
     _tell_goal(result)
     return ExitCode.SUCCESS if result.goal_met else ExitCode.INCOMPLETE

@@ -1,0 +1,119 @@
+"""Locks and descriptors outlive no interrupt, wherever it strikes."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.events.runs import StopRequestedEvent
+from vibe_llms.files import read_file, write_file
+from vibe_llms.instruments.channels.batches.line_journals import LineJournal
+from vibe_llms.logs import locks
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs.file_log import FileLog
+from vibe_llms.runs.places import produce_inbox
+
+needs_descriptors = pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="the system does not list open descriptors"
+)
+_FILES = ("/logs/", "/files.py", "guards.py", "directory.py", "/runs/", "line_journals.py")
+
+
+def interrupt(work: Callable[[], object], step: int) -> bool:
+    """Raises KeyboardInterrupt before a given step of our code; tells whether there was one."""
+    left = step
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal left
+        code = frame.f_code
+        # In `synchronize_folder`, nothing owns the descriptor of a folder; Python looks for
+        # interrupts nowhere between its opening and its closing but in `fsync`.
+        if code.co_name == "synchronize_folder" or not any(
+            part in code.co_filename for part in _FILES
+        ):
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    former = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(former)
+    return left <= 0
+
+
+def count_descriptors() -> int:
+    """Returns how many descriptors this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def say_more(store: DirectoryStore) -> None:
+    store.append("a", [UserCanister("More.")])
+
+
+def lock_and_release(store: DirectoryStore) -> None:
+    with locks.locked(f"{store.layout.root}/other.lock"):
+        pass
+
+
+def claim_log(store: DirectoryStore) -> None:
+    log = FileLog(store.locate("a"), disk=store.disk)
+    try:
+        log.claim()
+    finally:
+        log.close()
+
+
+def leave_letter(store: DirectoryStore) -> None:
+    produce_inbox(store, "a").put(StopRequestedEvent(letter="1"))
+
+
+def write_journal(store: DirectoryStore) -> None:
+    LineJournal(Path(store.layout.root) / "batch.jsonl", "batch").close()
+
+
+def write_files(store: DirectoryStore) -> None:
+    path = Path(store.layout.root) / "file"
+    write_file(path, b"data")
+    read_file(path)
+
+
+@needs_descriptors
+@pytest.mark.parametrize(
+    "work", [say_more, lock_and_release, claim_log, leave_letter, write_journal, write_files]
+)
+def test_an_interrupt_at_any_step_leaves_no_lock_and_no_descriptor(
+    tmp_path: Path, work: Callable[[DirectoryStore], None]
+) -> None:
+    store = DirectoryStore(tmp_path, wait_seconds=0)
+    store.create("a", ConversationMetadata())
+    work(store)
+    gc.collect()
+    before = count_descriptors()
+
+    for step in count(1):
+        was_interrupted = interrupt(lambda: work(store), step)
+        work(store)  # the lock is free at once
+        assert count_descriptors() == before, f"step {step} of {work.__name__}"
+        if not was_interrupted:
+            break
+    assert step > 100
