@@ -202,7 +202,8 @@ def test_a_field_lost_in_silence_is_found() -> None:
     class Loud(Party):
         def nativize(self, request: Request) -> Translation[JsonObject]:
             translation = super().nativize(request)
-            lost = attrs.evolve(translation.losses[0], path="canisters[1].content[0].text")
+            dropped = next(loss for loss in translation.losses if loss.kind == "dropped")
+            lost = attrs.evolve(dropped, path="canisters[1].content[0].text")
             return Translation(translation.value, (*translation.losses, lost))
 
     request = produce_request((*begin(), ask("Go on.")))
