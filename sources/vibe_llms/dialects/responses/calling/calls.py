@@ -15,6 +15,7 @@ from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.answers import write_answer
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
+from vibe_llms.dialects.responses.namespaces import Home, name_at_home, read_home
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import ImageContent
@@ -29,10 +30,16 @@ def produce_item_id(prefix: str, identity: str, count: int = 0) -> str:
 
 @define
 class CallsWriter:
-    """Writes invocations, and results in the form that their invocations ask for."""
+    """Writes invocations, and results in the form that their invocations ask for.
+
+    Attributes:
+        is_answer: Whether they are in a response, where each item needs an id of its own.
+        homes: Where tools in namespaces are at home, by the names that they go by.
+    """
 
     parts: PartsWriter
     is_answer: bool = False
+    homes: Mapping[str, Home] = attrs.field(factory=dict)
     _written: dict[str, dict[str, Any]] = attrs.field(factory=dict, init=False)
 
     @property
@@ -62,7 +69,7 @@ class CallsWriter:
         item: dict[str, Any] = {
             "type": "custom_tool_call" if is_custom else "function_call",
             "call_id": canister.invocation_id,
-            "name": canister.name,
+            **name_at_home(canister.name, read_home(extras), self.homes),
             "input" if is_custom else "arguments": write_arguments(canister, PROTOCOL),
         }
         if self._needs_id(canister, extras):

@@ -15,6 +15,7 @@ from vibe_llms.dialects.invocations import (
     is_closed,
 )
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.responses.namespaces import gather, read_home, write_home
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.plain import JsonObject
@@ -29,18 +30,19 @@ def _write_tool(
         form, native = part_format(invocable.native, path)
         if form is not None:
             named["format"] = form
-        return merge({"type": "custom", **named}, ledger.open(native, path))
+        extras = ledger.open(native, path)
+        return write_home(merge({"type": "custom", **named}, extras), extras)
     extras = ledger.open(invocable.native, path)
     is_strict = holds_strictly(invocable, extras, path, ledger)
     if is_strict:
         extras.pop("strict", None)
     held = {"parameters": invocable.schema, "strict": is_strict}
-    return merge({"type": "function", **named, **held}, extras)
+    return write_home(merge({"type": "function", **named, **held}, extras), extras)
 
 
 def _compose(offer: Offer) -> dict[str, Any]:
     tools, choice = offer.tools, offer.choice
-    native: dict[str, Any] = {"tools": list(tools.values())} if tools else {}
+    native: dict[str, Any] = {"tools": gather(tools.values())} if tools else {}
     if choice in tools:
         native["tool_choice"] = point_at(tools[choice])
     elif choice != "auto":  # which is what silence means
@@ -52,7 +54,9 @@ def point_at(tool: Mapping[str, Any]) -> JsonObject:
     """Returns the choice that names a tool."""
     kind = str(tool.get("type"))
     if kind in ("function", "custom"):
-        return {"type": kind, "name": tool["name"]}
+        home = read_home(tool)
+        space = tool.get("namespace") if home is None else home.namespace
+        return {"type": kind, "name": tool["name"], **({"namespace": space} if space else {})}
     if kind == "mcp":
         return {"type": kind, "server_label": tool.get("server_label")}
     return {"type": kind}

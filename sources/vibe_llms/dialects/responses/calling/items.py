@@ -8,6 +8,7 @@ from typing import Any, Final
 from vibe_llms.dialects.extras import NAMELESS, keep_native, leave, make_native, write_json
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.parts import read_part
+from vibe_llms.dialects.responses.namespaces import Home, name_call
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -39,12 +40,17 @@ NATIVE_ITEMS: Final = (
 )
 """Items without a common word."""
 
+_NO_NAMES: Final[Mapping[Home, str]] = {}
 
-def read_item(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> list[AnyCanister]:
+
+def read_item(
+    item: Mapping[str, Any], owners: Mapping[str, Owner], names: Mapping[Home, str] = _NO_NAMES
+) -> list[AnyCanister]:
     """Returns the canisters of an item: one, or a call and its outcome where it holds both.
 
     Args:
         owners: Who executes the calls before it, by their ids.
+        names: By which tools in namespaces go, where the request has them.
 
     Raises:
         KeyError, TypeError, AttributeError: The item makes no sense.
@@ -56,7 +62,7 @@ def read_item(item: Mapping[str, Any], owners: Mapping[str, Owner]) -> list[AnyC
         case "reasoning":
             return [_read_reasoning(item)]
         case "function_call" | "custom_tool_call":
-            return [_read_function_call(item)]
+            return [_read_function_call(item, names)]
         case "function_call_output" | "custom_tool_call_output":
             return [_read_function_output(item)]
     if kind in hosted.CALLS or (kind.endswith("_call") and kind not in NATIVE_ITEMS):
@@ -150,20 +156,22 @@ def _are_plain(parts: Any) -> bool:
     return all(part.keys() == {"type", "text"} for part in parts)
 
 
-def _read_function_call(item: Mapping[str, Any]) -> InvocationCanister:
+def _read_function_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> InvocationCanister:
     is_custom = item["type"] == "custom_tool_call"
     field = "input" if is_custom else "arguments"
     arguments = item.get(field)
     if not isinstance(arguments, str):
         arguments = "" if arguments is None else write_json(arguments)
     call_id = item.get("call_id")
+    name, noted = name_call(item, names)
     known = ("type", field, "name", *(("call_id",) if call_id else ()))
+    rest = leave(item, (*known, "namespace") if noted else known)
     return InvocationCanister(
         invocation_id=str(call_id or item.get("id") or ""),
-        name=str(item.get("name") or ""),
+        name=name,
         arguments=arguments,
         form="text" if is_custom else "json",
-        native=keep_native(PROTOCOL, leave(item, known)),
+        native=keep_native(PROTOCOL, rest | noted),
     )
 
 

@@ -20,6 +20,7 @@ from vibe_llms.dialects.responses.calling.items import NATIVE_ITEMS
 from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.calling.reasoning import write_reasoning
+from vibe_llms.dialects.responses.namespaces import Home
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -43,6 +44,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.values import define
 
 HISTORY_RULES: Final = HistoryRules(id_pattern=r"[\s\S]{1,64}")
+_NO_HOMES: Final[Mapping[str, Home]] = {}
 
 
 def nativize_canisters(
@@ -53,6 +55,7 @@ def nativize_canisters(
     provider: str = "",
     is_stored: bool = False,
     is_held: bool = False,
+    homes: Mapping[str, Home] = _NO_HOMES,
 ) -> Translation[JsonObject]:
     """Returns ``{"input": […]}``, with ``instructions`` where the conversation was begun by them.
 
@@ -61,6 +64,7 @@ def nativize_canisters(
         is_stored: Whether the vendor may know earlier reasoning by its id alone.
         is_held: Whether the vendor puts what it holds before these canisters; results then may
             answer invocations that are not among them.
+        homes: Where tools in namespaces are at home, by the names that they go by.
 
     Raises:
         CapabilityError: The model is known not to take what a canister holds.
@@ -68,7 +72,7 @@ def nativize_canisters(
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     placed = _repair(canisters, ledger, is_held=is_held or _refers(canisters))
-    writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger))
+    writer = ItemsWriter(parts=PartsWriter(attributes, quirks, ledger), homes=homes)
     native: dict[str, Any] = {}
     if placed and _is_instructions(placed[0].canister):
         native["instructions"] = getattr(placed[0].canister.content[0], "text", "")
@@ -131,16 +135,18 @@ class ItemsWriter:
 
     Attributes:
         is_answer: Whether the items are a response, where each needs an id of its own.
+        homes: Where tools in namespaces are at home, by the names that they go by.
         written: What came of it.
     """
 
     parts: PartsWriter
     is_answer: bool = False
+    homes: Mapping[str, Home] = attrs.field(factory=dict)
     written: list[Written] = attrs.field(factory=list)
     _calls: calls.CallsWriter = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._calls = calls.CallsWriter(self.parts, self.is_answer)
+        self._calls = calls.CallsWriter(self.parts, self.is_answer, self.homes)
 
     @property
     def ledger(self) -> Ledger:

@@ -17,6 +17,7 @@ from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.openai_requests import SHARED
 from vibe_llms.dialects.responses.calling.invocations import nativize_schema
+from vibe_llms.dialects.responses.namespaces import find_homes
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 from vibe_llms.messages.requests import Request
@@ -94,7 +95,8 @@ def _survey_state(request: Request, attributes: ModelAttributes, quirks: Quirks)
     extras = Ledger(protocol=PROTOCOL).open(request.native, "request")
     store = extras.get("store", compose_defaults(attributes, extras).get("store"))
     is_held = any(extras.get(name) for name in HELD)
-    return {"is_stored": store is not False, "is_held": is_held}
+    homes = find_homes(request.invocables)
+    return {"is_stored": store is not False, "is_held": is_held, "homes": homes}
 
 
 def compose_defaults(attributes: ModelAttributes, extras: Mapping[str, Any]) -> dict[str, Any]:

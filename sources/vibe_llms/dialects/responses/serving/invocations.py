@@ -2,39 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from vibe_llms.dialects.extras import AS_IT_IS, leave, make_native
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.responses.calling.invocations import point_at
+from vibe_llms.dialects.responses.namespaces import (
+    Home,
+    is_plain,
+    name_tools,
+    note_home,
+    open_namespace,
+)
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
 
+_Pair: TypeAlias = tuple[InvocableDescription, Mapping[str, Any]]
+"""A tool, and how the client has described it."""
+
 
 def normalize_invocables(
     native: Mapping[str, Any],
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
     """Returns the descriptions and the choice in a client's request."""
-    invocables: dict[str, InvocableDescription] = {}
-    for tool in native.get("tools") or ():
-        invocable = _normalize_tool(tool, {*invocables, *CHOICES})
-        invocables[invocable.name] = invocable
-    described = tuple(invocables.values())
-    return Translation((described, _normalize_choice(native, described)))
+    tools = native.get("tools") or ()
+    names = name_tools(tools)
+    taken = {*CHOICES, *names.values()}
+    pairs: list[_Pair] = []
+    seen: set[Home] = set()
+    for tool in tools:
+        homes = [Home(tool["name"], each["name"]) for each in open_namespace(tool)]
+        if homes and seen.isdisjoint(homes):
+            seen.update(homes)
+            pairs += _normalize_namespace(tool, homes, names)
+            continue
+        invocable = _normalize_tool(tool, taken)
+        taken.add(invocable.name)
+        pairs.append((invocable, tool))
+    described = tuple(invocable for invocable, _ in pairs)
+    return Translation((described, _normalize_choice(native, pairs)))
+
+
+def _normalize_namespace(
+    space: Mapping[str, Any], homes: Sequence[Home], names: Mapping[Home, str]
+) -> Iterator[_Pair]:
+    """Yields the tools in a namespace, each under the name that it goes by elsewhere."""
+    for home, tool in zip(homes, space["tools"], strict=True):
+        described = str(tool.get("description") or "")
+        told, noted = note_home(space, home, described, is_first=home is homes[0])
+        named = {**tool, "name": names[home], "description": told}
+        yield _normalize_plain(named, noted), {**tool, "namespace": home.namespace}
 
 
 def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescription:
-    kind = tool.get("type")
-    is_ours = kind in ("function", "custom") and isinstance(tool.get("name"), str)
-    if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says
-        name = str(tool.get("name") or tool.get("server_label") or kind or "tool")
+    if not is_plain(tool) or tool["name"] in taken:  # what is wrong with a name, the vendor says
+        name = str(tool.get("name") or tool.get("server_label") or tool.get("type") or "tool")
         return describe_own_tool(PROTOCOL, tool, name, taken)
-    rest = leave(tool, ("type", "name", "description"))
-    if kind == "custom":
+    return _normalize_plain(tool, {})
+
+
+def _normalize_plain(tool: Mapping[str, Any], noted: dict[str, Any]) -> InvocableDescription:
+    """Returns the description of a function or a custom tool.
+
+    Args:
+        noted: Beside it.
+    """
+    rest = leave(tool, ("type", "name", "description")) | noted
+    if tool["type"] == "custom":
         description = str(tool.get("description") or "")
         native = make_native(PROTOCOL, rest)
         return InvocableDescription(
@@ -49,10 +87,10 @@ def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> Invocable
     return describe_function(PROTOCOL, tool, schema, rest, enforced=enforced is True)
 
 
-def _normalize_choice(native: Mapping[str, Any], invocables: Sequence[InvocableDescription]) -> str:
+def _normalize_choice(native: Mapping[str, Any], pairs: Sequence[_Pair]) -> str:
     """Returns the choice, as far as ours can say it; the request keeps the rest."""
     choice = native.get("tool_choice")
-    names = [invocable.name for invocable in invocables]
+    names = {invocable.name for invocable, _ in pairs}
     match choice:
         case "none":
             return "none"
@@ -60,14 +98,15 @@ def _normalize_choice(native: Mapping[str, Any], invocables: Sequence[InvocableD
             return "required" if names else "auto"
         case {"type": "allowed_tools", "mode": "required"}:
             return "required" if names else "auto"
-        case {"type": "function" | "custom", "name": str(name)} if name in names:
+        case {"type": "function" | "custom", "name": str(name), **rest} if (
+            name in names and not rest.get("namespace")
+        ):
             return name
         case {"type": str(kind), **rest}:
             wanted = {"type": kind, **rest}
-            for invocable, tool in zip(invocables, native.get("tools") or (), strict=True):
-                if tool.get("type") == kind and all(
-                    wanted.get(k) == v for k, v in point_at(tool).items()
-                ):
+            for invocable, tool in pairs:
+                pointed = {"namespace": None, **point_at(tool)}
+                if all(wanted.get(name) == value for name, value in pointed.items()):
                     return invocable.name
     return "auto"
 
@@ -77,8 +116,18 @@ def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
     choice = native.get("tool_choice")
     match choice:
         case {"type": "allowed_tools", "tools": [*tools]}:
-            return frozenset(str(tool.get("name")) for tool in tools if isinstance(tool, Mapping))
+            names = name_tools(native.get("tools") or ())
+            allowed = (_list_allowed(tool, names) for tool in tools if isinstance(tool, Mapping))
+            return frozenset(name for each in allowed for name in each)
     return None
+
+
+def _list_allowed(tool: Mapping[str, Any], names: Mapping[Home, str]) -> list[str]:
+    """Returns the names of what an entry of the choice allows: a tool, or all of a namespace."""
+    name, space = str(tool.get("name")), tool.get("namespace")
+    if tool.get("type") == "namespace":
+        return [flat for home, flat in names.items() if home.namespace == name]
+    return [names.get(Home(str(space), name), name) if space else name]
 
 
 def normalize_schema(native: Mapping[str, Any]) -> Translation[JsonObject | None]:

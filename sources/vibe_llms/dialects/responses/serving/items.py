@@ -10,6 +10,7 @@ import attrs
 from vibe_llms.dialects.extras import merge, read_native, without
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.responses.namespaces import Home, name_at_home, read_home_of
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.frames import Frames, OpenItem
 from vibe_llms.dialects.responses.serving.responses import produce_items_writer
@@ -39,15 +40,17 @@ class OpenItems:
     Args:
         frames: Writes the events.
         ledger: Takes down what does not go.
+        homes: Where tools in namespaces are at home, by the names that they go by.
 
     Attributes:
         item: The open one.
         written: Those that are complete, as they were written.
     """
 
-    def __init__(self, frames: Frames, ledger: Ledger) -> None:
+    def __init__(self, frames: Frames, ledger: Ledger, homes: Mapping[str, Home]) -> None:
         self._frames = frames
         self._ledger = ledger
+        self._homes = homes
         self.item: OpenItem | None = None
         self.written: list[dict[str, Any]] = []
 
@@ -62,12 +65,12 @@ class OpenItems:
 
     def write_part(self, canister: AssistantCanister, path: str) -> dict[str, Any] | None:
         """Returns the part of a message that the one content of a canister is."""
-        parts = produce_items_writer(self._ledger).parts
+        parts = produce_items_writer(self._ledger, self._homes).parts
         return parts.write_part(canister.content[0], path, canister, "output_text")
 
     def write(self, canisters: Sequence[AnyCanister], path: str) -> list[dict[str, Any]]:
         """Returns the items that canisters are."""
-        writer = produce_items_writer(self._ledger)
+        writer = produce_items_writer(self._ledger, self._homes)
         writer.write(Placed(canister, path) for canister in canisters)
         return [each.item for each in writer.written]
 
@@ -83,6 +86,10 @@ class OpenItems:
         for body in self.write(canisters, path):
             written += self.open(body["type"], body) + self.end(body)
         return written
+
+    def name_call(self, start: ContentStartedEvent) -> dict[str, str]:
+        """Returns the fields that say what is called by a call that begins."""
+        return name_at_home(start.name or "", read_home_of(start.native), self._homes)
 
     def open(self, kind: str, fields: Mapping[str, Any]) -> bytes:
         """Returns the frame with which an item begins."""

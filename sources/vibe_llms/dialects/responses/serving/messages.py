@@ -10,6 +10,7 @@ import attrs
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.responses.calling.items import read_item
 from vibe_llms.dialects.responses.calling.messages import INSTRUCTIONS
+from vibe_llms.dialects.responses.namespaces import Home, name_tools
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.exceptions import RequestError
@@ -46,7 +47,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
             remedy="Compare it with the reference of OpenAI Responses.",
         )
     elif given:
-        canisters += read_items(given, "input")
+        canisters += read_items(given, "input", name_tools(native.get("tools") or ()))
     else:
         # A vendor that holds the conversation can be asked without a word more.
         canisters.append(UserCanister((), native=make_native(PROTOCOL, {"$nothing": True})))
@@ -58,8 +59,13 @@ def is_told(instructions: Any) -> TypeGuard[str]:
     return isinstance(instructions, str) and bool(instructions)
 
 
-def read_items(items: Iterable[Any], place: str) -> list[AnyCanister]:
+def read_items(
+    items: Iterable[Any], place: str, names: Mapping[Home, str] | None = None
+) -> list[AnyCanister]:
     """Returns the canisters of items; what a model did without a break is one turn.
+
+    Args:
+        names: By which tools in namespaces go.
 
     Raises:
         RequestError: An item makes no sense.
@@ -70,7 +76,7 @@ def read_items(items: Iterable[Any], place: str) -> list[AnyCanister]:
     for index, item in enumerate(items):
         path = f"{place}[{index}]"
         with refuse_nonsense(f"The item at {path}", "the Responses protocol", path):
-            read = read_item(item, owners)
+            read = read_item(item, owners, names or {})
         for canister in read:
             if isinstance(canister, InvocationCanister):
                 owners[canister.invocation_id] = canister.owner

@@ -106,7 +106,7 @@ class PiecesWriter:
         kind, field = "function_call", "arguments"
         if start.form == "text":
             kind, field = "custom_tool_call", "input"
-        call = {"call_id": start.invocation_id, "name": start.name, field: ""}
+        call = {"call_id": start.invocation_id, **self._items.name_call(start), field: ""}
         return self._items.open(kind, {**call, **(own or {}), "status": "in_progress"})
 
     def go_on(self, text: str) -> bytes:
@@ -227,7 +227,7 @@ class PiecesWriter:
         field = _CALLS[item.kind]
         text = whole[field]
         written = b"" if "arguments" in self._texts or not text else self.add("arguments", text)
-        told = {field: text, **({"name": call.name} if item.kind == "function_call" else {})}
+        told = {field: text, **({"name": whole["name"]} if item.kind == "function_call" else {})}
         word = _WORDS[item.kind, "arguments"]
         return written + self._frames.tell(f"{word}.done", item, **told) + self._items.end(whole)
 

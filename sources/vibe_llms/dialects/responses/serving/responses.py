@@ -11,6 +11,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.calls import produce_item_id
 from vibe_llms.dialects.responses.calling.messages import ItemsWriter
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
+from vibe_llms.dialects.responses.namespaces import Home, find_homes
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
 from vibe_llms.dialects.serving import (
@@ -85,7 +86,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)
-    writer = produce_items_writer(ledger)
+    writer = produce_items_writer(ledger, find_homes(response.request.invocables))
     writer.write(
         Placed(canister, f"canisters[{index}]") for index, canister in enumerate(response.canisters)
     )
@@ -116,9 +117,14 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     return Translation(merge(native, extras), ledger.losses)
 
 
-def produce_items_writer(ledger: Ledger) -> ItemsWriter:
-    """Returns what writes the items of an answer."""
-    return ItemsWriter(parts=PartsWriter(UNKNOWN_MODEL, Quirks(), ledger), is_answer=True)
+def produce_items_writer(ledger: Ledger, homes: Mapping[str, Home]) -> ItemsWriter:
+    """Returns what writes the items of an answer.
+
+    Args:
+        homes: Where tools in namespaces are at home, by the names that they go by.
+    """
+    parts = PartsWriter(UNKNOWN_MODEL, Quirks(), ledger)
+    return ItemsWriter(parts=parts, is_answer=True, homes=homes)
 
 
 def echo_request(asked: Mapping[str, Any]) -> dict[str, Any]:

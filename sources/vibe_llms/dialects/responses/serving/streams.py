@@ -13,6 +13,7 @@ from typing import Any, Final
 from vibe_llms.dialects.extras import merge, read_native, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.openai_serving import compose_openai_error
+from vibe_llms.dialects.responses.namespaces import name_tools
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.frames import Frames
 from vibe_llms.dialects.responses.serving.items import OpenItems
@@ -48,7 +49,8 @@ class StreamWriter(SequentialWriter):
         super().__init__(native, model=model, response_id=response_id)
         self._frames = Frames()
         ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
-        self._items = OpenItems(self._frames, ledger)
+        homes = {name: home for home, name in name_tools(native.get("tools") or ()).items()}
+        self._items = OpenItems(self._frames, ledger, homes)
         self._pieces = PiecesWriter(self._frames, self._items, ledger)
         self._started: Native | None = None
         self._base: dict[str, Any] = {}

@@ -1,0 +1,174 @@
+"""Tools in namespaces, which no other protocol has: there each goes by a name of its own.
+
+The name joins both, as in ``mcp__tides__look_up`` for ``look_up`` in ``mcp__tides``. What it stands
+for follows from the tools of the request, so that nothing is kept in between; a call that was
+made in this protocol says it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from vibe_llms.dialects.extras import TOLD, read_native, without
+from vibe_llms.dialects.invocations import find_free_name
+from vibe_llms.dialects.responses.quirks import PROTOCOL
+from vibe_llms.messages.contents import Native
+from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.naming import clean_name, mark_name
+
+MARK: Final = "$namespace"
+"""Notes of a tool or a call in which namespace it is, and by which name."""
+
+_KINDS: Final = ("function", "custom")
+_DEFAULT: Final = "functions"
+"""The namespace that OpenAI's models know all tools by which are in none."""
+
+
+class Home(NamedTuple):
+    """Where a tool is at home."""
+
+    namespace: str
+    name: str
+
+    def join(self) -> str:
+        """Return the name by which the tool goes elsewhere, if nothing else has it."""
+        if self.namespace == _DEFAULT:
+            return self.name
+        separator = "" if self.namespace.endswith("__") else "__"
+        return f"{self.namespace}{separator}{self.name}"
+
+
+def is_plain(tool: Mapping[str, Any]) -> bool:
+    """Tell whether a tool is a function or a custom tool with a name."""
+    return tool.get("type") in _KINDS and isinstance(tool.get("name"), str)
+
+
+def open_namespace(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tools in a namespace; none where it is none, or not all of it is understood."""
+    inner, name = tool.get("tools"), tool.get("name")
+    if tool.get("type") != "namespace" or not isinstance(name, str) or not name:
+        return []
+    if not isinstance(inner, list) or not all(isinstance(each, Mapping) for each in inner):
+        return []
+    names = [each.get("name") for each in inner if is_plain(each)]
+    return inner if len(set(names)) == len(inner) else []
+
+
+def name_tools(tools: Iterable[Any]) -> dict[Home, str]:
+    """Return the name by which each tool in a namespace goes elsewhere.
+
+    It follows from the tool alone, unless another tool has it.
+    """
+    given = [tool for tool in tools if isinstance(tool, Mapping)]
+    taken = {*CHOICES, *(str(tool["name"]) for tool in given if is_plain(tool))}
+    names: dict[Home, str] = {}
+    for tool in given:
+        for inner in open_namespace(tool):
+            home = Home(str(tool["name"]), str(inner["name"]))
+            if home in names:
+                continue
+            name = home.join()
+            if name in taken:
+                marked = mark_name(clean_name(name), f"{home.namespace}\0{home.name}")
+                name = find_free_name(marked, taken)
+            names[home] = name
+            taken.add(name)
+    return names
+
+
+def name_call(item: Mapping[str, Any], names: Mapping[Home, str]) -> tuple[str, dict[str, Any]]:
+    """Return the name of what an item calls, and what notes where it is at home."""
+    name, namespace = str(item.get("name") or ""), item.get("namespace")
+    if not isinstance(namespace, str) or not namespace:
+        return name, {}
+    home = Home(namespace, name)
+    return names.get(home) or home.join(), {MARK: {"name": namespace, "tool": name}}
+
+
+def note_home(
+    namespace: Mapping[str, Any], home: Home, described: str, *, is_first: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return the description of a tool elsewhere, and what notes where it is at home.
+
+    Args:
+        namespace: As its client describes it.
+        described: How the tool itself is described.
+        is_first: Whether it is the first of its namespace: with it all of them are described, and
+            told as a loss.
+    """
+    noted: dict[str, Any] = {"name": home.namespace, "tool": home.name}
+    if not is_first:
+        return described, {MARK: noted}
+    noted |= {"rest": without(namespace, "type", "name", "tools"), TOLD: "namespace"}
+    about = namespace.get("description")
+    if not isinstance(about, str) or not about.strip():
+        return described, {MARK: noted}
+    noted["described"] = described
+    told = f"About all tools of {home.namespace}: {about}"
+    return (f"{described}\n\n{told}" if described.strip() else told), {MARK: noted}
+
+
+def read_home(extras: Mapping[str, Any]) -> Home | None:
+    """Return what extras note of where a tool is at home."""
+    noted = extras.get(MARK)
+    return None if noted is None else Home(noted["name"], noted["tool"])
+
+
+def find_homes(invocables: Iterable[InvocableDescription]) -> dict[str, Home]:
+    """Return where tools are at home, by the names that they go by."""
+    return dict(_find_homes(invocables))
+
+
+def _find_homes(invocables: Iterable[InvocableDescription]) -> Iterator[tuple[str, Home]]:
+    for each in invocables:
+        home = read_home_of(each.native)
+        if home is not None:
+            yield each.name, home
+
+
+def read_home_of(native: Native | None) -> Home | None:
+    """Return what a native notes of where a tool is at home. Raises RequestError."""
+    if native is None or native.protocol != PROTOCOL or MARK not in native.data:
+        return None
+    return read_home(read_native(native, "invocable"))
+
+
+def write_home(tool: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool as it is called at home, for :func:`gather`."""
+    noted = extras.get(MARK)
+    if noted is None:
+        return dict(tool)
+    described = noted.get("described", tool.get("description"))
+    rest = without(tool, "name", "description")
+    own = {"name": noted["tool"], **({"description": described} if described else {})}
+    return {**own, **rest, MARK: noted}
+
+
+def name_at_home(name: str, noted: Home | None, homes: Mapping[str, Home]) -> dict[str, str]:
+    """Return the fields of a call that say what is called.
+
+    Args:
+        noted: What the call itself notes of where the tool is at home.
+        homes: Of the tools that were offered.
+    """
+    home = noted or homes.get(name)
+    return {"name": name} if home is None else {"name": home.name, "namespace": home.namespace}
+
+
+def gather(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return tools with those of a namespace within it, where its first one stands."""
+    gathered: list[dict[str, Any]] = []
+    spaces: dict[str, list[dict[str, Any]]] = {}
+    for tool in tools:
+        noted, plain = tool.get(MARK), without(tool, MARK)
+        if noted is None:
+            gathered.append(plain)
+            continue
+        name = noted["name"]
+        if name not in spaces:
+            spaces[name] = []
+            rest = noted.get("rest") or {}
+            gathered.append({"type": "namespace", "name": name, **rest, "tools": spaces[name]})
+        spaces[name].append(plain)
+    return gathered

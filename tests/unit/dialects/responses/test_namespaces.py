@@ -1,0 +1,242 @@
+"""Tools in namespaces go by names of their own elsewhere, and are called at home again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vibe_llms.dialects import responses
+from vibe_llms.dialects.messages.calling import invocations as messages_invocations
+from vibe_llms.dialects.responses.calling.invocations import nativize_invocables
+from vibe_llms.dialects.responses.namespaces import Home, name_tools
+from vibe_llms.dialects.responses.serving.invocations import find_allowed, normalize_invocables
+from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
+from vibe_llms.messages.descriptions import CHOICES
+from vibe_llms.messages.losses import LossKind
+from vibe_llms.models.addresses import ModelAddress
+from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.genera import Genus
+
+SCHEMA = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+MODEL = ModelAttributes(
+    address=ModelAddress("other", "gpt-5.5"), genus=Genus.CONVERSER, controls=(), traced=()
+)
+
+
+def function(name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "function", "name": name, "strict": False, "parameters": SCHEMA, **fields}
+
+
+TIDES: dict[str, Any] = {
+    "type": "namespace",
+    "name": "mcp__tides",
+    "description": "Knows the sea.",
+    "tools": [
+        function("look_up", description="Looks a tide up.", defer_loading=True),
+        function("note"),
+        {"type": "custom", "name": "script", "description": "Runs.", "format": {"type": "text"}},
+    ],
+}
+TOOLS: list[dict[str, Any]] = [
+    function("shell", description="Runs a command."),
+    TIDES,
+    {"type": "web_search"},
+    {
+        "type": "namespace",
+        "name": "functions",
+        "description": "Usual tools.",
+        "tools": [function("plan", description="Plans.")],
+    },
+]
+
+
+def test_each_tool_is_offered_by_a_name_of_its_own() -> None:
+    """The first of a namespace tells what it is about."""
+    invocables, _ = normalize_invocables({"tools": TOOLS}).value
+
+    told = {each.name: each.description for each in invocables}
+    assert told == {
+        "shell": "Runs a command.",
+        "mcp__tides__look_up": "Looks a tide up.\n\nAbout all tools of mcp__tides: Knows the sea.",
+        "mcp__tides__note": "",
+        "mcp__tides__script": "Runs.",
+        "web_search": "",
+        "plan": "Plans.\n\nAbout all tools of functions: Usual tools.",
+    }
+    schemas = [each.schema for each in invocables]
+    assert schemas == [SCHEMA, SCHEMA, SCHEMA, None, None, SCHEMA]
+
+
+def test_the_same_protocol_has_them_as_they_were() -> None:
+    """And nothing is lost."""
+    invocables, choice = normalize_invocables({"tools": TOOLS}).value
+    written = nativize_invocables(invocables, choice)
+    assert written.value == {"tools": TOOLS}
+    assert written.losses == ()
+
+
+def test_elsewhere_a_namespace_is_told_once() -> None:
+    """However many tools it has."""
+    invocables, _ = normalize_invocables({"tools": [TIDES]}).value
+
+    written: Any = messages_invocations.nativize_invocables(invocables, "auto", None)
+
+    assert [tool["name"] for tool in written.value["tools"]] == [
+        "mcp__tides__look_up",
+        "mcp__tides__note",
+    ]  # the custom one is lowered where the request leaves
+    told = [(loss.kind, loss.path) for loss in written.losses]
+    assert told[0] == (LossKind.WITHHELD, "invocables[0].native")
+    assert "namespace" in written.losses[0].reason
+    assert [path for _, path in told[1:]] == ["invocables[2]"]
+
+
+NAMES = st.text("ab_", min_size=1, max_size=4)
+
+
+@given(
+    plain=st.lists(NAMES, unique=True, max_size=4),
+    spaces=st.dictionaries(NAMES, st.lists(NAMES, unique=True, min_size=1, max_size=4), max_size=4),
+)
+def test_no_two_tools_go_by_one_name(plain: list[str], spaces: dict[str, list[str]]) -> None:
+    """Nor by one of a choice; functions keep theirs."""
+    tools = [
+        *({"type": "namespace", "name": name, "tools": [function(each) for each in inner]}
+          for name, inner in spaces.items()),
+        *map(function, plain),
+    ]  # fmt: skip
+    names = name_tools(tools)
+
+    assert names.keys() == {Home(space, name) for space, inner in spaces.items() for name in inner}
+    flat = [*names.values(), *plain]
+    assert len(set(flat)) == len(flat)
+    assert not set(names.values()) & {*CHOICES}
+    invocables, _ = normalize_invocables({"tools": tools}).value
+    assert sorted(each.name for each in invocables) == sorted(flat)
+    assert nativize_invocables(invocables, "auto").value.get("tools", []) == tools
+
+
+def test_a_name_does_not_change_with_the_tools_beside_it() -> None:
+    """Vendors recognize what they have in their caches by it."""
+    tools = [function("mcp__tides__note"), TIDES]
+    (first,) = {name for home, name in name_tools(tools).items() if home.name == "note"}
+    assert first.startswith("mcp__tides__note_")
+    assert name_tools([*TOOLS, *tools])[Home("mcp__tides", "note")] == first
+
+
+ODD: list[Any] = [
+    {"type": "namespace", "name": "x", "tools": []},
+    {"type": "namespace", "name": "x", "tools": None},
+    {"type": "namespace", "name": "", "tools": [function("a")]},
+    {"type": "namespace", "name": "x", "tools": [function("a"), function("a")]},
+    {"type": "namespace", "name": "x", "tools": [function("a"), {"type": "from_the_future"}]},
+    {"type": "namespace", "name": "x", "tools": ["a"]},
+]
+
+
+@pytest.mark.parametrize("tool", ODD, ids=str)
+def test_what_is_not_understood_stays_whole(tool: Any) -> None:
+    """For its vendor to judge."""
+    invocables, _ = normalize_invocables({"tools": [tool, TIDES, TIDES]}).value
+    assert len(invocables) == 5
+    assert nativize_invocables(invocables, "auto").value["tools"] == [tool, TIDES, TIDES]
+
+
+HISTORY: list[dict[str, Any]] = [
+    {"type": "message", "role": "user", "content": "Well?"},
+    {
+        "type": "function_call",
+        "call_id": "c1",
+        "name": "look_up",
+        "namespace": "mcp__tides",
+        "arguments": "{}",
+    },
+    {"type": "function_call_output", "call_id": "c1", "output": "At noon."},
+    {
+        "type": "custom_tool_call",
+        "call_id": "c2",
+        "name": "script",
+        "namespace": "mcp__gone",
+        "input": "x",
+    },
+    {"type": "custom_tool_call_output", "call_id": "c2", "output": "Done."},
+]
+
+
+def test_a_history_has_the_names_of_the_tools() -> None:
+    """Also of a namespace that is offered no more; the same protocol has it as it was."""
+    request = responses.normalize_request({"model": "m", "input": HISTORY, "tools": TOOLS}).value
+
+    calls = [each for each in request.canisters if isinstance(each, InvocationCanister)]
+    assert [each.name for each in calls] == ["mcp__tides__look_up", "mcp__gone__script"]
+    written: Any = responses.nativize_request(request, MODEL, responses.Quirks(), provider="other")
+    assert written.value["input"][1:] == HISTORY[1:]
+    assert written.losses == ()
+
+
+def test_a_call_of_another_vendor_is_at_home_again() -> None:
+    """One that Claude has made goes to GPT as one in the namespace."""
+    request = responses.normalize_request({"model": "m", "input": "Well?", "tools": TOOLS}).value
+    call = InvocationCanister(invocation_id="c", name="mcp__tides__note", arguments="{}")
+    result = ResultCanister("Noted.", invocation_id="c", name="mcp__tides__note")
+    canisters = (*request.canisters, call, result)
+
+    written: Any = responses.nativize_request(
+        attrs.evolve(request, canisters=canisters), MODEL, responses.Quirks(), provider="other"
+    )
+
+    made = written.value["input"][1]
+    assert (made["namespace"], made["name"]) == ("mcp__tides", "note")
+
+
+@pytest.mark.parametrize(
+    ("choice", "name"),
+    [
+        ({"type": "function", "name": "note", "namespace": "mcp__tides"}, "mcp__tides__note"),
+        ({"type": "custom", "name": "script", "namespace": "mcp__tides"}, "mcp__tides__script"),
+        ({"type": "function", "name": "shell"}, "shell"),
+        ({"type": "function", "name": "shell", "namespace": "mcp__tides"}, "auto"),
+        ({"type": "web_search"}, "web_search"),
+    ],
+)
+def test_a_choice_names_a_tool_at_home(choice: dict[str, Any], name: str) -> None:
+    """And is written as it was."""
+    invocables, chosen = normalize_invocables({"tools": TOOLS, "tool_choice": choice}).value
+    assert chosen == name
+    if name != "auto":
+        assert nativize_invocables(invocables, chosen).value["tool_choice"] == choice
+
+
+def test_some_alone_may_be_called() -> None:
+    """A tool of a namespace, all of one, or one that is in none."""
+    chosen = [
+        {"type": "function", "name": "look_up", "namespace": "mcp__tides"},
+        {"type": "namespace", "name": "functions"},
+        {"type": "function", "name": "shell"},
+    ]
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": chosen}
+    allowed = find_allowed({"tools": TOOLS, "tool_choice": choice})
+    assert allowed == {"mcp__tides__look_up", "plan", "shell"}
+
+
+def test_names_are_found_in_one_pass() -> None:
+    """Twice the tools, twice the looks at them."""
+
+    class Counted(dict[str, Any]):
+        looks = 0
+
+        def get(self, *given: Any) -> Any:
+            Counted.looks += 1
+            return super().get(*given)
+
+    counts = []
+    for number in (200, 400):
+        Counted.looks = 0
+        inner = [Counted(function(f"f{index}")) for index in range(number)]
+        normalize_invocables({"tools": [{"type": "namespace", "name": "x", "tools": inner}]})
+        counts.append(Counted.looks)
+    assert counts[1] <= 2 * counts[0] + 10
