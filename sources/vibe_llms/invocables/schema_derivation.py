@@ -11,6 +11,7 @@ import collections.abc
 import enum
 import types
 import typing
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -174,6 +175,9 @@ class Deriver:
             return _derive_words({member: member.value for member in kind}, kind, place)
         if kind in self._shapes:
             return self._shapes[kind]
+        if is_pydantic(kind):  # which has written down already what holds itself
+            self._shapes[kind] = self._build_pydantic(kind)
+            return self._shapes[kind]
         if kind in self._active:
             self._recursive.add(kind)
             return Shape(
@@ -201,8 +205,6 @@ class Deriver:
         return name
 
     def _build_class(self, kind: type, place: str) -> Shape:
-        if is_pydantic(kind):
-            return self._build_pydantic(kind)
         members = list_members(kind, place)
         if members is None:
             raise refuse_type(place, kind)
@@ -210,19 +212,7 @@ class Deriver:
 
     def _build_pydantic(self, kind: Any) -> Shape:
         schema = dict(kind.model_json_schema())
-        for name, definition in schema.pop("$defs", {}).items():
-            if (
-                # A reference by that name would lead to the other class, and nobody would notice.
-                name in self._active.values()
-                or self.definitions.get(name, definition) != definition
-            ):
-                raise RequestError(
-                    path=kind.__name__,
-                    detail=f"Two classes within {kind.__name__} and beside it are called {name}.",
-                    remedy="Give one of them another name.",
-                    stage=Stage.CONFIGURE,
-                )
-            self.definitions[name] = definition
+        schema = self._adopt(schema, schema.pop("$defs", {}))
 
         def convert(value: Any) -> Any:
             try:
@@ -233,6 +223,30 @@ class Deriver:
                 raise Misfit(first.rule, first.path, others) from error
 
         return Shape(schema, convert)
+
+    def _adopt(self, schema: dict[str, Any], foreign: Mapping[str, Any]) -> dict[str, Any]:
+        """Add the definitions of a schema to ours; return the schema that refers to them.
+
+        A definition whose name another one has is renamed.
+        """
+        names = {name: name for name in foreign}
+        numbers = Counter(list(foreign))
+        while True:
+            led = {names[name]: _lead(definition, names) for name, definition in foreign.items()}
+            clashing = [
+                name
+                for name, new in names.items()
+                if self._is_taken(new, led[new]) or (new != name and new in foreign)
+            ]
+            if not clashing:
+                self.definitions.update(led)
+                root: dict[str, Any] = _lead(schema, names)
+                return root
+            numbers.update(clashing)
+            names.update((name, f"{name}{numbers[name]}") for name in clashing)
+
+    def _is_taken(self, name: str, definition: Any) -> bool:
+        return name in self._active.values() or self.definitions.get(name, definition) != definition
 
     def _build_members(self, members: Members, place: str) -> Shape:
         shapes = {
@@ -265,6 +279,22 @@ class Deriver:
                 raise Misfit(str(error)) from error
 
         return Shape(schema, convert)
+
+
+_DEFINED: Final = "#/$defs/"
+
+
+def _lead(schema: Any, names: Mapping[str, str]) -> Any:
+    """Return a schema whose references to definitions lead to their new names."""
+    if isinstance(schema, list):
+        return [_lead(each, names) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    led = {key: _lead(value, names) for key, value in schema.items()}
+    match led.get("$ref"):
+        case str(reference) if (name := reference.removeprefix(_DEFINED)) in names:
+            led["$ref"] = _DEFINED + names[name]
+    return led
 
 
 def _read_foreign(found: Mapping[str, Any]) -> Misfit:

@@ -15,9 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
+from vibe_llms.absence import ABSENT
 from vibe_llms.exceptions import RequestError
+from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables import InvocationContext, produce_invoker
 from vibe_llms.invocables.invokers import Invoker
 from vibe_llms.invocables.validation import Misfit
@@ -259,6 +261,112 @@ def test_values_arrive_as_what_is_annotated() -> None:
         "kinds": frozenset({"a"}),
         "tree": Tree("root", (Tree("leaf"),)),
     }
+
+
+class Branch(BaseModel):
+    """A class of pydantic's that holds itself in a list."""
+
+    name: str
+    children: list[Branch] = []
+
+
+class Link(BaseModel):
+    """One that holds itself, or nothing."""
+
+    name: str
+    next: Link | None = None
+
+
+class Shelf(BaseModel):
+    """One that holds itself by names."""
+
+    name: str
+    shelves: dict[str, Shelf] = {}
+
+
+class Hen(BaseModel):
+    """One that holds another, which holds it."""
+
+    name: str
+    egg: Egg | None = None
+
+
+class Egg(BaseModel):
+    """The other."""
+
+    hen: Hen | None = None
+
+
+@pytest.mark.parametrize(
+    ("kind", "fitting", "misfit"),
+    [
+        (Branch, {"name": "a", "children": [{"name": "b"}]}, {"name": "a", "children": [{}]}),
+        (Link, {"name": "a", "next": {"name": "b"}}, {"name": "a", "next": {"name": 1}}),
+        (Shelf, {"name": "a", "shelves": {"b": {"name": "c"}}}, {"name": "a", "shelves": {"b": 1}}),
+        (Hen, {"name": "a", "egg": {"hen": {"name": "b"}}}, {"name": "a", "egg": {"hen": {}}}),
+        (Egg, {"hen": {"name": "a", "egg": {}}}, {"hen": {"name": "a", "egg": 1}}),
+    ],
+)
+def test_a_class_of_pydantics_may_hold_itself(kind: Any, fitting: Any, misfit: Any) -> None:
+    """Its own schema begins with a reference; as an argument, in a list, twice and as an answer."""
+
+    def function(one, many, other):  # type: ignore[no-untyped-def]
+        """Takes them."""
+
+    function.__annotations__ = {"one": kind, "many": list[kind], "other": Hen | None}
+    invoker = produce_invoker(function)
+    Draft202012Validator.check_schema(invoker.schema)
+    arguments = {"one": fitting, "many": [fitting], "other": None}
+    made = kind.model_validate(fitting)
+
+    assert invoker.check(arguments) == ()
+    assert invoker.bind(arguments, InvocationContext()).named == {
+        "one": made,
+        "many": [made],
+        "other": None,
+    }
+    assert invoker.check({**arguments, "one": misfit}) != ()
+    assert Parser(kind).kind.schema["type"] == "object"
+    assert Parser(kind).kind.make(fitting) == made
+    assert Parser(kind).kind.fits(misfit) is False
+    assert Parser(list[kind]).kind.make({"value": [fitting]}) == [made]
+
+
+def test_what_has_arrived_of_a_class_that_holds_itself_is_partial_all_the_way_down() -> None:
+    """As of any other class."""
+    partial = Parser(Branch).kind.glimpse({"name": "a", "children": [{"name": "b"}]})
+
+    assert partial.children[0].name == "b"
+    assert partial.children[0].children is ABSENT
+
+
+def test_classes_of_one_name_stay_apart() -> None:
+    """Each refers to its own, also where only what they hold differs."""
+
+    def compose(holder: str, **fields: Any) -> Any:
+        item = create_model("Item", **fields)
+        line = create_model("Line", items=(list[item], ...))  # type: ignore[valid-type]
+        return create_model(holder, line=(line, ...))
+
+    def function(order, parcel, again, tree):  # type: ignore[no-untyped-def]
+        """Takes them."""
+
+    order_type = compose("Order", price=(int, ...))
+    function.__annotations__ = {
+        "order": order_type,
+        "parcel": compose("Parcel", weight=(str, ...)),
+        "again": order_type,
+        "tree": Tree,
+    }
+    invoker = produce_invoker(function)
+    order = {"line": {"items": [{"price": 1}]}}
+    parcel = {"line": {"items": [{"weight": "1 kg"}]}}
+    arguments = {"order": order, "parcel": parcel, "again": order, "tree": {"name": "oak"}}
+
+    assert invoker.check(arguments) == ()
+    assert invoker.check({**arguments, "order": parcel}) != ()
+    assert invoker.check({**arguments, "parcel": order}) != ()
+    assert sorted(invoker.schema["$defs"]) == ["Item", "Item2", "Line", "Line2", "Tree"]
 
 
 def test_what_only_python_knows_is_a_misfit_with_its_place() -> None:
