@@ -14,6 +14,7 @@ import attrs
 import pytest
 import tomli_w
 
+from flow_tasks import compose_task
 from mcp_servers import FIXTURES
 from vibe_llms.interfaces.cli.running import run
 
@@ -92,6 +93,23 @@ def test_a_model_uses_ensembles_and_servers_at_once(vibe: Vibe) -> None:
     shown = vibe("show", row["id"]).stdout
     assert "the word is xyzzy" in shown
     assert "read_file" in vibe("show", "--usage", row["id"]).stdout
+
+
+def test_a_flow_is_checked_with_the_tools_that_its_run_is_given(work: Path, vibe: Vibe) -> None:
+    """What ``--mcp`` and ``--tools`` have is not missing."""
+    diagram = 'START --> A[/"add a=2 b=3"/] --> B[/"list_files path=\'.\'"/] --> END'
+    (work / "task.json").write_text(json.dumps(compose_task(diagram)), encoding="utf-8")
+    given = ["--mcp", "server.toml", "--tools", "io"]
+
+    alone = vibe("flow", "check", "task.json")
+    checked = vibe("flow", "check", "task.json", *given)
+    misspelt = vibe("flow", "check", "task.json", "--mcp", "servr.toml")
+
+    assert alone.returncode == 3
+    assert "There is no tool called 'add'" in alone.stderr
+    assert checked.returncode == 0, checked.stderr
+    assert misspelt.returncode == 3
+    assert "servr.toml" in misspelt.stderr
 
 
 def test_where_nobody_can_be_asked_nothing_is_allowed(work: Path, vibe: Vibe) -> None:

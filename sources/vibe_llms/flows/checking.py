@@ -62,6 +62,7 @@ class TaskCheck:
 
     Attributes:
         task: As far as it could be read.
+        reading: Where it is written, and how strictly it is looked at.
         flow: ``None`` where the diagram does not read.
         templates: Of the prompts, in their order.
         invocations: What tool nodes invoke, by their ids.
@@ -72,6 +73,7 @@ class TaskCheck:
     """
 
     task: Task
+    reading: TaskReading
     flow: Flow | None = None
     templates: tuple[Template, ...] = ()
     invocations: Mapping[str, InvocationTemplate] = attrs.field(factory=dict)
@@ -79,6 +81,24 @@ class TaskCheck:
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
     bound: FlowBound | None = None
+
+    def survey_parts(self) -> tuple[TaskCheck, ...]:
+        """Return the task and all that it runs as subflows, each once."""
+        found, pending = dict[int, TaskCheck](), [self]
+        while pending:
+            part = pending.pop()
+            if id(part) not in found:
+                found[id(part)] = part
+                pending += part.subflows.values()
+        return tuple(found.values())
+
+    def add(self, errors: Iterable[Finding], warnings: Iterable[Finding] = ()) -> TaskCheck:
+        """Return the same with more findings, each of which is told once."""
+        return attrs.evolve(
+            self,
+            errors=_sort(dict.fromkeys((*self.errors, *errors))),
+            warnings=_sort(dict.fromkeys((*self.warnings, *warnings))),
+        )
 
     def access_flow(self) -> Flow:
         """Returns the flow.
@@ -97,6 +117,17 @@ def check_task(reading: TaskReading, surroundings: Surroundings | None = None) -
     Subflows are looked at as well, and their files are read for that.
     """
     return _Checker(reading, surroundings or Surroundings(), _Trail()).check()
+
+
+def weigh(reading: TaskReading, found: Iterable[Found]) -> tuple[list[Finding], list[Finding]]:
+    """Return what is wrong in a task as errors and as warnings, with places in its file."""
+    errors, warnings = list[Finding](), list[Finding]()
+    for path, fault in found:
+        weight = fault.weight
+        is_error = weight is Severity.ERROR or (weight is Severity.HARMLESS and reading.strict)
+        finding = reading.find(path, fault.message, fault.line, fault.column)
+        (errors if is_error else warnings).append(finding)
+    return errors, warnings
 
 
 _Key = tuple[Path, frozenset[str]]
@@ -142,6 +173,7 @@ class _Checker:
             self._report(find_predicate_faults(task, self._surroundings.predicates))
         return TaskCheck(
             task=task,
+            reading=self._reading,
             flow=flow,
             templates=templates,
             invocations=invocations,
@@ -151,13 +183,9 @@ class _Checker:
         )
 
     def _report(self, found: Iterable[Found]) -> None:
-        for path, fault in found:
-            weight = fault.weight
-            is_error = weight is Severity.ERROR or (
-                weight is Severity.HARMLESS and self._reading.strict
-            )
-            finding = self._reading.find(path, fault.message, fault.line, fault.column)
-            (self._errors if is_error else self._warnings).append(finding)
+        errors, warnings = weigh(self._reading, found)
+        self._errors += errors
+        self._warnings += warnings
 
     def _read_diagram(self) -> Diagram | None:
         try:

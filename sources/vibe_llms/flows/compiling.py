@@ -39,6 +39,10 @@ _BOUND: Final = re.compile(
 )
 
 
+_CIRCLES: Final[Mapping[str, str]] = {"arrow_circle": "o", "arrow_cross": "x"}
+"""By their types the edges that end in a letter, which may have been the first of a label."""
+
+
 @frozen(kw_only=True)
 class Compilation:
     """What came of a diagram; with a fault that is an error, the flow does not run."""
@@ -63,7 +67,7 @@ def compile_flow(diagram: Diagram, *, prompts: int | None = None) -> Compilation
     flow = Flow(nodes=nodes, edges=_compile_edges(whole))
     faults = [
         *_check_ends(flow),
-        *(fault for edge in seen for fault in _check_edge(edge, groups)),
+        *(fault for edge in seen for fault in _check_edge(edge, groups, diagram.text)),
         *(() if prompts is None else _check_prompts(flow, prompts)),
     ]
     return Compilation(
@@ -150,7 +154,7 @@ def _check_ends(flow: Flow) -> Iterator[FlowFault]:
             yield FlowFault(line=edge.line, column=edge.column, message=message)
 
 
-def _check_edge(edge: Edge, groups: set[str]) -> Iterator[FlowFault]:
+def _check_edge(edge: Edge, groups: set[str], text: str) -> Iterator[FlowFault]:
     place = edge.place
     for name in (edge.start, edge.end):
         if name in groups:
@@ -163,9 +167,26 @@ def _check_edge(edge: Edge, groups: set[str]) -> Iterator[FlowFault]:
             "An edge of a flow has one direction: write -->, and a second edge for the way back."
         )
         yield FlowFault(line=place.line, column=place.column, message=message)
+    if letter := _CIRCLES.get(edge.type):
+        yield from _check_blank(edge, letter, text)
     elif edge.type == "arrow_open":
         message = f"This edge has no arrow; it is taken from {edge.start} to {edge.end}. Write -->."
         yield FlowFault(line=place.line, column=place.column, message=message, rule=TaskRule.ARROW)
+
+
+def _check_blank(edge: Edge, letter: str, text: str) -> Iterator[FlowFault]:
+    """Yields that the first letter of a label was read as the end of its edge: ``A--ok-->B``."""
+    start = edge.end_place.start
+    if edge.label is not None or text[start - 1 : start] != letter:
+        return
+    word = f"{letter}{edge.end}"
+    message = (
+        f"{edge.start}--{word} is read as an edge --{letter} to a node {edge.end}. Was a blank "
+        f"forgotten? Write {edge.start} -- {word} --> for a label, or --{letter} {edge.end} for "
+        "the node."
+    )
+    place = edge.place
+    yield FlowFault(line=place.line, column=place.column, message=message, rule=TaskRule.BLANK)
 
 
 def _check_prompts(flow: Flow, count: int) -> Iterator[FlowFault]:

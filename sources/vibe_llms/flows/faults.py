@@ -26,6 +26,7 @@ class TaskRule(enum.StrEnum):
 
     SENSE = "sense"
     ARROW = "arrow"
+    BLANK = "blank"
     UNREACHABLE = "unreachable"
     DEAD_END = "dead-end"
     AMBIGUOUS = "ambiguous"
@@ -37,6 +38,7 @@ class TaskRule(enum.StrEnum):
     CATEGORY = "category"
     LOOP_WAYS = "loop-ways"
     LOOP_BOUND = "loop-bound"
+    LOOP_NUMBER = "loop-number"
     LOOP_EMPTY = "loop-empty"
     LOOP_ENTRY = "loop-entry"
     CYCLE = "cycle"
@@ -60,6 +62,9 @@ class TaskRule(enum.StrEnum):
     TOOL_LATER = "tool-later"
     UNGUARDED = "unguarded"
     PREDICATE = "predicate"
+    MODEL = "model"
+    MODEL_RETIRED = "model-retired"
+    MODEL_RETIRES = "model-retires"
     BUDGET = "budget"
 
 
@@ -68,6 +73,9 @@ SEVERITIES: Final[Mapping[TaskRule, Severity]] = {
     **dict.fromkeys(
         (
             TaskRule.ARROW,
+            TaskRule.BLANK,
+            TaskRule.LOOP_NUMBER,
+            TaskRule.MODEL_RETIRED,
             TaskRule.UNREACHABLE,
             TaskRule.TWICE,
             TaskRule.ONE_WAY,
@@ -92,6 +100,7 @@ SEVERITIES: Final[Mapping[TaskRule, Severity]] = {
             TaskRule.TOOL_LATER,
             TaskRule.RESPONSE_MAYBE,
             TaskRule.UNGUARDED,
+            TaskRule.MODEL_RETIRES,
         ),
         Severity.WARNING,
     ),

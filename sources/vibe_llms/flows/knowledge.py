@@ -97,7 +97,8 @@ class Knowledge:
             before[edge.target].append(edge.source)
         for name, inside in self._flow.loops.items():
             again, out = self._flow.exits[name].split(inside)
-            if not again or not out or self._flow.nodes[name].bound == 0:
+            is_left = out or self._flow.exits[name].limit
+            if not again or not is_left or self._flow.nodes[name].bound == 0:
                 continue
             copy = name + _AGAIN
             self._successors[copy] = self._successors[name]

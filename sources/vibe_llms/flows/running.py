@@ -35,6 +35,7 @@ from vibe_llms.flows.budgets import Budget, Spending, read_spending
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
+from vibe_llms.flows.foreseeing import foresee, look_at_tools
 from vibe_llms.flows.machine import VisitNode
 from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.performing import Performer
@@ -115,6 +116,8 @@ class TaskRun:
             failure = Finding(place=reading.document.place, message=str(error))
             reading = attrs.evolve(reading, errors=(*reading.errors, failure))
         check = await asyncio.to_thread(check_task, reading, known)
+        check = await self._foresee(check)
+        check = await look_at_tools(check, self._connect)
         if check.errors:
             return check
         # By what is known of the model without asking it, or loading anything for it.
@@ -136,6 +139,7 @@ class TaskRun:
                 known = attrs.evolve(known, tools=_survey_tools(registry))
                 # Once more, with the tools that are there now.
                 check = await asyncio.to_thread(check_task, reading, known)
+                check = await self._foresee(check)
                 check.access_flow()
                 llm = check.task.resource_llm
                 async with access_model(application, llm, self.config.model) as model:
@@ -154,6 +158,13 @@ class TaskRun:
             return refuse(error.findings, check.warnings)
         except ConverseError as error:
             return refuse((), check.warnings, error)
+
+    async def _foresee(self, check: TaskCheck) -> TaskCheck:
+        """Adds what the models of the task and its subflows would refuse."""
+        adapter = self.adapter
+        return await asyncio.to_thread(
+            foresee, check, adapter.application, self.config.model, has_tools=bool(adapter.tools)
+        )
 
     async def _survey(self) -> tuple[TaskReading, Predicates]:
         """Returns the task with what it names and nobody has, and the predicates of plugins."""

@@ -23,6 +23,7 @@ LIMITED: Final = ENGAGED | {NodeKind.LOOP}
 """Kinds of nodes whose visits can reach a limit."""
 
 _SPECIAL: Final = re.compile(r"START|END|P\d{1,9}")
+_NUMBER: Final = re.compile(r"\d+")
 _SHOWN: Final = 5
 _COMPARED: Final = 50
 """Among so many ids a misspelt one is looked for."""
@@ -197,7 +198,16 @@ def _check_loop(flow: Flow, node: FlowNode) -> Iterator[FlowFault]:
     rounds = [edge for edge in ways if edge.target in members]
     leaving = [edge for edge in ways if edge.target not in members]
     is_empty = all(edge.target == node.id for edge in rounds)
-    if node.bound is None and not is_empty:
+    number = _NUMBER.search(node.text) if node.bound is None else None
+    if number is not None:
+        written = f"{node.text[: number.start()]}\N{MULTIPLICATION SIGN}{number[0]}"
+        message = f"{node.id} says {number[0]!r}, which is not read as a bound: write "
+        yield _at(
+            node,
+            TaskRule.LOOP_NUMBER,
+            f"{message}([{written}{node.text[number.end() :]}]), or leave the number out.",
+        )
+    elif node.bound is None and not is_empty:
         message = f"{node.id} says no bound, and goes round until max_iterations is reached."
         yield _at(
             node,

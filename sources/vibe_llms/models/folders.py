@@ -3,7 +3,8 @@
 ``attributes.toml`` holds the provider's ``[defaults]``, families as ``[[models]]``, and in
 ``families`` the names of further families, one file or folder each under ``model-families/``.
 ``prefixes`` are what clouds and regions put before a model's name.
-The order is: ``[[models]]`` as they stand, then ``families`` as listed. ``models/`` has one file
+The order is: ``[[models]]`` as they stand, then ``families`` as listed. The file of a family may
+hold several, as ``[[models]]``. ``models/`` has one file
 for each model that needs a record of its own. A name with a slash, such as ``openai/gpt-5``, is a
 family that several providers share; those ship under ``model-families/`` beside ``providers/``.
 """
@@ -128,6 +129,9 @@ class ProviderFolder:
                 continue
             document = self._load(files[name])
             table = document.tree
+            if "models" in table:
+                yield from self._read_list(document)
+                continue
             rule = self._produce_reader(document).read(table, AttributeLayer.FAMILY, name=name)
             if table and ("pattern" not in table or rule.model):
                 self._report(files[name], "A family needs a 'pattern', and no 'model'.")
@@ -138,6 +142,16 @@ class ProviderFolder:
                 "The family is not listed in 'families' of attributes.toml, "
                 "which says their order.",
             )
+
+    def _read_list(self, document: Document) -> Iterator[Rule]:
+        """Read a file with several families, each a table of ``[[models]]``."""
+        reader = self._produce_reader(document)
+        head = reader.tables.read_fields({**ORIGIN, "models": _MODELS}, document.tree)
+        for rule in _read_tables(
+            reader, head, document.text, AttributeLayer.DEFAULT, AttributeLayer.FAMILY
+        ):
+            if rule.provenance.layer is AttributeLayer.FAMILY:
+                yield rule
 
     def _read_model_file(self, path: Path) -> Rule:
         document = self._load(path)

@@ -120,6 +120,8 @@ KEYS: Final = (
     _attribute("context_window_tokens", "Input and output together, at most."),
     _attribute("output_limit_tokens", "Output, at most."),
     _attribute("knowledge_cutoff", "Until when the model knows the world."),
+    _attribute("end_date", "The day on which its vendor retires it, such as ``2026-12-11``."),
+    _attribute("successor", "The model to ask in place of one that is retired."),
     _attribute("license", "Under which the weights are."),
     _attribute("image_types", "The media types of pictures that it takes; ``*`` stands for any."),
     _attribute("file_types", "The media types of documents that it takes; ``*`` stands for any."),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from vibe_llms.dialects.processors import Decoder
 from vibe_llms.events.stream import NativeEvent
-from vibe_llms.exceptions import ConverseError
+from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
+from vibe_llms.messages.identities import access_now
 from vibe_llms.messages.requests import Request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import ModelDescriptor
@@ -82,6 +83,8 @@ class Attempt:
     def clean(self, error: ConverseError) -> ConverseError:
         """Does so with an error, and lets the limiter heed it."""
         self._ticket.heed(error)
+        if isinstance(error, ProviderError) and error.fault is ProviderFault.NOT_FOUND:
+            _advise_of_successor(error, self._model)
         return self._client.clean(error)
 
     def produce_framer(self) -> Framer:
@@ -94,6 +97,16 @@ class Attempt:
         from vibe_llms.wire.sse import SseFramer
 
         return SseFramer(limits)
+
+
+def _advise_of_successor(error: ProviderError, model: ModelDescriptor) -> None:
+    """Say of a model that was not found that it is retired, if it is."""
+    from vibe_llms.models.retirement import find_retirement
+
+    retirement = find_retirement(model.attributes)
+    today = access_now().date()
+    if retirement is not None and retirement.is_over(today):
+        error.remedy = retirement.describe(today)
 
 
 class HeldAnswer(Attempt):

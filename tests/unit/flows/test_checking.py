@@ -169,6 +169,29 @@ CASES: list[tuple[str, tuple[str, ...]]] = [
     ),
     ("START --> L([x3]) -->|again| P0 --> L -->|done| END", ()),
     ("START --> L([x3]) -->|again| P0 --> L -->|limit| END", ()),
+    (
+        "START --> L([Loop 3]) --> P0 --> L --> END",
+        (
+            "error 2:11 L says '3', which is not read as a bound: write ([Loop "
+            "\N{MULTIPLICATION SIGN}3]), or leave the",
+        ),
+    ),
+    (
+        "START --> L([up to 12 tries]) --> P0 --> L --> END",
+        (
+            "error 2:11 L says '12', which is not read as a bound: write ([up to "
+            "\N{MULTIPLICATION SIGN}12 tries])",
+        ),
+    ),
+    ("START --> L([GPT-4, x3]) --> P0 --> L --> END", ()),
+    # Edges that end in a letter
+    (
+        "START-->P0--ok-->END",
+        ("error 2:11 P0--ok is read as an edge --o to a node k. Was a blank forgotten? Write P0",),
+    ),
+    ("START --> P0 --xy--> END", ("error 2:14 P0--xy is read as an edge --x to a node y",)),
+    ("START --> P0 --o A --> END", ()),
+    ("START --> P0 -- ok --> END\nP0 --> END", ()),
     ("START --> L([x0]) --> P0 --> L --> END", ("error 2:11 L goes round 0 times",)),
     (
         "START --> L([x3]) -->|a| P0 --> L -->|b| END\nL -->|c| L",
@@ -290,6 +313,18 @@ def test_what_is_wrong_with_a_graph_is_found(lines: str, expected: tuple[str, ..
             "on START \N{RIGHTWARDS ARROW} P0 \N{RIGHTWARDS ARROW} C \N{RIGHTWARDS ARROW} P2: then",
         ),
         ("START --> L([x3]) --> P0 --> L --> P1 --> END", ["a", "{{response:P0}}"], ""),
+        # Who leaves a loop by its limit has gone round.
+        ("START --> L([x3]) --> P0 --> L -->|limit| P1 --> END", ["a", "{{response:P0}}"], ""),
+        (
+            "START --> L([x3]) --> P0 --> C{x} -->|ok| END\nC --> L -->|limit| P1 --> END",
+            ["a", "{{response:P0}}"],
+            "",
+        ),
+        (
+            "START --> L([x3]) --> P0 --> L -->|limit| P1 --> END\nP0 -->|error| L",
+            ["a", "{{response:P0}}"],
+            "warning prompts[1].template:1:1 P0 may have said nothing yet when P1 is visited",
+        ),
         (
             "START --> L([x3]) --> M([x2]) --> P0 --> M --> L --> P1 --> END",
             ["a", "{{response:P0}}"],

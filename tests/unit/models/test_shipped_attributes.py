@@ -8,12 +8,14 @@ from collections.abc import Mapping
 import pytest
 
 from vibe_llms.absence import ABSENT, is_absent
+from vibe_llms.models.addresses import ModelAddress
 from vibe_llms.models.attributes import AttributeLayer, Capability
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.controls import check_controls
 from vibe_llms.models.keys import KeyRole, classify_key
 from vibe_llms.models.measures import ImageSize
 from vibe_llms.models.pictures import apply_rule
+from vibe_llms.models.retirement import find_retirement
 
 PROVIDERS = Catalogue().survey_providers()
 
@@ -144,10 +146,45 @@ def test_every_shipped_pattern_yields_attributes_that_hold(provider: str) -> Non
 @pytest.mark.parametrize("provider", sorted(MODELS))
 def test_every_shipped_family_has_a_current_model(provider: str) -> None:
     """A pattern that matches none of the vendor's models is a slip of the pen."""
-    patterns = [r.pattern for r in Catalogue().access_integrator(provider).rules if r.pattern]
+    rules = Catalogue().access_integrator(provider).rules
+    patterns = [r.pattern for r in rules if r.pattern and "end_date" not in r.values]
 
     idle = [p.text for p in patterns if not any(p.is_found_in(m) for m in MODELS[provider])]
     assert not idle
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_no_model_that_is_offered_was_retired_when_the_data_were_read(provider: str) -> None:
+    """Nor is the successor of any other."""
+    integrator = Catalogue().access_integrator(provider)
+    names = set(integrator.survey_models())
+    for rule in integrator.rules:
+        successor = rule.values.get("successor")
+        names |= {successor} if isinstance(successor, str) else set()
+
+    for name in names:
+        end = find_retirement(integrator.integrate(name))
+        assert end is None or not end.is_over(datetime.date(2026, 11, 28)), name
+
+
+@pytest.mark.parametrize(
+    ("address", "end"),
+    [
+        ("anthropic:claude-3-5-sonnet-20241022", ("2025-10-28", "claude-sonnet-4-6")),
+        ("openai_conversations:o1-preview", ("2025-07-28", "gpt-5.6-sol")),
+        ("openai_responses:gpt-5-mini-2025-08-07", ("2026-12-11", "gpt-6.1-terra")),
+        ("google:models/gemini-2.0-flash", ("2026-06-01", "gemini-3.5-flash")),
+        # Other clouds retire them on other days.
+        ("anthropic:eu.anthropic.claude-3-haiku-20240307-v1:0", None),
+        ("anthropic:claude-sonnet-4-6", None),
+    ],
+)
+def test_a_retired_model_has_an_end_and_a_successor(
+    address: str, end: tuple[str, str] | None
+) -> None:
+    found = find_retirement(Catalogue().access_attributes(ModelAddress.parse(address)))
+
+    assert (found and (found.end.isoformat(), found.successor)) == end
 
 
 @pytest.mark.parametrize(

@@ -29,26 +29,30 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+ensembles_option = click.option(
+    "--tools",
+    "-t",
+    "tools",
+    multiple=True,
+    type=ENSEMBLES,
+    metavar="NAME,...",
+    help="Ensembles that the model may use, such as io,shell; see `vibe tools`.",
+)
+servers_option = click.option(
+    "--mcp",
+    "servers",
+    multiple=True,
+    type=SERVER,
+    metavar="FILE|NAME",
+    help="MCP servers that the model may use: a file that names some, or one configured.",
+)
+
+
 def tool_options(function: _Function) -> _Function:
     """Adds the options which name ensembles, and say what needs no question."""
     options = [
-        click.option(
-            "--tools",
-            "-t",
-            "tools",
-            multiple=True,
-            type=ENSEMBLES,
-            metavar="NAME,...",
-            help="Ensembles that the model may use, such as io,shell; see `vibe tools`.",
-        ),
-        click.option(
-            "--mcp",
-            "servers",
-            multiple=True,
-            type=SERVER,
-            metavar="FILE|NAME",
-            help="MCP servers that the model may use: a file that names some, or one configured.",
-        ),
+        ensembles_option,
+        servers_option,
         click.option(
             "--allow",
             "allowed",

@@ -64,6 +64,26 @@ def test_a_task_with_mistakes_is_not_run_and_all_of_them_are_told(vibe: Vibe, ho
     assert find_runs(home) == []
 
 
+def test_a_check_tells_what_a_model_would_refuse_and_what_it_lacks(
+    vibe: Vibe, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the task's model, or of the one that takes its place; a key that is missing is a
+    warning, since the task may be run elsewhere."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    task = write_task(home, "START --> P0 --> END", "six times nine")
+    tree = json.loads((home / task).read_text("utf-8"))
+    tree["resource_llm"] |= {"temperature": 0.5}
+    (home / task).write_text(json.dumps(tree), encoding="utf-8")
+
+    assert vibe("flow", "check", task).code == 0
+    refused = vibe("flow", "check", task, "--model", "openai:o3")
+    assert refused.code == ExitCode.CONFIGURATION
+    assert "would refuse this: The model has no control 'temperature'" in refused.err
+    lacking = vibe("flow", "check", task, "--model", "openai:gpt-5.4-nano", "--lenient", "--json")
+    warnings = [each["message"] for each in lacking.read_json()["warnings"]]
+    assert any("cannot be asked on this machine yet. It lacks OPENAI" in each for each in warnings)
+
+
 def test_a_goal_that_is_not_met_has_an_exit_code_of_its_own(vibe: Vibe, home: Path) -> None:
     """The response is there all the same, and what is not met is told with its evidence."""
     condition = {"description": "42", "evaluation_type": "CONTAINS", "expected_value": "42"}

@@ -86,6 +86,25 @@ async def test_a_whole_answer_is_asked_for(tmp_path: Path) -> None:
     assert msgspec.json.decode(request.body) == SENT
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_model_that_is_not_found_since_it_was_retired_names_its_successor(
+    tmp_path: Path, streaming: bool
+) -> None:
+    """One that may simply be misspelt does not."""
+    problem = {"error": {"type": "not_found_error", "message": "model: claude-2.1"}}
+    told = {}
+    for name in ("claude-3-5-sonnet-20241022", "claude-sonet-4-6"):
+        client, _ = produce_client(tmp_path, answer(problem, status=404))
+        model = await client.access_model(name)
+        with pytest.raises(ProviderError) as caught:
+            await model.converse(REQUEST, stream=streaming)
+        assert caught.value.fault is ProviderFault.NOT_FOUND
+        told[name] = str(caught.value)
+
+    assert "was retired on 2025-10-28. Use claude-sonnet-4-6." in told["claude-3-5-sonnet-20241022"]
+    assert "retired" not in told["claude-sonet-4-6"]
+
+
 async def test_a_streamed_answer_is_asked_for_in_the_body(tmp_path: Path) -> None:
     """Nothing else differs."""
     start = {**BODY, "content": [], "stop_reason": None}

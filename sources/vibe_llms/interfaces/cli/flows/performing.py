@@ -171,7 +171,7 @@ def _tell_goal(result: AdapterResult) -> None:
         if not verdict["is_met"]:
             note(f"Not met: {verdict['description']}: {verdict['evidence']}")
     kept = f"Kept as {result.run_id}; look at it with: "
-    note(kept + compose_command("flow", "show", "--run", result.run_id))
+    note(kept + compose_command("flow", "show", result.run_id))
 
 
 def _choose_code(result: AdapterResult) -> ExitCode:

@@ -7,33 +7,57 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vibe_llms.interfaces.cli.flows.options import strict_option
-from vibe_llms.interfaces.cli.options import command, json_option
+from vibe_llms.interfaces.cli.options import MODEL, command, json_option
 from vibe_llms.interfaces.cli.output import note, write_json
+from vibe_llms.interfaces.cli.tooling import (
+    ensembles_option,
+    produce_ensembles,
+    servers_option,
+    split_names,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vibe_llms.application import Application
     from vibe_llms.exceptions import Finding
     from vibe_llms.flows.bounds import FlowBound
     from vibe_llms.flows.checking import TaskCheck
+    from vibe_llms.flows.settings import AdapterConfig
 
 
 @command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @strict_option
+@click.option(
+    "--model", "-m", type=MODEL, help="Asked in place of the task's model, as `flow run` does."
+)
+@ensembles_option
+@servers_option
 @json_option
-def check(files: tuple[str, ...], strict: bool, as_json: bool) -> int:
+def check(
+    files: tuple[str, ...],
+    strict: bool,
+    model: str | None,
+    tools: tuple[str, ...],
+    servers: tuple[str, ...],
+    as_json: bool,
+) -> int:
     """Find all that is wrong with the tasks in FILEs: nothing is asked, and nothing is spent.
 
     Mistakes are listed with file and line, all at once, and their places in the diagram; the exit
-    code is 3 then. Warnings alone do no harm: it is 0.
+    code is 3 then. Warnings alone do no harm: it is 0. What a model would refuse is a mistake, in
+    subflows, too: give --model, --tools and --mcp as you give them to `flow run`.
     """
     import attrs
 
     from vibe_llms.exceptions import ConfigurationError
+    from vibe_llms.flows.settings import AdapterConfig
     from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
     from vibe_llms.interfaces.cli.errors import ExitCode
     from vibe_llms.interfaces.cli.interrupts import run
 
+    config = AdapterConfig(strict_validation=strict, model=model)
     application = load_application()
     tell_untrusted(application.configuration)
     bounds: dict[str, FlowBound] = {}
@@ -41,12 +65,14 @@ def check(files: tuple[str, ...], strict: bool, as_json: bool) -> int:
     warnings: list[Finding] = []
     for file in files:
         try:
-            found = run(_check(application, file, strict=strict))
+            found = run(_check(application, file, config, tools, servers))
         except ConfigurationError as error:  # as where a file cannot be read
             errors += error.findings
             continue
         errors += found.errors
         warnings += found.warnings
+        if not found.errors:
+            warnings += _survey_wants(application, found, model)
         if found.bound is not None:
             bounds[file] = found.bound
     if as_json:
@@ -65,6 +91,32 @@ def check(files: tuple[str, ...], strict: bool, as_json: bool) -> int:
     for file, bound in bounds.items():
         note(f"{file} holds. A run comes to at most {_describe(bound)}.")
     return ExitCode.SUCCESS
+
+
+def _survey_wants(application: Application, found: TaskCheck, model: str | None) -> list[Finding]:
+    """Return what is missing here before the models of a task can be asked, such as a key."""
+    import os
+
+    from vibe_llms.flows.refusals import asks_model
+    from vibe_llms.plugins.wants import survey_wants
+
+    lacking: dict[Finding, None] = {}
+    for part in found.survey_parts():
+        llm = part.task.resource_llm
+        if not asks_model(part):
+            continue
+        variable = llm.api_key_env if model is None else None
+        if variable is not None:
+            needs = [] if os.environ.get(variable) else [f"{variable} is not set."]
+        else:
+            provider = application.resolve_address(model or llm.address).provider
+            wants = survey_wants(application.plugins, [provider])[provider]
+            needs = [f"It lacks {each}. {each.remedy}" for each in wants.needs if each.prevents]
+        path = ("resource_llm", "provider")
+        for need in needs:
+            message = f"{model or llm.address} cannot be asked on this machine yet. {need}"
+            lacking[part.reading.find(path, message)] = None
+    return list(lacking)
 
 
 def _describe(bound: FlowBound) -> str:
@@ -86,9 +138,17 @@ def _export(bound: FlowBound) -> dict[str, Any]:
     return {name: getattr(bound, name) for name in names}
 
 
-async def _check(application: Application, file: str, *, strict: bool) -> TaskCheck:
+async def _check(
+    application: Application,
+    file: str,
+    config: AdapterConfig,
+    tools: Sequence[str],
+    servers: Sequence[str],
+) -> TaskCheck:
     from vibe_llms.flows.adapter import UniversalAdapter
-    from vibe_llms.flows.settings import AdapterConfig
 
-    config = AdapterConfig(strict_validation=strict)
-    return await UniversalAdapter(config, application=application).check(file)
+    named = split_names(tools)
+    ensembles = await produce_ensembles(application, named, named)
+    if servers:
+        ensembles += await application.produce_mcp_ensembles(servers)
+    return await UniversalAdapter(config, tools=ensembles, application=application).check(file)

@@ -1,0 +1,87 @@
+"""Mistakes of a task and its subflows that only the configuration and the models show."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Protocol
+
+from vibe_llms.exceptions import ConverseError, Finding, UnknownNameError
+from vibe_llms.flows.acting import Tools, find_tool_faults
+from vibe_llms.flows.checking import DIAGRAM, TaskCheck, weigh
+from vibe_llms.flows.naming import find_unknown_names
+from vibe_llms.flows.refusals import asks_model, find_refusals
+from vibe_llms.flows.tasks import Task
+from vibe_llms.messages.identities import access_now
+
+if TYPE_CHECKING:
+    from vibe_llms.application import Application
+    from vibe_llms.invocables.registry import Registry
+
+
+class Connect(Protocol):
+    """Connects what a task may invoke."""
+
+    def __call__(self, task: Task) -> AbstractAsyncContextManager[Registry]: ...
+
+
+def foresee(
+    check: TaskCheck, application: Application, model: str | None, *, has_tools: bool
+) -> TaskCheck:
+    """Add what the models of a task and of its subflows would refuse. Reads files.
+
+    Args:
+        model: Is asked in place of those that the tasks name.
+        has_tools: Whether models are offered tools that no task names.
+    """
+    if check.errors:
+        return check
+    for part in check.survey_parts():
+        unknown = list(
+            find_unknown_names(part.reading, application.configuration, is_asked=model is None)
+        )
+        if unknown:
+            check = check.add(unknown)
+        elif asks_model(part):
+            offers = has_tools or bool(part.task.ensembles or part.task.mcp)
+            check = check.add(*_find_refusals(part, application, model, has_tools=offers))
+    return check
+
+
+def _find_refusals(
+    part: TaskCheck, application: Application, model: str | None, *, has_tools: bool
+) -> tuple[list[Finding], list[Finding]]:
+    try:
+        address = application.resolve_address(model or part.task.resource_llm.address)
+        attributes = application.catalogue.access_attributes(address)
+    except UnknownNameError as error:
+        if model is not None:
+            raise
+        return [part.reading.find(("resource_llm", "model"), str(error))], []
+    found = find_refusals(
+        part,
+        attributes,
+        application.controls,
+        has_tools=has_tools,
+        today=access_now().date(),
+    )
+    return weigh(part.reading, found)
+
+
+async def look_at_tools(check: TaskCheck, connect: Connect) -> TaskCheck:
+    """Add which tools of subflows are missing, or are given what they do not take.
+
+    What the subflows may invoke is connected for that.
+    """
+    for part in check.survey_parts():
+        flow = part.flow
+        if part is check or flow is None or not part.invocations:
+            continue
+        try:
+            async with connect(part.task) as registry:
+                tools: Tools = {each.invoker.name: each.invoker for each in registry.survey()}
+        except ConverseError as error:
+            check = check.add([Finding(place=part.reading.document.place, message=str(error))])
+            continue
+        faults = find_tool_faults(flow, part.invocations, tools)
+        check = check.add(*weigh(part.reading, ((DIAGRAM, fault) for fault in faults)))
+    return check
