@@ -114,23 +114,95 @@ async def test_calls_are_at_home(tmp_path: Path, model: str, is_streamed: bool) 
         assert all(said.count(f'"{name}"') >= 2 for name in names)  # offered, and in the history
 
 
-async def test_what_is_kept_is_gone_on_from(tmp_path: Path) -> None:
-    """A client that lets the gateway keep the history sends the result alone."""
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("is_listed", [False, True])
+async def test_what_is_kept_is_gone_on_from(
+    tmp_path: Path, is_streamed: bool, is_listed: bool
+) -> None:
+    """A client that lets the gateway keep the history sends the result alone.
+
+    Tools that stand among the items are not sent again.
+    """
+    listed = [{"type": "additional_tools", "role": "developer", "tools": TOOLS}]
     async with (
         Simulator() as simulator,
         serve_gateway(produce_application(tmp_path, simulator.url)) as address,
         openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="k", max_retries=0) as client,
     ):
-        asked: dict[str, Any] = {"model": MODELS[0], "tools": TOOLS}
+        asked: dict[str, Any] = {"model": MODELS[0], **({} if is_listed else {"tools": TOOLS})}
+        said: list[Any] = [*(listed if is_listed else ())]
+        said.append({"role": "user", "content": "When is it high water?"})
+        earlier: dict[str, Any] = {}
+        answer: Any
+        for _ in range(2):
+            simulator.enqueue(Invoke("mcp__tides__look_up", {"place": "Wick"}))
+            if is_streamed:
+                async with client.responses.stream(**asked, **earlier, input=said) as stream:
+                    events = [event async for event in stream]
+                answer = next(e.response for e in events if e.type == "response.completed")
+                (begun,) = [e.item for e in events if e.type == "response.output_item.added"]
+                assert (begun.namespace, begun.name) == ("mcp__tides", "look_up")
+            else:
+                answer = await client.responses.create(**asked, **earlier, input=said)
+            (call,) = answer.output
+            assert (call.type, call.namespace, call.name) == (
+                "function_call",
+                "mcp__tides",
+                "look_up",
+            )
+            earlier = {"previous_response_id": answer.id}
+            said = [{"type": "function_call_output", "call_id": call.call_id, "output": "At 12."}]
+        body = simulator.requests[-1].body
+    assert body["messages"][1]["content"][0]["name"] == "mcp__tides__look_up"
+    assert "mcp__tides__look_up" in read_names(body)
+
+
+SEARCH: Any = {
+    "type": "tool_search",
+    "execution": "client",
+    "description": "Finds tools.",
+    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+}
+
+
+@pytest.mark.parametrize("model", MODELS[:4])
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_tools_that_the_client_finds_are_called(
+    tmp_path: Path, model: str, is_streamed: bool
+) -> None:
+    """Codex defers tools of MCP servers: its client searches, and what it finds is offered.
+
+    All of its tools stand among the items, as Codex has them for its newest models.
+    """
+    listed = {"type": "additional_tools", "role": "developer", "tools": [SEARCH]}
+    async with (
+        Simulator() as simulator,
+        serve_gateway(produce_application(tmp_path, simulator.url)) as address,
+        openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="k", max_retries=0) as client,
+    ):
+        asked: dict[str, Any] = {"model": model, "store": False}
+        history: list[Any] = [listed, {"role": "user", "content": "When is it high water?"}]
+        simulator.enqueue(Invoke("tool_search", {"query": "tides"}))
         simulator.enqueue(Invoke("mcp__tides__look_up", {"place": "Wick"}))
-        simulator.enqueue(Say("At noon."))
-        first = await client.responses.create(**asked, input="When is it high water?")
-        (call,) = first.output
+        answer: Any
+
+        for _ in range(2):
+            if is_streamed:
+                async with client.responses.stream(**asked, input=history) as stream:
+                    events = [event async for event in stream]
+                answer = next(e.response for e in events if e.type == "response.completed")
+                begun = [e.item for e in events if e.type == "response.output_item.added"]
+                assert [each.type for each in begun] == [each.type for each in answer.output]
+            else:
+                answer = await client.responses.create(**asked, input=history)
+            (call,) = answer.output
+            history.append(call.model_dump(exclude_none=True))
+            if call.type == "tool_search_call":
+                assert (call.execution, call.arguments) == ("client", {"query": "tides"})
+                output = {"type": "tool_search_output", "call_id": call.call_id, "tools": TOOLS[1:]}
+                history.append({**output, "execution": "client", "status": "completed"})
         assert call.type == "function_call"
-        output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "At 12."}
-        second = await client.responses.create(
-            **asked, input=[output], previous_response_id=first.id
-        )
-        assert second.output_text == "At noon."
-        messages = simulator.requests[-1].body["messages"]
-    assert messages[1]["content"][0]["name"] == "mcp__tides__look_up"
+        assert (call.namespace, call.name) == ("mcp__tides", "look_up")
+        bodies = [each.body for each in simulator.requests if "tools" in (each.body or ())]
+    assert read_names(bodies[0]) == ["tool_search"]
+    assert read_names(bodies[1])[:2] == ["tool_search", "mcp__tides__look_up"]

@@ -141,7 +141,7 @@ async def _stream(
     reactors: ConversationReactors | None,
 ) -> None:
     writer = face.dialect.StreamWriter(
-        native if asked.echo is None else asked.echo,
+        native if asked.echo is None else {**asked.echo, "input": native.get("input")},
         model=asked.model or upstream.address,
         response_id=asked.response_id,
         **asked.writing,

@@ -1,4 +1,6 @@
-"""Tools in namespaces, which no other protocol has: there each goes by a name of its own.
+"""Tools in namespaces and among items, which no other protocol has.
+
+There all are offered with the request, and one in a namespace goes by a name of its own.
 
 The name joins both, as in ``mcp__tides__look_up`` for ``look_up`` in ``mcp__tides``. What it stands
 for follows from the tools of the request, so that nothing is kept in between; a call that was
@@ -20,6 +22,10 @@ from vibe_llms.messages.naming import clean_name, mark_name
 MARK: Final = "$namespace"
 """Notes of a tool or a call in which namespace it is, and by which name."""
 
+LOADED: Final = "$loaded"
+"""Notes of a tool that it stands among the items of its request, and so goes with these."""
+
+_LOADING: Final = ("additional_tools", "tool_search_output")
 _KINDS: Final = ("function", "custom")
 _DEFAULT: Final = "functions"
 """The namespace that OpenAI's models know all tools by which are in none."""
@@ -33,10 +39,20 @@ class Home(NamedTuple):
 
     def join(self) -> str:
         """Return the name by which the tool goes elsewhere, if nothing else has it."""
-        if self.namespace == _DEFAULT:
+        if self.namespace in (_DEFAULT, ""):
             return self.name
         separator = "" if self.namespace.endswith("__") else "__"
         return f"{self.namespace}{separator}{self.name}"
+
+
+SEARCH: Final = Home("", "tool_search")
+"""The search for tools that a client makes itself: calls of it are items of their own kind."""
+
+
+def is_search(tool: Mapping[str, Any]) -> bool:
+    """Tell whether a tool is the search for tools that the client makes itself."""
+    is_clients = tool.get("type") == SEARCH.name and tool.get("execution") == "client"
+    return is_clients and isinstance(tool.get("parameters"), Mapping)
 
 
 def is_plain(tool: Mapping[str, Any]) -> bool:
@@ -55,17 +71,31 @@ def open_namespace(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return inner if len(set(names)) == len(inner) else []
 
 
-def name_tools(tools: Iterable[Any]) -> dict[Home, str]:
-    """Return the name by which each tool in a namespace goes elsewhere.
+def list_loaded(native: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tools that stand among the items of a request, in their order."""
+    items = native.get("input")
+    listed = [
+        item["tools"]
+        for item in (items if isinstance(items, list) else ())
+        if isinstance(item, Mapping)
+        and item.get("type") in _LOADING
+        and isinstance(item.get("tools"), list)
+    ]
+    return [tool for tools in listed for tool in tools if isinstance(tool, Mapping)]
+
+
+def name_tools(native: Mapping[str, Any]) -> dict[Home, str]:
+    """Return the name by which each tool of a request that is in a namespace goes elsewhere.
 
     It follows from the tool alone, unless another tool has it.
     """
+    tools = (*(native.get("tools") or ()), *list_loaded(native))
     given = [tool for tool in tools if isinstance(tool, Mapping)]
     taken = {*CHOICES, *(str(tool["name"]) for tool in given if is_plain(tool))}
     names: dict[Home, str] = {}
     for tool in given:
-        for inner in open_namespace(tool):
-            home = Home(str(tool["name"]), str(inner["name"]))
+        homes = [Home(str(tool["name"]), str(inner["name"])) for inner in open_namespace(tool)]
+        for home in (*homes, *((SEARCH,) if is_search(tool) else ())):
             if home in names:
                 continue
             name = home.join()
@@ -129,20 +159,23 @@ def _find_homes(invocables: Iterable[InvocableDescription]) -> Iterator[tuple[st
 
 def read_home_of(native: Native | None) -> Home | None:
     """Return what a native notes of where a tool is at home. Raises RequestError."""
-    if native is None or native.protocol != PROTOCOL or MARK not in native.data:
+    if native is None or native.protocol != PROTOCOL:
         return None
-    return read_home(read_native(native, "invocable"))
+    if MARK not in native.data and SEARCH.name not in native.data:  # as nearly all
+        return None
+    fields = read_native(native, "invocable")
+    return SEARCH if fields.get("type") == SEARCH.name else read_home(fields)
 
 
 def write_home(tool: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool as it is called at home, for :func:`gather`."""
-    noted = extras.get(MARK)
+    noted, loaded = extras.get(MARK), {LOADED: True} if LOADED in extras else {}
     if noted is None:
-        return dict(tool)
+        return {**tool, **loaded}
     described = noted.get("described", tool.get("description"))
     rest = without(tool, "name", "description")
     own = {"name": noted["tool"], **({"description": described} if described else {})}
-    return {**own, **rest, MARK: noted}
+    return {**own, **rest, MARK: noted, **loaded}
 
 
 def name_at_home(name: str, noted: Home | None, homes: Mapping[str, Home]) -> dict[str, str]:
@@ -153,14 +186,20 @@ def name_at_home(name: str, noted: Home | None, homes: Mapping[str, Home]) -> di
         homes: Of the tools that were offered.
     """
     home = noted or homes.get(name)
+    home = None if home == SEARCH else home
     return {"name": name} if home is None else {"name": home.name, "namespace": home.namespace}
 
 
 def gather(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return tools with those of a namespace within it, where its first one stands."""
+    """Return tools with those of a namespace within it, where its first one stands.
+
+    Without those that go with the items.
+    """
     gathered: list[dict[str, Any]] = []
     spaces: dict[str, list[dict[str, Any]]] = {}
     for tool in tools:
+        if LOADED in tool:
+            continue
         noted, plain = tool.get(MARK), without(tool, MARK)
         if noted is None:
             gathered.append(plain)

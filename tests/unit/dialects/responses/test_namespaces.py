@@ -41,6 +41,7 @@ TIDES: dict[str, Any] = {
         {"type": "custom", "name": "script", "description": "Runs.", "format": {"type": "text"}},
     ],
 }
+INNER: list[dict[str, Any]] = TIDES["tools"]
 TOOLS: list[dict[str, Any]] = [
     function("shell", description="Runs a command."),
     TIDES,
@@ -109,7 +110,7 @@ def test_no_two_tools_go_by_one_name(plain: list[str], spaces: dict[str, list[st
           for name, inner in spaces.items()),
         *map(function, plain),
     ]  # fmt: skip
-    names = name_tools(tools)
+    names = name_tools({"tools": tools})
 
     assert names.keys() == {Home(space, name) for space, inner in spaces.items() for name in inner}
     flat = [*names.values(), *plain]
@@ -123,9 +124,9 @@ def test_no_two_tools_go_by_one_name(plain: list[str], spaces: dict[str, list[st
 def test_a_name_does_not_change_with_the_tools_beside_it() -> None:
     """Vendors recognize what they have in their caches by it."""
     tools = [function("mcp__tides__note"), TIDES]
-    (first,) = {name for home, name in name_tools(tools).items() if home.name == "note"}
+    (first,) = {name for home, name in name_tools({"tools": tools}).items() if home.name == "note"}
     assert first.startswith("mcp__tides__note_")
-    assert name_tools([*TOOLS, *tools])[Home("mcp__tides", "note")] == first
+    assert name_tools({"tools": [*TOOLS, *tools]})[Home("mcp__tides", "note")] == first
 
 
 ODD: list[Any] = [
@@ -220,7 +221,7 @@ def test_some_alone_may_be_called() -> None:
     ]
     choice = {"type": "allowed_tools", "mode": "auto", "tools": chosen}
     allowed = find_allowed({"tools": TOOLS, "tool_choice": choice})
-    assert allowed == {"mcp__tides__look_up", "plan", "shell"}
+    assert allowed == frozenset(("mcp__tides__look_up", "plan", "shell"))
 
 
 def test_names_are_found_in_one_pass() -> None:
@@ -240,3 +241,96 @@ def test_names_are_found_in_one_pass() -> None:
         normalize_invocables({"tools": [{"type": "namespace", "name": "x", "tools": inner}]})
         counts.append(Counted.looks)
     assert counts[1] <= 2 * counts[0] + 10
+
+
+LOADED: list[dict[str, Any]] = [
+    {
+        "type": "additional_tools",
+        "role": "developer",
+        "tools": [{"type": "web_search"}, function("plan", description="Once."), TIDES],
+    },
+    {"type": "message", "role": "user", "content": "Well?"},
+    {"type": "additional_tools", "role": "developer", "tools": [function("plan", strict=None)]},
+]
+
+
+def test_tools_among_the_items_are_offered() -> None:
+    """As they were described last. Codex has all of its tools there for its newest models."""
+    native = {"model": "m", "input": LOADED, "tools": TOOLS[:1]}
+    request = responses.normalize_request(native).value
+
+    described = {each.name: each.description for each in request.invocables}
+    assert [*described] == [
+        "shell",
+        "plan",
+        "mcp__tides__look_up",
+        "mcp__tides__note",
+        "mcp__tides__script",
+    ]
+    assert described["plan"] == ""
+
+
+def test_the_same_protocol_has_them_among_the_items_alone() -> None:
+    """Where they were; a choice of one is as it was, too."""
+    choice = {"type": "function", "name": "note", "namespace": "mcp__tides"}
+    native = {"model": "m", "input": LOADED, "tools": TOOLS[:1], "tool_choice": choice}
+    request = responses.normalize_request(native).value
+    written: Any = responses.nativize_request(request, MODEL, responses.Quirks(), provider="other")
+
+    assert written.value["tools"] == TOOLS[:1]
+    assert written.value["tool_choice"] == choice
+    items = [{"type": "message", **item} for item in written.value["input"]]
+    assert items == LOADED
+    assert written.losses == ()
+
+
+@pytest.mark.parametrize("tools", [None, "x", {}, [None], ["x"], [{"type": "namespace"}]])
+def test_nonsense_among_the_items_offers_nothing(tools: Any) -> None:
+    """Its vendor judges it."""
+    items = [{"type": "additional_tools", "role": "developer", "tools": tools}, *LOADED[1:2]]
+    assert responses.normalize_request({"model": "m", "input": items}).value.invocables == ()
+
+
+SEARCH: dict[str, Any] = {
+    "type": "tool_search",
+    "execution": "client",
+    "description": "Finds tools.",
+    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+}
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_search_of_the_client_is_a_function_of_any_model(is_loaded: bool) -> None:
+    """What it finds is offered from then on; the same protocol has all as it was."""
+    call: dict[str, Any] = {
+        "type": "tool_search_call",
+        "call_id": "c",
+        "execution": "client",
+        "arguments": {"query": "tides"},
+        "status": "completed",
+    }
+    found = {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": [TIDES]}
+    items: list[Any] = [LOADED[1], call, {**found, "status": "completed"}]
+    native: dict[str, Any] = {"model": "m", "input": items}
+    if is_loaded:
+        items.insert(0, {"type": "additional_tools", "role": "developer", "tools": [SEARCH]})
+    else:
+        native["tools"] = [SEARCH]
+    request = responses.normalize_request(native).value
+
+    (search, *others) = request.invocables
+    assert (search.name, search.schema) == ("tool_search", SEARCH["parameters"])
+    assert [each.name for each in others] == [f"mcp__tides__{each['name']}" for each in INNER]
+    written: Any = responses.nativize_request(request, MODEL, responses.Quirks(), provider="other")
+    assert written.value.get("tools") == native.get("tools")
+    assert [{"type": "message", **item} for item in written.value["input"]] == items
+    elsewhere: Any = messages_invocations.nativize_invocables((search,), "auto", None).value
+    (told,) = elsewhere["tools"]
+    assert (told["name"], told["input_schema"]) == ("tool_search", SEARCH["parameters"])
+
+
+def test_a_search_of_the_vendor_is_its_own() -> None:
+    """Nobody else would make it."""
+    (search,) = normalize_invocables({"tools": [{"type": "tool_search"}]}).value[0]
+    assert search.schema is None
+    assert nativize_invocables((search,), "auto").value["tools"] == [{"type": "tool_search"}]

@@ -15,7 +15,7 @@ from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.answers import write_answer
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
-from vibe_llms.dialects.responses.namespaces import Home, name_at_home, read_home
+from vibe_llms.dialects.responses.namespaces import SEARCH, Home, name_at_home, read_home
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.canisters import InvocationCanister, Owner, ResultCanister
 from vibe_llms.messages.contents import ImageContent
@@ -65,6 +65,8 @@ class CallsWriter:
     ) -> dict[str, Any]:
         if "type" in extras:
             return self._write_hosted(canister, path, extras)
+        if self.homes.get(canister.name) == SEARCH:
+            return self._write_search(canister, path)
         is_custom = canister.form == "text"
         item: dict[str, Any] = {
             "type": "custom_tool_call" if is_custom else "function_call",
@@ -76,6 +78,22 @@ class CallsWriter:
             item["id"] = produce_item_id("ctc" if is_custom else "fc", canister.id)
             item |= {} if is_custom else {"status": "completed"}
         return merge(item, extras)
+
+    def _write_search(self, canister: InvocationCanister, path: str) -> dict[str, Any]:
+        """Returns the item of a search for tools that another vendor's model asks for."""
+        arguments: dict[str, Any] = {}
+        if canister.fault is None:
+            arguments = canister.parse_arguments()
+        else:
+            self.ledger.drop(f"{path}.arguments", canister.fault)
+        item = {"type": "tool_search_call", "call_id": canister.invocation_id}
+        return {
+            **item,
+            "id": produce_item_id("tsc", canister.id),
+            "execution": "client",
+            "arguments": arguments,
+            "status": "completed",
+        }
 
     def _needs_id(
         self, canister: InvocationCanister | ResultCanister, extras: Mapping[str, Any]

@@ -15,7 +15,7 @@ from vibe_llms.dialects.invocations import (
     is_closed,
 )
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.namespaces import gather, read_home, write_home
+from vibe_llms.dialects.responses.namespaces import SEARCH, gather, read_home, write_home
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.plain import JsonObject
@@ -33,6 +33,8 @@ def _write_tool(
         extras = ledger.open(native, path)
         return write_home(merge({"type": "custom", **named}, extras), extras)
     extras = ledger.open(invocable.native, path)
+    if extras.get("type") == SEARCH.name:
+        return {**extras, **describe(invocable), "parameters": invocable.schema}
     is_strict = holds_strictly(invocable, extras, path, ledger)
     if is_strict:
         extras.pop("strict", None)
@@ -42,7 +44,8 @@ def _write_tool(
 
 def _compose(offer: Offer) -> dict[str, Any]:
     tools, choice = offer.tools, offer.choice
-    native: dict[str, Any] = {"tools": gather(tools.values())} if tools else {}
+    gathered = gather(tools.values())
+    native: dict[str, Any] = {"tools": gathered} if gathered else {}
     if choice in tools:
         native["tool_choice"] = point_at(tools[choice])
     elif choice != "auto":  # which is what silence means

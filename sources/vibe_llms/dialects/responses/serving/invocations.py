@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
-from vibe_llms.dialects.extras import AS_IT_IS, leave, make_native
+from vibe_llms.dialects.extras import AS_IT_IS, leave, make_native, without
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.responses.calling.invocations import point_at
 from vibe_llms.dialects.responses.namespaces import (
+    LOADED,
+    SEARCH,
     Home,
     is_plain,
+    is_search,
+    list_loaded,
     name_tools,
     note_home,
     open_namespace,
@@ -21,6 +25,7 @@ from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.plain import JsonObject
 
+_NOTHING: Final[Mapping[str, Any]] = {}
 _Pair: TypeAlias = tuple[InvocableDescription, Mapping[str, Any]]
 """A tool, and how the client has described it."""
 
@@ -30,7 +35,7 @@ def normalize_invocables(
 ) -> Translation[tuple[tuple[InvocableDescription, ...], str]]:
     """Returns the descriptions and the choice in a client's request."""
     tools = native.get("tools") or ()
-    names = name_tools(tools)
+    names = name_tools(native)
     taken = {*CHOICES, *names.values()}
     pairs: list[_Pair] = []
     seen: set[Home] = set()
@@ -40,20 +45,57 @@ def normalize_invocables(
             seen.update(homes)
             pairs += _normalize_namespace(tool, homes, names)
             continue
+        if is_search(tool):
+            pairs.append((_normalize_search(tool, names[SEARCH], {}), tool))
+            continue
         invocable = _normalize_tool(tool, taken)
         taken.add(invocable.name)
         pairs.append((invocable, tool))
+    pairs += _normalize_loaded(native, names, {invocable.name for invocable, _ in pairs})
     described = tuple(invocable for invocable, _ in pairs)
     return Translation((described, _normalize_choice(native, pairs)))
 
 
+def _normalize_loaded(
+    native: Mapping[str, Any], names: Mapping[Home, str], offered: set[str]
+) -> list[_Pair]:
+    """Returns the tools among the items that are for any model, as they were described last.
+
+    Args:
+        offered: The names of those that are offered with the request.
+    """
+    loaded: dict[str, _Pair] = {}
+    for tool in list_loaded(native):
+        pairs: Iterable[_Pair] = ()
+        if inner := open_namespace(tool):
+            homes = [Home(tool["name"], each["name"]) for each in inner]
+            pairs = _normalize_namespace(tool, homes, names, {LOADED: True})
+        elif is_search(tool):
+            pairs = ((_normalize_search(tool, names[SEARCH], {LOADED: True}), tool),)
+        elif is_plain(tool):
+            pairs = ((_normalize_plain(tool, {LOADED: True}), tool),)
+        for pair in pairs:
+            name = pair[0].name
+            if name not in offered and name not in CHOICES:
+                loaded[name] = pair
+    return list(loaded.values())
+
+
 def _normalize_namespace(
-    space: Mapping[str, Any], homes: Sequence[Home], names: Mapping[Home, str]
+    space: Mapping[str, Any],
+    homes: Sequence[Home],
+    names: Mapping[Home, str],
+    beside: Mapping[str, Any] = _NOTHING,
 ) -> Iterator[_Pair]:
-    """Yields the tools in a namespace, each under the name that it goes by elsewhere."""
+    """Yields the tools in a namespace, each under the name that it goes by elsewhere.
+
+    Args:
+        beside: What is noted of each.
+    """
     for home, tool in zip(homes, space["tools"], strict=True):
         described = str(tool.get("description") or "")
         told, noted = note_home(space, home, described, is_first=home is homes[0])
+        noted |= beside
         named = {**tool, "name": names[home], "description": told}
         yield _normalize_plain(named, noted), {**tool, "namespace": home.namespace}
 
@@ -87,6 +129,15 @@ def _normalize_plain(tool: Mapping[str, Any], noted: dict[str, Any]) -> Invocabl
     return describe_function(PROTOCOL, tool, schema, rest, enforced=enforced is True)
 
 
+def _normalize_search(
+    tool: Mapping[str, Any], name: str, noted: dict[str, Any]
+) -> InvocableDescription:
+    """Returns the search for tools that the client makes itself as a function of any model."""
+    kept = without(tool, "description", "parameters") | noted
+    told = {"name": name, "description": tool.get("description")}
+    return describe_function(PROTOCOL, told, tool["parameters"], kept)
+
+
 def _normalize_choice(native: Mapping[str, Any], pairs: Sequence[_Pair]) -> str:
     """Returns the choice, as far as ours can say it; the request keeps the rest."""
     choice = native.get("tool_choice")
@@ -116,7 +167,7 @@ def find_allowed(native: Mapping[str, Any]) -> frozenset[str] | None:
     choice = native.get("tool_choice")
     match choice:
         case {"type": "allowed_tools", "tools": [*tools]}:
-            names = name_tools(native.get("tools") or ())
+            names = name_tools(native)
             allowed = (_list_allowed(tool, names) for tool in tools if isinstance(tool, Mapping))
             return frozenset(name for each in allowed for name in each)
     return None

@@ -10,7 +10,7 @@ import attrs
 from vibe_llms.dialects.extras import merge, read_native, without
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.namespaces import Home, name_at_home, read_home_of
+from vibe_llms.dialects.responses.namespaces import SEARCH, Home, name_at_home, read_home_of
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.dialects.responses.serving.frames import Frames, OpenItem
 from vibe_llms.dialects.responses.serving.responses import produce_items_writer
@@ -26,7 +26,7 @@ from vibe_llms.messages.contents import (
 from vibe_llms.messages.identities import produce_identity
 
 _PREFIXES: Final = {"custom_tool_call": "ctc", "function_call": "fc", "message": "msg",
-                    "reasoning": "rs"}  # fmt: skip
+                    "reasoning": "rs", "tool_search_call": "tsc"}  # fmt: skip
 """What the ids of items begin with, by their types."""
 
 
@@ -86,6 +86,10 @@ class OpenItems:
         for body in self.write(canisters, path):
             written += self.open(body["type"], body) + self.end(body)
         return written
+
+    def is_search(self, start: ContentStartedEvent) -> bool:
+        """Tells whether a call that begins is a search for tools that the client makes."""
+        return self._homes.get(start.name or "") == SEARCH
 
     def name_call(self, start: ContentStartedEvent) -> dict[str, str]:
         """Returns the fields that say what is called by a call that begins."""

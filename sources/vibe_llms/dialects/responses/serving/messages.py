@@ -47,7 +47,7 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
             remedy="Compare it with the reference of OpenAI Responses.",
         )
     elif given:
-        canisters += read_items(given, "input", name_tools(native.get("tools") or ()))
+        canisters += read_items(given, "input", name_tools(native))
     else:
         # A vendor that holds the conversation can be asked without a word more.
         canisters.append(UserCanister((), native=make_native(PROTOCOL, {"$nothing": True})))

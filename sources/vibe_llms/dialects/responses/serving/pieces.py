@@ -103,6 +103,10 @@ class PiecesWriter:
             return self._items.open(own["type"], own)
         if start.owner is Owner.VENDOR:
             return b""
+        if self._items.is_search(start):
+            search: dict[str, Any] = {"call_id": start.invocation_id, "execution": "client"}
+            search |= {"arguments": {}, "status": "in_progress"}
+            return self._items.open("tool_search_call", search)
         kind, field = "function_call", "arguments"
         if start.form == "text":
             kind, field = "custom_tool_call", "input"

@@ -49,7 +49,7 @@ class StreamWriter(SequentialWriter):
         super().__init__(native, model=model, response_id=response_id)
         self._frames = Frames()
         ledger = Ledger(protocol=PROTOCOL, losses=self.losses)
-        homes = {name: home for home, name in name_tools(native.get("tools") or ()).items()}
+        homes = {name: home for home, name in name_tools(native).items()}
         self._items = OpenItems(self._frames, ledger, homes)
         self._pieces = PiecesWriter(self._frames, self._items, ledger)
         self._started: Native | None = None
