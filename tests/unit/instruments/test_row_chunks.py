@@ -208,7 +208,8 @@ async def test_who_only_looks_makes_nothing(tmp_path: Path, base: str) -> None:
     """And finds what is there by then."""
     url = choose_url(base, tmp_path)
     if base == "sqlite":
-        sqlite3.connect(tmp_path / "runner.db").execute("CREATE TABLE another (x)").close()
+        with closing(sqlite3.connect(tmp_path / "runner.db")) as connection:
+            connection.execute("CREATE TABLE another (x)")
     with pytest.raises(StoreError, match="nobody has asked for a batch here yet"):
         async with look_at_batches(url) as batches:
             await batches.survey()
