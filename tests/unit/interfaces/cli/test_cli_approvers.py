@@ -68,14 +68,16 @@ def list_files(folder: Path) -> list[str]:
 
 
 def test_an_approver_of_a_plugin_answers_where_nobody_can_be_asked(folder: Path, act: Act) -> None:
-    """It allows one call, edits another and refuses the third; what it leaves open is refused."""
+    """It allows one call, edits another and refuses the third; what it leaves open waits."""
     paths = ("drafts/a.txt", "b.tmp", "../c.txt", "d.txt")
 
-    outcome = act("--approver", "clerk", paths=paths)
+    waiting = act("--approver", "clerk", paths=paths)
+    outcome = act("--approver", "clerk", paths=paths[:3])
 
+    assert waiting.code == ExitCode.CONSENT
+    assert waiting.err.count("this allows it") == 1
     assert (outcome.code, outcome.out) == (0, "Done.\n")
     assert list_files(folder) == ["b.txt", "drafts/a.txt"]
-    assert outcome.err.count("this allows it") == 1
 
 
 def test_what_an_approver_leaves_open_is_asked_at_the_terminal(
