@@ -5,15 +5,15 @@ import { composeEvent } from './events.js';
 import { composeMessages, readFirstWords } from './messages.js';
 import { composeFlow } from './flows.js';
 import { composeApproval, identify, placeApprovals } from './approvals.js';
-import { compare, count, markState, tellMoment, tellUse, titleOf } from './words.js';
+import { compare, count, markState, nameState, tellMoment, tellUse, titleOf } from './words.js';
 
 const LOOK = 1500;
 const PAGE = 50;
 const MOST = 500;
 const KEPT = 500; // how many events are shown
-const STATES = ['working', 'waiting', 'queued', 'due', 'stopped', 'ended'];
-const LEFT = new Set(['due', 'stopped']); // where nobody performs runs
-const OPEN = new Set(['queued', 'working', 'waiting', 'due']);
+const STATES = ['working', 'waiting', 'queued', 'due', 'broken_off', 'stopped', 'ended'];
+const LEFT = new Set(['due', 'broken_off', 'stopped']); // where nobody performs runs
+const OPEN = new Set(['queued', 'working', 'waiting', 'due', 'broken_off']);
 
 export function tellShown() {
   document.dispatchEvent(new Event('shown'));
@@ -35,7 +35,7 @@ export async function showRuns(main, signal) {
     'select',
     { id: 'state', on: { change: () => look() } },
     make('option', { value: '' }, 'All'),
-    STATES.map((each) => make('option', { value: each }, each)),
+    STATES.map((each) => make('option', { value: each }, nameState(each))),
   );
   const list = make('ul', { class: 'rows', 'aria-label': 'Runs' });
   const more = press('Show more', () => ((limit = Math.min(MOST, limit + PAGE)), look()), { hidden: true });
@@ -244,7 +244,7 @@ function composeVerbs(path, read, look, performs) {
       const run = read();
       stop.hidden = !OPEN.has(run.state);
       detach.hidden = !run.is_attached || !OPEN.has(run.state);
-      resume.hidden = !performs || OPEN.has(run.state);
+      resume.hidden = !performs || (OPEN.has(run.state) && run.state !== 'broken_off');
       fork.hidden = !performs || run.kind === 'flow'; // it is forked at a node
       link.href = `#/conversations/${encodeURIComponent(run.id)}`;
     },

@@ -1,11 +1,15 @@
 // How states, moments, money and arguments are put into words.
 import { make } from './elements.js';
 
-const MARKS = { queued: '…', working: '▶', waiting: '?', due: '…', stopped: '■', ended: '✓' };
+const MARKS = { queued: '…', working: '▶', waiting: '?', due: '…', broken_off: '!', stopped: '■', ended: '✓' };
+
+export function nameState(state) {
+  return state.replace('_', ' ');
+}
 
 export function markState(summary) {
   const failed = summary.state === 'ended' && !['answered', 'ended', ''].includes(summary.reason);
-  const words = failed ? summary.reason : summary.state;
+  const words = failed ? summary.reason : nameState(summary.state);
   const mark = failed ? '!' : MARKS[summary.state];
   return make(
     'span',

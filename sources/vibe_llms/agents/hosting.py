@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Final
 
-from vibe_llms.agents.outcomes import PASSING, is_pausing, write_outcome
+from vibe_llms.agents.outcomes import PASSING, write_outcome
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.spending import count_begun, count_retried
 from vibe_llms.asynchrony import finish
@@ -37,7 +37,7 @@ from vibe_llms.runs.log import LoggedEvent, LogLine, claim_at_once
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunSummary
-from vibe_llms.runs.surveying import OPEN
+from vibe_llms.runs.surveying import OPEN, is_pausing
 from vibe_llms.values import frozen
 
 _LOGGER = logging.getLogger(__name__)
@@ -101,6 +101,7 @@ class RunHost:
         self._tidying: asyncio.Task[None] | None = None
         self._is_closing = False
         self.index = index or RunIndex(performer.store)
+        self.index.tended = self._tasks
 
     @property
     def working(self) -> Sequence[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Final
 
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -16,7 +15,6 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     TransportError,
 )
-from vibe_llms.messages.identities import access_now
 from vibe_llms.runs.log import ENDS, LoggedEvent, claim_soon
 from vibe_llms.runs.places import produce_log
 
@@ -63,20 +61,6 @@ def write_outcome(
         return outcome
     finally:
         log.close()
-
-
-def is_pausing(store: ConversationStore, run_id: str) -> bool:
-    """Tells whether a run is to be tried again later, and nothing was said to it since.
-
-    Does file work.
-
-    Raises:
-        StoreError: Its log cannot be read.
-    """
-    last = produce_log(store, run_id).read_last()
-    if last is None or not isinstance(last.event, RunRetriedEvent):
-        return False
-    return access_now() < last.timestamp + timedelta(seconds=last.event.seconds)
 
 
 def _is_over(since: Sequence[LoggedEvent], outcome: LogEvent) -> bool:

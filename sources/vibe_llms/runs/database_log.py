@@ -49,6 +49,9 @@ FROM vibe_conversations WHERE id = %(identity)s
 ON CONFLICT (conversation) DO UPDATE SET epoch = claim.epoch + 1, until = excluded.until
 WHERE claim.until < clock_timestamp() RETURNING epoch
 """
+_IS_CLAIMED = """
+SELECT 1 FROM vibe_claims WHERE conversation = %s AND until > clock_timestamp()
+"""
 # One round trip for what happened at one moment: it is refused where the claim is lost, and where
 # the first number is not the next.
 _APPEND_SURELY = """
@@ -100,6 +103,12 @@ class DatabaseLog:
         self._turnstile = asyncio.Lock()
 
     # --- writing ---------------------------------------------------------------------------
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a process has claimed it that was alive within the time of a lease."""
+        with self._database.transact() as connection:
+            return connection.execute(_IS_CLAIMED, (self._identity,)).fetchone() is not None
 
     def claim(self) -> None:
         """Claims the log until :meth:`close`."""

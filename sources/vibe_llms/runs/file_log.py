@@ -106,6 +106,17 @@ class FileLog:
             self.close()
             raise
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a living process has claimed it."""
+        try:
+            locks.release(locks.acquire(f"{self._folder}/{LOCK}", shared=True, wait_seconds=0))
+        except FileNotFoundError:  # it never was
+            return False
+        except StoreError:
+            return True
+        return False
+
     def _acquire_lock(self) -> FileIO:
         path = f"{self._folder}/{LOCK}"
         while True:
@@ -121,7 +132,8 @@ class FileLog:
                         identity=Path(self._folder).name, path=self._folder
                     ) from None
             except StoreError as error:
-                raise describe_busy(path) from error
+                if self.is_claimed:  # else another only looked whether it is
+                    raise describe_busy(path) from error
 
     def _open(self) -> Log:
         lock, tally = self._acquire_lock(), f"{self._folder}/{TALLY}"

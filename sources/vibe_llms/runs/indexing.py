@@ -10,7 +10,7 @@ import threading
 import time
 from bisect import bisect_left, insort
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from heapq import merge
@@ -100,6 +100,9 @@ class RunIndex:
     Args:
         store: Has the runs.
 
+    Attributes:
+        tended: The ids of the runs that a host in this process is about to take up.
+
     Raises:
         StoreError: The store keeps no logs of runs.
     """
@@ -107,6 +110,7 @@ class RunIndex:
     def __init__(self, store: ConversationStore) -> None:
         require_logs(store)
         self.store = store
+        self.tended: Container[str] = ()
         self._foldings: OrderedDict[str, _Folding] = OrderedDict()
         self._entries: dict[str, _Entry] = {}
         self._orders: defaultdict[tuple[bool, str | None, frozenset[RunState]], list[_Place]] = (
@@ -137,7 +141,10 @@ class RunIndex:
         return summary.sequence, summary.state in RESTS
 
     def _summarize(self, identity: str) -> RunSummary | None:
-        return summarize_run(self.store, identity, self._fold)
+        summary = summarize_run(self.store, identity, self._fold)
+        if summary is not None and summary.state == "broken_off" and identity in self.tended:
+            return attrs.evolve(summary, state="working")
+        return summary
 
     def _fold(
         self, store: ConversationStore, identity: str

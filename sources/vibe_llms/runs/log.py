@@ -186,6 +186,15 @@ class RunLog(Protocol):
 
 
 @runtime_checkable
+class ClaimedLog(Protocol):
+    """A log that can tell whether a run has claimed it now."""
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a living process has claimed it. Does file work."""
+
+
+@runtime_checkable
 class FencedLog(Protocol):
     """A log whose claim others may take over, as one on another machine that is not heard of."""
 

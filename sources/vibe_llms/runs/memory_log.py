@@ -109,6 +109,11 @@ class MemoryLog:
         """Returns what reads the log on from a number."""
         return MemoryTail(self, after)
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether a run has claimed it."""
+        return self._claim.locked()
+
     def close(self) -> None:
         """Gives the claim up; may be called again."""
         if self._claim.locked():

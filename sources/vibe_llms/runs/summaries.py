@@ -41,7 +41,9 @@ from vibe_llms.values import define, frozen
 RunKind: TypeAlias = Literal["conversation", "flow"]
 _PARKED: Final = "It waits for an answer of a vendor's batch."
 
-RunState: TypeAlias = Literal["queued", "working", "waiting", "due", "stopped", "ended"]
+RunState: TypeAlias = Literal[
+    "queued", "working", "waiting", "due", "broken_off", "stopped", "ended"
+]
 
 
 @frozen(kw_only=True, slots=False)
@@ -53,7 +55,8 @@ class RunSummary:
         kind: Whether it is a conversation or a flow.
         state: ``queued``, nobody has begun; ``working``, it was begun and has not come to rest;
             ``waiting`` for approvals, or a vendor's batch; ``due``, something was said since it
-            came to rest; ``stopped`` by somebody; ``ended``.
+            came to rest; ``broken_off``, it was begun and its process is gone; ``stopped`` by
+            somebody; ``ended``.
         reason: Of one that has ended, why, as a stable word; else empty.
         detail: The same in a sentence, or why it was stopped, or what it cannot reach; may be
             empty.

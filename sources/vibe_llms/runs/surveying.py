@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from datetime import timedelta
 from typing import Final, TypeAlias, get_args
 
 import attrs
@@ -12,10 +13,11 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
-from vibe_llms.events.runs import RunRequestedEvent
+from vibe_llms.events.runs import RunRequestedEvent, RunRetriedEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.messages.identities import access_now
 from vibe_llms.runs.lines import read_head
-from vibe_llms.runs.log import RunLog
+from vibe_llms.runs.log import ClaimedLog, RunLog
 from vibe_llms.runs.places import produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 from vibe_llms.unreadable import UNREADABLE
@@ -26,17 +28,17 @@ STATES: Final[tuple[RunState, ...]] = get_args(RunState)
 RESTS: Final[frozenset[RunState]] = frozenset({"ended", "stopped"})
 """In which nothing happens any more, unless somebody wants it to go on."""
 
-OPEN: Final[frozenset[RunState]] = frozenset({"queued", "due", "working"})
+OPEN: Final[frozenset[RunState]] = frozenset({"queued", "due", "working", "broken_off"})
 """In which somebody has to perform a run."""
 
 _RESTED: Final[frozenset[RunState]] = frozenset({"queued", "ended"})
 _SUSPENDED: Final[frozenset[RunState]] = frozenset({"queued", "waiting", "due"})
-_BEGUN: Final[frozenset[RunState]] = frozenset({"working", "stopped"})
+_BEGUN: Final[frozenset[RunState]] = frozenset({"working", "broken_off", "stopped"})
 _REQUEST: Final = "run.requested"
 _BEGINNINGS: Final = frozenset({"run.started", "flow.started"})
 _ENDINGS: Final = frozenset({"run.ended", "flow.ended", "run.suspended"})
 _TURNS: Final = tuple(f'"{word}"'.encode() for word in (_REQUEST, *_BEGINNINGS, *_ENDINGS))
-_REQUESTED: Final[frozenset[RunState]] = frozenset({"queued", "working"})
+_REQUESTED: Final[frozenset[RunState]] = frozenset({"queued", "working", "broken_off"})
 
 
 def read_summary(store: ConversationStore, identity: str) -> RunSummary:
@@ -144,7 +146,33 @@ def summarize_run(
     if summary is None:
         return None
     summary = complete_summary(summary, store.read_metadata(identity))
+    if summary.starts and not _is_alive(store, summary):
+        state: RunState = "broken_off" if summary.state == "working" else summary.state
+        summary = attrs.evolve(summary, state=state, starts=0)
     return _join_visits(store, summary, visits, read) if visits else summary
+
+
+def _is_alive(store: ConversationStore, summary: RunSummary) -> bool:
+    """Tell whether a run that was begun and has not come to rest still has a process."""
+    log = produce_log(store, summary.id)
+    if not isinstance(log, ClaimedLog) or log.is_claimed:
+        return True
+    # A run that is tried again later says why; its host claims it again then.
+    return bool(summary.detail) and is_pausing(store, summary.id)
+
+
+def is_pausing(store: ConversationStore, run_id: str) -> bool:
+    """Tell whether a run is to be tried again later, and nothing was said to it since.
+
+    Does file work.
+
+    Raises:
+        StoreError: Its log cannot be read.
+    """
+    last = produce_log(store, run_id).read_last()
+    if last is None or not isinstance(last.event, RunRetriedEvent):
+        return False
+    return access_now() < last.timestamp + timedelta(seconds=last.event.seconds)
 
 
 def complete_summary(summary: RunSummary, metadata: ConversationMetadata) -> RunSummary:

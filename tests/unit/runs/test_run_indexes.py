@@ -184,7 +184,7 @@ def test_a_log_is_read_on_where_it_was_read_last(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path, disk=HastyDisk())
     identity = begin(store, 1, ORDER, STARTED)
     index = RunIndex(store)
-    assert index.read_summary(identity).state == "working"
+    assert index.read_summary(identity).state == "broken_off"
     path = Path(store.locate(identity)) / "runs.jsonl"
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"run.requested", b"run.requestid"))  # is not read again
@@ -300,7 +300,7 @@ def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
     """Nothing is read twice; what is deleted meanwhile is passed over, and then forgotten."""
     store, looked, opened = MemoryStore(), list[str](), list[str]()
     ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(3)]
-    working = begin(store, 9, STARTED)
+    broken = begin(store, 9, STARTED)
     index, look = RunIndex(store), RunIndex._may_be
 
     def may_be(self: RunIndex, entry: Any, wanted: Any) -> bool:
@@ -315,14 +315,14 @@ def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
     assert [each.id for each in index.survey(owner="ann")] == ids[::-1]  # whose they are is known
     monkeypatch.setattr(RunIndex, "_may_be", may_be)
     monkeypatch.setattr(indexing, "produce_log", produce)
-    assert [each.id for each in index.survey(states=["working"])] == [working]
-    assert looked == [working]
+    assert [each.id for each in index.survey(states=["broken_off"])] == [broken]
+    assert looked == [broken]
     assert [each.id for each in index.survey(states=["ended"], owner="ann")] == ids[::-1]
     assert looked[1:] == ids[::-1]
     assert index.survey(owner="bob") == []
     assert looked[4:] == []
-    assert [each.id for each in index.survey()] == [working, *ids[::-1]]
-    assert [each.id for each in index.survey(limit=2)] == [working, ids[2]]
+    assert [each.id for each in index.survey()] == [broken, *ids[::-1]]
+    assert [each.id for each in index.survey(limit=2)] == [broken, ids[2]]
     opened.clear()
     index.refresh(all_of_them=True)
     assert opened == []
@@ -330,16 +330,16 @@ def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
     index._foldings[ids[0]].tail = unread
     assert index.read_summary(ids[0]).state == "ended"
     store.delete(ids[2])
-    assert [each.id for each in index.survey()] == [working, ids[1], ids[0]]
+    assert [each.id for each in index.survey()] == [broken, ids[1], ids[0]]
     index.refresh(all_of_them=True)
-    assert [each.id for each in index.survey(limit=2)] == [working, ids[1]]
+    assert [each.id for each in index.survey(limit=2)] == [broken, ids[1]]
 
 
 def test_a_longer_log_under_the_same_id_is_another_all_the_same() -> None:
     store = MemoryStore()
     identity = begin(store, 1, ORDER, STARTED)
     former, index = produce_log(store, identity), RunIndex(store)
-    assert index.read_summary(identity).state == "working"
+    assert index.read_summary(identity).state == "broken_off"
     store.delete(identity)
     begin(store, 1, RunRequestedEvent(order={"model": "m"}, subject="bob"), STARTED, ENDED, ORDER)
     assert produce_log(store, identity) is not former
@@ -366,7 +366,7 @@ def test_what_did_not_read_is_read_anew_when_it_is_mended(
     store = DirectoryStore(tmp_path, disk=HastyDisk())
     identity = begin(store, 1, ORDER, STARTED)
     index = RunIndex(store)
-    assert index.read_summary(identity).state == "working"
+    assert index.read_summary(identity).state == "broken_off"
     grow(store, identity, ENDED)
     path = Path(store.locate(identity)) / "runs.jsonl"
     whole = path.read_bytes()

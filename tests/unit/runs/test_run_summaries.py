@@ -169,8 +169,8 @@ def test_000_each_event_leaves_a_run_where_the_table_says(events: Any, state: st
 
 
 def test_001_each_state_is_reached() -> None:
-    """By the events above: none is a word alone."""
-    assert {state for _, state in STEPS} == set(STATES)
+    """By the events above, but for what no log says: whether the process is still there."""
+    assert {state for _, state in STEPS} == {*STATES} - {"broken_off"}
 
 
 def test_002_it_says_who_wanted_what_and_when() -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import pytest
 
+from postgresql_server import opened
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.stores.directory import DirectoryStore
+from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
@@ -20,9 +28,16 @@ from vibe_llms.events.engine import (
     StateEnteredEvent,
 )
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeStartedEvent
-from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent
+from vibe_llms.events.runs import (
+    RunRequestedEvent,
+    RunResumedEvent,
+    RunRetriedEvent,
+    StopRequestedEvent,
+)
 from vibe_llms.exceptions import StoreError
+from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.lines import write_line
+from vibe_llms.runs.log import ClaimedLog
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import (
     STATES,
@@ -35,6 +50,8 @@ from vibe_llms.runs.surveying import (
 )
 
 ORDER = RunRequestedEvent(order={"model": "m"})
+IDENTITY = "a" * 32
+STOP = StopRequestedEvent(letter="l")
 STARTED = RunStartedEvent(run_id="r", conversation_id="c", length=1)
 ENDED = RunEndedEvent(run_id="r", reason="answered")
 SUSPENDED = RunSuspendedEvent(run_id="r", digests=())
@@ -48,9 +65,9 @@ ANSWERED = ApprovalAnsweredEvent(key="k", name="f", digest="d", decision="allow"
 @pytest.mark.parametrize(
     ("event", "states"),
     [
-        (ORDER, {"queued", "working"}),
-        (STARTED, {"working", "stopped"}),
-        (FLOW, {"working", "stopped"}),
+        (ORDER, {"queued", "working", "broken_off"}),
+        (STARTED, {"working", "broken_off", "stopped"}),
+        (FLOW, {"working", "broken_off", "stopped"}),
         (SUSPENDED, {"queued", "waiting", "due"}),
         (FLOW_WAITS, {"queued", "waiting", "due"}),
         (ENDED, {"queued", "ended"}),
@@ -188,3 +205,79 @@ def test_what_a_log_does_not_say_its_conversation_does() -> None:
     assert summarize_run(store, "none") is None
     with pytest.raises(StoreError, match=r"none is a conversation that has not run.*runs list"):
         read_summary(store, "none")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["memory", "directory", pytest.param("postgresql", marks=pytest.mark.postgresql)],
+)
+@pytest.mark.parametrize("last", [[STARTED], [FLOW], [STARTED, STOP]])
+def test_a_run_whose_process_is_gone_has_broken_off(
+    tmp_path: Path, kind: str, last: list[Any]
+) -> None:
+    """Its log is claimed as long as it lives; one that was told to stop is stopped by then."""
+    with open_store(kind, tmp_path) as store:
+        store.create(IDENTITY, ConversationMetadata())
+        log = produce_log(store, IDENTITY)
+        log.claim()
+        for event in last:
+            log.append("r", event)
+        alive = read_summary(store, IDENTITY)
+        log.close()
+        gone = read_summary(store, IDENTITY)
+        index = RunIndex(store)
+        index.tended = {IDENTITY}  # by a host that is about to take it up
+        tended = index.read_summary(IDENTITY)
+
+    is_stopped = STOP in last
+    assert (alive.state, alive.starts) == ("stopped" if is_stopped else "working", 1)
+    assert (gone.state, gone.starts) == ("stopped" if is_stopped else "broken_off", 0)
+    assert tended.state == alive.state
+
+
+def test_a_run_that_is_tried_again_later_has_not_broken_off() -> None:
+    """Nobody has its log meanwhile; when its time has come, somebody has to take it."""
+    for seconds, state in ((600.0, "working"), (0.0, "broken_off")):
+        store = MemoryStore()
+        retried = RunRetriedEvent(detail="No gateway.", attempt=1, seconds=seconds)
+        begin(store, IDENTITY, ORDER, STARTED, retried)
+        assert read_summary(store, IDENTITY).state == state
+
+
+def test_who_looks_whether_a_log_is_claimed_keeps_nobody_from_claiming_it(tmp_path: Path) -> None:
+    """They have its lock for a moment."""
+    store = DirectoryStore(tmp_path)
+    store.create(IDENTITY, ConversationMetadata())
+    log = produce_log(store, IDENTITY)
+    log.claim()
+    log.close()
+    is_over, seen = threading.Event(), set[bool]()
+
+    def look() -> None:
+        while not is_over.is_set():
+            looked = produce_log(store, IDENTITY)
+            assert isinstance(looked, ClaimedLog)
+            seen.add(looked.is_claimed)
+
+    with ThreadPoolExecutor(1) as threads:
+        looking = threads.submit(look)
+        try:
+            for _ in range(300):
+                log.claim()
+                log.close()
+        finally:
+            is_over.set()
+        looking.result()
+    assert False in seen
+
+
+@contextmanager
+def open_store(kind: str, folder: Path) -> Iterator[ConversationStore]:
+    """Gives an empty store of a kind."""
+    if kind == "memory":
+        yield MemoryStore()
+    elif kind == "directory":
+        yield DirectoryStore(folder)
+    else:
+        with opened(folder) as store:
+            yield store

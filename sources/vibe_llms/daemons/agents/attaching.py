@@ -15,7 +15,7 @@ from vibe_llms.runs.summaries import RunState, RunSummary
 _LOGGER = logging.getLogger(__name__)
 _LONGEST_SECONDS: Final = 5.0
 _REASON: Final = "Nobody watches it any more, and it was begun attached."
-_OPEN: Final[tuple[RunState, ...]] = ("queued", "working", "waiting", "due")
+_OPEN: Final[tuple[RunState, ...]] = ("queued", "working", "waiting", "due", "broken_off")
 
 
 class Attachments:

@@ -154,6 +154,8 @@ def compose_run_command(verb: str, summary: RunSummary, address: str = "") -> st
     """Returns a command line about a run, for the same place."""
     from vibe_llms.interfaces.cli.program import compose_command
 
+    if verb == "resume" and summary.kind == "flow" and not address:
+        return compose_command("flow", "resume", summary.id)
     place = ("--address", address) if address else ()
     return compose_command("runs", verb, summary.id, *place)
 
@@ -167,6 +169,8 @@ def advise_to_resume(summary: RunSummary, address: str = "") -> str:
         return "The daemon goes on with it."
     if summary.state == "working":
         return "The run hears of it between two steps."
+    if summary.state == "broken_off" and not summary.order:
+        return f"It has broken off: its process is gone. Go on with: {command}"
     if summary.order:
         return f"Whoever hosts the run goes on with it; where nobody does: {command}"
     return f"It goes on where it was begun, or with: {command}"

@@ -54,6 +54,8 @@ def describe_state(summary: RunSummary) -> str:
             return f"ended ({summary.limit or summary.reason})"
         case "waiting":
             return f"waiting for {count(summary.waiting, 'approval')}"
+        case "broken_off":
+            return "broken off"
         case "queued" if queue := summary.order.get("queue"):  # of which workers may know nothing
             return f"queued in {queue}"
         case state:

@@ -44,6 +44,7 @@ _STYLES: Final = {
     "waiting": "bold $warning",
     "working": "$success",
     "due": "$warning",
+    "broken_off": "$error",
     "stopped": "$text-muted",
     "ended": "$text-muted",
 }

@@ -21,6 +21,7 @@ FILTERS: Final[tuple[RunState | None, ...]] = (
     None,
     "waiting",
     "working",
+    "broken_off",
     "due",
     "queued",
     "stopped",

@@ -16,7 +16,7 @@ from vibe_llms.interfaces.cli.top.courses import CourseLine
 from vibe_llms.interfaces.cli.top.views import View
 from vibe_llms.runs.summaries import RunSummary
 
-_COLUMNS: Final = (("state", 9), ("last", 4), ("run", 8), ("tokens", 6), ("cost", 8))
+_COLUMNS: Final = (("state", 10), ("last", 4), ("run", 8), ("tokens", 6), ("cost", 8))
 _MODEL_SHARE: Final = 3
 _GAP: Final = "  "
 
@@ -34,7 +34,7 @@ def compose_header(columns: int) -> str:
 def compose_row(summary: RunSummary, columns: int, now: datetime) -> str:
     """Returns a run as a line of so many columns at most."""
     cells = [
-        f"{summary.state} {summary.waiting or ''}",
+        f"{summary.state.replace('_', ' ')} {summary.waiting or ''}",
         describe_age((now - summary.updated).total_seconds()),
         summary.id,
         describe_tokens(summary.tokens).split(" ")[0] if summary.tokens else "",
@@ -160,7 +160,11 @@ def describe_waiting(view: View, address: str) -> str:
     """Returns what of a run waits: for an approval, or for somebody here who goes on with it."""
     if not view.waiting:
         summary = view.summary
-        is_left = not address and summary is not None and summary.state in ("due", "stopped")
+        is_left = (
+            not address
+            and summary is not None
+            and summary.state in ("due", "broken_off", "stopped")
+        )
         return advise_to_resume(summary) if summary is not None and is_left else ""
     asked = [
         flatten(f"{each.request.name} {reveal(each.request.arguments)}") for each in view.waiting

@@ -35,10 +35,11 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
     working   it was begun, and has not come to rest
     waiting   for approvals
     due       it has come to rest, and something was said since
+    broken_off  it was begun, and its process is gone
     stopped   by somebody
     ended     it has answered, has reached a limit, or has failed
     """
-    from vibe_llms.interfaces.cli.runs.naming import export_summary
+    from vibe_llms.interfaces.cli.runs.naming import compose_run_command, export_summary
     from vibe_llms.interfaces.cli.runs.words import describe_state
 
     wanted = cast("tuple[RunState, ...]", states) or STATES
@@ -62,6 +63,10 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
         headers=("id", "state", "last event", "model", "name or first words"),
         styles=("cyan", "", "dim", "dim"),
     )
+    broken = [each for each in rows if each.state == "broken_off"]
+    if broken:
+        command = compose_run_command("resume", broken[0], address)
+        note(f"What has broken off goes on with `runs resume`, such as: {command}")
 
 
 async def _survey(

@@ -61,7 +61,10 @@ async def stop(word: str, reason: str, address: str) -> None:
             return
         await runs.stop(before.id, reason=repair(reason))
         after = await runs.find(before.id)
-    if after.state not in ("stopped", "ended"):
+    if before.state == "broken_off":
+        write("It had broken off, and is stopped.")
+        note(advise_to_resume(after, address))
+    elif after.state not in ("stopped", "ended"):
         note(_LATER)
     elif after.starts:
         write("It has heard of it, and stops.")

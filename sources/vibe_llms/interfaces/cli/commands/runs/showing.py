@@ -8,6 +8,7 @@ from vibe_llms.interfaces.cli.options import command, json_option
 from vibe_llms.interfaces.cli.output import note, write, write_json, write_styled
 from vibe_llms.interfaces.cli.runs.naming import (
     address_option,
+    advise_to_resume,
     compose_run_command,
     export_summary,
     find_run,
@@ -92,5 +93,7 @@ def _write_waiting(summary: RunSummary, waiting: Sequence[Waiting], address: str
         write_styled(write_head(each.request), "yellow", "bold")
         write(write_arguments(each.request))
         write_styled(f"digest {each.request.digest}", "dim")
+    if summary.state == "broken_off":
+        note(advise_to_resume(summary, address))
     if waiting:
         note(f"Answer with: {compose_run_command('approve', summary, address)}")

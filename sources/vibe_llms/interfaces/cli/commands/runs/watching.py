@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
@@ -20,8 +22,14 @@ from vibe_llms.interfaces.cli.runs.naming import (
 )
 
 if TYPE_CHECKING:
+    from vibe_llms.agents.interfaces import ToldEvent
     from vibe_llms.runs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
+
+_LOOK_SECONDS: Final = 2.0
+"""How often it is looked whether a run that says nothing still has a process."""
+
+_END: Final = object()
 
 
 @command("watch")
@@ -62,17 +70,42 @@ async def _follow(
         after = min(after, summary.sequence)
         if not follow and after == summary.sequence and _has_come_to_rest(summary):
             return summary
-        async with aclosing(runs.watch(summary.id, after=after)) as told:
+        async with aclosing(_listen(runs.watch(summary.id, after=after))) as told:
             async for event in told:
-                if not isinstance(event, LoggedEvent):
+                if isinstance(event, LoggedEvent):
+                    _write(event, as_json=as_json)
+                    after = event.sequence
+                elif event is not None:
                     continue
-                _write(event, as_json=as_json)
-                if follow or event.sequence < summary.sequence:
+                if follow or after < summary.sequence:
                     continue
                 summary = await runs.find(summary.id)
-                if event.sequence >= summary.sequence and _has_come_to_rest(summary):
+                if after >= summary.sequence and _has_come_to_rest(summary):
                     break
         return summary
+
+
+async def _listen(told: AsyncGenerator[ToldEvent]) -> AsyncGenerator[ToldEvent | None]:
+    """Yield what is told; ``None`` every while in which nothing was, as a run may break off.
+
+    Close what tells at the end.
+    """
+    coming = asyncio.ensure_future(anext(told, _END))
+    try:
+        while True:
+            await asyncio.wait([coming], timeout=_LOOK_SECONDS)
+            if not coming.done():
+                yield None
+                continue
+            event = coming.result()
+            if event is _END:
+                return
+            yield cast("ToldEvent", event)
+            coming = asyncio.ensure_future(anext(told, _END))
+    finally:
+        coming.cancel()
+        await asyncio.wait([coming])
+        await told.aclose()
 
 
 def _write(logged: LoggedEvent, *, as_json: bool) -> None:
@@ -90,11 +123,15 @@ def _write(logged: LoggedEvent, *, as_json: bool) -> None:
 def _has_come_to_rest(summary: RunSummary) -> bool:
     """Tells whether nothing will come unless somebody does something."""
     # One that was told to stop has still to hear of it.
-    return not summary.starts and summary.state in ("waiting", "stopped", "ended")
+    return not summary.starts and summary.state in ("waiting", "broken_off", "stopped", "ended")
 
 
 def _tell_rest(summary: RunSummary, address: str) -> None:
     if summary.state == "waiting":
         note(f"It waits. Answer with: {compose_run_command('approve', summary, address)}")
-    elif summary.state == "stopped" or summary.reason in ("limit", "cancelled", "failed"):
+    elif summary.state in ("broken_off", "stopped") or summary.reason in (
+        "limit",
+        "cancelled",
+        "failed",
+    ):
         note(advise_to_resume(summary, address))
