@@ -90,7 +90,7 @@ async def test_what_may_have_happened_is_asked_about_and_not_repeated(
     first = await asyncio.create_subprocess_exec(sys.executable, VICTIM, tmp_path)
     async with asyncio.timeout(60):
         assert await first.wait() == -signal.SIGKILL
-    assert (await premises.runs.find(summary.id)).state == "working"
+    assert (await premises.runs.find(summary.id)).state == "broken_off"
     second = await asyncio.create_subprocess_exec(sys.executable, VICTIM, tmp_path)
     try:
         assert (await premises.wait(summary.id, "waiting")).waiting == 1
