@@ -240,7 +240,8 @@ class Client:
             ("response", "/v1/responses", RESPONSE),
             ("background", "/v1/responses", {**RESPONSE, "background": True}),
         ):
-            asked = Nonsense("POST", path, {}, json.dumps(body).encode())
+            headers = {"content-type": "application/json"}
+            asked = Nonsense("POST", path, headers, json.dumps(body).encode())
             status, said = await self._exchange(asked)
             assert status == 200, said
             self.known[name] = json.loads(said.partition(b"\r\n\r\n")[2])["id"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ FAST = HostSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds
 
 
 def produce_application(folder: Path) -> Application:
-    """Makes an application that nobody has configured."""
+    """Makes an application whose operator has configured the script of this folder alone."""
     environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "none.toml")}
-    (folder / "none.toml").touch()
+    script = json.dumps(f"scripted:{folder / 'script.toml'}")
+    alias = f"[aliases]\nplay = {script}\n"
+    (folder / "none.toml").write_text(alias, encoding="utf-8")
     return Application(load_configuration(environment=environment, working_directory=folder))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -17,7 +17,7 @@ import attrs
 
 from vibe_llms.closing import Closing
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
-from vibe_llms.exceptions import DependencyError
+from vibe_llms.exceptions import DependencyError, UnknownNameError
 from vibe_llms.representation import represent
 from vibe_llms.values import define
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.specification.daemons import Authorizer
     from vibe_llms.plugins.specification.users import Consent, Progress
     from vibe_llms.providers.budgets import Budgets
-    from vibe_llms.providers.interfaces import Client, ConverserModel, ModelDescriptor
+    from vibe_llms.providers.interfaces import Client, ConverserModel, ModelDescriptor, Provider
     from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver
 
 
@@ -67,6 +67,7 @@ class Application(Closing):
             **{name: value for name, value in given.items() if value is not None},
         )
         self._addresses: dict[str, ModelAddress] = {}
+        self._configured: frozenset[str] | None = None
         # What a client holds open belongs to the event loop in which it was opened.
         self._clients: dict[tuple[str, asyncio.AbstractEventLoop], _Shared] = {}
         self._endings: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = (
@@ -142,11 +143,53 @@ class Application(Closing):
         """
         resolved = self.resolve_address(address)
         shared = await self._access_client(resolved.provider, holder or self)
+        self._ensure_configured(resolved, shared.client.provider)
         model = shared.models.get(resolved.name)
         if model is None:
             _make_room(shared.models)
             model = shared.models[resolved.name] = await shared.client.access_model(resolved.name)
         return model
+
+    def restrict(self, named: Iterable[str] = ()) -> None:
+        """Restrict what the clients of a daemon can cause, from now on.
+
+        Nothing is downloaded or installed, and no user is asked. A file of this machine is a model
+        only where the operator has configured it: as the default model, by an alias, or in
+        ``named``. May be called again, with other names.
+
+        Args:
+            named: Further addresses that the operator has configured.
+        """
+        configuration = self.configuration
+        defaults = configuration.providers  # each with the model of its table
+        addresses = (configuration.model, *configuration.aliases, *defaults, *named)
+        texts = map(configuration.follow_aliases, addresses)
+        self._configured = frozenset(map(self._complete, texts))
+        self.plugins.consent.is_revoked = True
+        for shared in self._clients.values():
+            shared.models.clear()
+
+    def ensure_configured(self, address: str) -> None:
+        """Refuse a file that the operator has not configured; load the provider to tell.
+
+        Raises:
+            UnknownNameError: The address names such a file, or no provider.
+            ConverseError: The provider cannot be loaded.
+        """
+        if self._configured is not None:
+            resolved = self.resolve_address(address)
+            self._ensure_configured(resolved, self.plugins.load_provider(resolved.provider))
+
+    def _ensure_configured(self, address: ModelAddress, provider: Provider) -> None:
+        if self._configured is None or str(address) in self._configured:
+            return
+        names_file = getattr(provider, "names_file", None)
+        if names_file is not None and names_file(address.name):
+            raise UnknownNameError(
+                kind="model",
+                name=str(address),
+                remedy="A path is no model here: the operator can give it a name in [aliases].",
+            )
 
     def find_model(self, address: str, holder: object) -> ConverserModel | None:
         """Returns a model that was accessed before; else :meth:`access_model` has more to do."""
@@ -187,12 +230,16 @@ class Application(Closing):
         text = configuration.follow_aliases((address or configuration.model).strip())
         if ":" not in text and text not in configuration.providers:
             return self.catalogue.resolve_address(text, aliases=configuration.aliases)
-        resolved = ModelAddress.parse(text)
-        if not resolved.name and (entry := configuration.providers.get(resolved.provider)):
-            resolved = ModelAddress(resolved.provider, str(entry.settings.get("model", "")))
+        resolved = ModelAddress.parse(self._complete(text))
         _make_room(self._addresses)
         self._addresses[address] = resolved
         return resolved
+
+    def _complete(self, text: str) -> str:
+        """Adds to a provider alone the model that its table names, if it does."""
+        entry = self.configuration.providers.get(text)
+        model = "" if entry is None else entry.settings.get("model", "")
+        return f"{text}:{model}" if model else text
 
     @cached_property
     def controls(self) -> Mapping[str, Any]:

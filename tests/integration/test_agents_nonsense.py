@@ -69,6 +69,8 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place
     """One daemon that outlives all nonsense."""
     folder = tmp_path_factory.mktemp("nonsense")
     async with serving(folder, PAY, seconds=3_000, authorizer=Doorman()) as daemon:
+        scripts = [f"scripted:{folder / who / 'script.toml'}" for who in ("ann", "bob")]
+        daemon.premises.runs.application.restrict(scripts)
         runs = {}
         for who, key, word in (("ann", ANN, SECRET), ("bob", BOB, "Hello")):
             daemon.premises.folder = folder / who  # of the script

@@ -36,7 +36,8 @@ async def address(
 ) -> AsyncIterator[str]:
     """A gateway that serves this machine."""
     application = produce_application(tmp_path_factory.mktemp("addresses"), simulator.url)
-    async with serve_gateway(application, hosts=find_hosts("127.0.0.1", ["app.example"])) as served:
+    hosts = find_hosts("127.0.0.1", ["app.example", "localhost:3000"])
+    async with serve_gateway(application, hosts=hosts) as served:
         yield served
 
 
@@ -177,7 +178,14 @@ async def test_pages_of_our_places_may_read_what_they_are_answered(
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example"]
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        "http://127.0.0.1.evil.example",
+        "http://localhost:3001",
+        "https://app.example:8443",
+    ],
 )
 @pytest.mark.parametrize("method", ["OPTIONS", "POST"])
 async def test_pages_of_others_may_not(address: str, origin: str, method: str) -> None:

@@ -304,9 +304,10 @@ async def test_too_much_at_once_is_told_to_come_again(tmp_path: Path) -> None:
     ],
 )
 async def test_nonsense_has_a_clear_answer(tmp_path: Path, body: bytes, status: int) -> None:
+    headers = {"content-type": "application/json"}
     async with (
         gateway_before(wait_for_ever, tmp_path) as (address, upstream, _),
-        aiohttp.ClientSession() as session,
+        aiohttp.ClientSession(headers=headers) as session,
         session.post(f"{address}/v1/chat/completions", data=body) as told,
     ):
         assert told.status == status

@@ -19,6 +19,7 @@ from gateway_files import Routed
 from gateways import become
 from vibe_llms.testing.simulator import Simulator
 
+JSON = {"content-type": "application/json"}
 TABLES = """
 [models.vectors]
 targets = ["first:embedding-1"]
@@ -128,7 +129,7 @@ async def test_embeddings_are_carried_where_azures_clients_look(
                 model="vectors", input="A sea.", encoding_format="float"
             )
         for body in (b'{"input": "A sea."}', b'{"input": "A sea.", "model": "other"}', b""):
-            async with session.post(place, data=body) as told:
+            async with session.post(place, data=body, headers=JSON) as told:
                 assert told.status == 200, await told.text()
         async with session.post(place.replace("vectors", "other"), json={}) as told:
             assert told.status == 404

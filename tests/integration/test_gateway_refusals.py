@@ -18,6 +18,7 @@ from vibe_llms.testing.simulator import Simulator
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+JSON = {"content-type": "application/json"}
 MODEL = "anthropic:claude-sonnet-5"
 INSIDES = ("anister", "Error(", "object is not", "indices must", "attribute", "KeyError")
 
@@ -180,39 +181,71 @@ async def test_a_picture_that_nobody_can_read_is_refused(
 
 @pytest.mark.parametrize("face", ASKED)
 @pytest.mark.parametrize(
-    ("pack", "words"),
+    ("pack", "status", "words"),
     [
-        (gzip.compress, "it is packed"),
-        (lambda data: data.decode().encode("utf-16"), "(byte 0)"),
-        (lambda data: data[:-1] + b',"x":' + b"[" * 99_999 + b"]" * 99_999 + b"}", ""),
-        (lambda data: data[:-2], ""),
-        (lambda data: b"", ""),
+        (gzip.compress, 415, "The body is compressed"),
+        (lambda data: data.decode().encode("utf-16"), 400, "(byte 0)"),
+        (lambda data: data[:-1] + b',"x":' + b"[" * 99_999 + b"]" * 99_999 + b"}", 400, ""),
+        (lambda data: data[:-2], 400, ""),
+        (lambda data: b"", 400, ""),
     ],
     ids=["packed", "of another coding", "deep", "cut", "empty"],
 )
 async def test_a_body_that_cannot_be_read_is_told_to_be_so(
-    session: aiohttp.ClientSession, face: str, pack: Callable[[bytes], bytes], words: str
+    session: aiohttp.ClientSession,
+    face: str,
+    pack: Callable[[bytes], bytes],
+    status: int,
+    words: str,
 ) -> None:
     path, body, _, find = ASKED[face]
     data = pack(json.dumps({**body, "model": MODEL}).encode())
-    async with session.post(path.format(model=MODEL), data=data) as told:
+    async with session.post(path.format(model=MODEL), data=data, headers=JSON) as told:
         said = await told.json()
-        assert told.status == 400, said
+        assert told.status == status, said
         assert words in find(said)
         assert "codec" not in find(said)
+
+
+@pytest.mark.parametrize("face", ASKED)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "text/plain"},
+        {"content-type": "text/plain;application/json"},
+        {"content-type": "multipart/form-data; boundary=x"},
+        {"content-type": ""},
+        {"content-encoding": "gzip"},
+        {"content-encoding": "br"},
+    ],
+    ids=lambda headers: " ".join(*headers.items()),
+)
+async def test_a_body_that_is_not_sent_as_json_gets_415_in_the_words_of_the_face(
+    session: aiohttp.ClientSession, face: str, headers: dict[str, str]
+) -> None:
+    """Browsers send some of these for a page of any site, without asking."""
+    path, body, _, find = ASKED[face]
+    data = json.dumps({**body, "model": MODEL}).encode()
+    data = gzip.compress(data) if "content-encoding" in headers else data
+    headers = JSON | headers
+    async with session.post(path.format(model=MODEL), data=data, headers=headers) as told:
+        said = await told.json()
+        assert told.status == 415, said
+    name = "compressed" if "content-encoding" in headers else "application/json"
+    assert name in find(said)
 
 
 async def test_so_it_is_in_our_own_protocol(session: aiohttp.ClientSession) -> None:
     """In the same words, which are about the body, and nothing of how we read it."""
     body = json.dumps({"version": 1, "request": {"model": MODEL}}).encode()
-    for data, words in (
-        (gzip.compress(body), "it is packed"),
-        (body.decode().encode("utf-16"), "it is not in UTF-8 (byte 0)"),
-        (b'{"request":' + b"[" * 99_999 + b"]" * 99_999 + b"}", "The body is no request"),
+    for data, status, words in (
+        (gzip.compress(body), 415, "The body is compressed"),
+        (body.decode().encode("utf-16"), 400, "it is not in UTF-8 (byte 0)"),
+        (b'{"request":' + b"[" * 99_999 + b"]" * 99_999 + b"}", 400, "The body is no request"),
     ):
-        async with session.post("/v1/converse", data=data) as told:
+        async with session.post("/v1/converse", data=data, headers=JSON) as told:
             said = await told.text()
-            assert told.status == 400
+            assert told.status == status
             assert words in said
             assert "codec" not in said
 

@@ -21,9 +21,20 @@ OURS = [
     {"host": "localhost:8000"},
     {"host": "[::1]:8000"},
     {"host": "gate.example"},
+    {"origin": "https://gate.example"},
     {"origin": "http://localhost:3000"},
+    {"host": "localhost:8000", "origin": "http://127.0.0.1:8000"},
+    {"host": "gate.example", "origin": "https://gate.example", "sec-fetch-site": "same-origin"},
+    {"sec-fetch-site": "none"},
 ]
 THEIRS = [
+    {"origin": "http://localhost:4000"},
+    {"host": "localhost:8000", "origin": "http://localhost:8001", "sec-fetch-site": "same-site"},
+    {"host": "localhost:8000", "origin": "http://localhost"},
+    {"host": "gate.example", "origin": "https://gate.example:8443"},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"sec-fetch-site": "same-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
     {"host": "evil.example"},
     {"host": "evil.example:8000", "origin": "http://evil.example:8000"},
     {"origin": "https://evil.example"},
@@ -35,7 +46,7 @@ THEIRS = [
 async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a gateway that serves this machine."""
     folder = tmp_path_factory.mktemp("strangers")
-    hosts = find_hosts("127.0.0.1", ["gate.example"])
+    hosts = find_hosts("127.0.0.1", ["gate.example", "localhost:3000"])
     async with (
         Simulator() as simulator,
         serve_gateway(produce_application(folder, simulator.url), hosts=hosts) as address,
@@ -60,7 +71,7 @@ async def test_who_comes_by_another_is_refused_before_anything_is_asked(
 ) -> None:
     """A page may send what it will, and to a web socket it could even listen."""
     # As a page sends it, whose browser asks nobody first.
-    headers = {**headers, "content-type": "text/plain"}
+    headers = {**headers, "content-type": "application/json"}
     for path in ("/v1/chat/completions", "/v1/messages", "/api/chat"):
         async with session.post(path, json=TALK, headers=headers) as told:
             assert told.status == 403

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,13 @@ MAIL = InvocableDescription(
         "$defs": {"person": {"enum": ["Ann", "Bob"]}},
     },
 )
+
+
+def count_listening() -> int:
+    """Counts the ports at which this process listens: each loaded model has one."""
+    own = {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    return sum(f"socket:[{row[9]}]" in own for row in rows if row[3] == "0A")
 
 
 def produce_request(*said: str | AnyCanister, **fields: object) -> Request:
@@ -424,13 +432,69 @@ async def test_clients_share_one_loaded_model(own_context: ProviderContext) -> N
     assert isinstance(model, LocalModel)
     assert isinstance(other, LocalModel)
 
-    shared = await model._acquire() is await other._acquire()
+    before = count_listening()
+    for each in (model, other):
+        await each.converse(produce_request("Hi.", controls={"max_tokens": 1}))
+    loaded = count_listening() - before
     await first.close()
     response = await other.converse(produce_request("Hi.", controls={"max_tokens": 3}))
     await second.close()
 
-    assert shared
+    assert loaded == 1
     assert response.text
+
+
+async def test_a_file_is_loaded_once_whatever_it_is_called(
+    own_context: ProviderContext, weights: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "link.gguf").symlink_to(weights)
+    (tmp_path / "copy.gguf").symlink_to(tmp_path / "link.gguf")
+    spellings = [
+        str(weights),
+        str(weights.parent / "." / ".." / weights.parent.name / weights.name),
+        str(tmp_path / "link.gguf"),
+        str(tmp_path / "copy.gguf"),
+        "",
+    ]
+    client = produce_provider(own_context).produce_client()
+    before = count_listening()
+    for name in spellings:
+        model = await client.access_model(name)
+        response = await model.converse(produce_request("Hi.", controls={"max_tokens": 2}))
+        assert response.text
+    loaded = count_listening() - before
+    await client.close()
+    assert loaded == 1
+    assert count_listening() == before
+
+
+async def test_another_model_evicts_the_one_used_least_recently_when_that_has_answered(
+    own_context: ProviderContext, weights: Path, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"{name}.gguf" for name in ("a", "b", "c")]
+    for path in paths:
+        shutil.copyfile(weights, path)
+    context = attrs.evolve(own_context, settings={**own_context.settings, "loaded_models": 2})
+    client = produce_provider(context).produce_client()
+    first, second, third = [await client.access_model(str(path)) for path in paths]
+    before = count_listening()
+    asked = produce_request("Tell me a story.", controls={"max_tokens": 60})
+    short = produce_request("Hi.", controls={"max_tokens": 2})
+
+    alone = await first.converse(asked)
+    await second.converse(short)
+    most = count_listening() - before
+    # Two are at work on the one, which is used least recently, and two wait for a third.
+    answers = await asyncio.gather(
+        *(model.converse(asked) for model in (second, first, third, third, first, second)),
+    )
+    counted = await first.tokenizer.count_text("Hello there", first.descriptor)
+    last = count_listening() - before
+    await client.close()
+
+    assert {answer.text for answer in answers} == {alone.text}
+    assert counted.tokens > 0
+    assert (most, last) == (2, 2)
 
 
 async def test_a_file_that_is_no_model_is_named(

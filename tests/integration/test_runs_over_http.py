@@ -209,3 +209,30 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path, body: Any) -> None
         assert told["error"]["message"]
         assert told["error"]["type"] != "server", told
         assert [*daemon.premises.store.survey()] == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "application/x-www-form-urlencoded"}, 415),
+        ({"content-type": "application/json", "content-encoding": "gzip"}, 415),
+        ({"content-type": "application/json", "origin": "http://127.0.0.1:1"}, 403),
+        ({"content-type": "text/plain", "sec-fetch-site": "same-site"}, 403),
+        ({"content-type": "application/json", "sec-fetch-site": "cross-site"}, 403),
+        ({"content-type": "application/json", "sec-fetch-site": "same-origin"}, 201),
+    ],
+)
+async def test_no_page_of_another_port_begins_a_run(
+    tmp_path: Path, headers: dict[str, str], status: int
+) -> None:
+    """A browser sends such a request, and only keeps its answer from the page."""
+    async with serving(tmp_path) as daemon:
+        order = {**daemon.premises.order(DONE).export(), "input": "Do it."}
+        data = json.dumps(order).encode()
+        url = f"{daemon.url}/runs"
+        async with daemon.session.post(url, data=data, headers=headers) as told:
+            assert told.status == status, await told.text()
+            assert status == 201 or "error" in await told.json()
+        _, listed = await daemon.ask("GET", "/runs")
+        assert len(listed["data"]) == (status == 201)

@@ -307,13 +307,22 @@ async def test_pages_of_other_names_are_refused(folder: Path) -> None:
         serve_tools(produce_application(folder), records) as address,
         httpx2.AsyncClient() as client,
     ):
-        for name, value in [("host", "evil.example"), ("origin", "https://evil.example")]:
+        for name, value in [
+            ("host", "evil.example"),
+            ("origin", "https://evil.example"),
+            ("origin", "http://localhost:3000"),
+            ("sec-fetch-site", "same-site"),
+        ]:
             answer = await client.post(address, json={}, headers={name: value})
             assert answer.status_code == 403
-            assert "evil.example" in answer.json()["error"]["message"]
-        fine = await client.post(address, json={}, headers={"origin": "http://localhost:3000"})
+            assert value in answer.json()["error"]["message"]
+        own = address.removesuffix("/mcp").replace("127.0.0.1", "localhost")
+        fine = await client.post(address, json={}, headers={"origin": own})
         assert fine.status_code != 403
-    assert [each.error for each in records][:2] == ["access", "access"]
+        for headers in ({"content-type": "text/plain"}, {"content-encoding": "gzip"}):
+            answer = await client.post(address, content=b"{}", headers=headers)
+            assert answer.status_code == 415
+    assert [each.error for each in records][:4] == ["access"] * 4
 
 
 async def test_our_own_client_finds_the_same_through_a_server(folder: Path) -> None:

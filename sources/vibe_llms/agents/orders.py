@@ -153,6 +153,8 @@ class OrderRules:
             yield Finding(
                 place=place, message=f"{resolved.provider} is no provider that runs may use{known}"
             )
+        else:
+            application.ensure_configured(address)
 
     def _check_names(self, names: Iterable[str], place: str) -> Iterable[Finding]:
         for name in names:

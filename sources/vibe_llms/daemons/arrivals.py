@@ -13,6 +13,9 @@ from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.plugins.specification.daemons import Arrival, Authorizer, Grant
 
 _OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_PORTS: Final = {"http": "80", "https": "443"}
+_OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
+"""Of ``Sec-Fetch-Site``: another port is of the same site. https://w3c.github.io/webappsec-fetch-metadata/"""
 
 
 async def authorize(
@@ -37,14 +40,21 @@ async def authorize(
 def find_hosts(host: str, named: Collection[str]) -> frozenset[str] | None:
     """Returns the names by which a daemon is reached; ``None`` for any.
 
+    Those with a port are places whose pages may ask.
+
     Args:
         host: Where it listens.
-        named: Names that its file has besides; without any, one that listens wider than this
-            machine is reached by whatever name leads there.
+        named: Names that its file has besides, with a port or without; without any, one that
+            listens wider than this machine is reached by whatever name leads there.
     """
     if not named and not is_loopback(host):
         return None
-    return _OWN | {each.lower() for each in (host, *named)}
+    found = {*_OWN, host.lower()}
+    for each in map(str.lower, named):
+        name, port = _split(f"//{each}")
+        found.add(name or each)
+        found |= {f"{name}:{number}" for number in ([port] if port else _PORTS.values())}
+    return frozenset(found)
 
 
 def ensure_place(call: HttpCall, hosts: Collection[str] | None) -> None:
@@ -55,12 +65,46 @@ def ensure_place(call: HttpCall, hosts: Collection[str] | None) -> None:
     Raises:
         AccessError: The host, or the page that asks, is none of these.
     """
-    host, origin = call.headers.get("host", ""), call.headers.get("origin", "")
-    place = _read_name(f"//{host}")
-    if hosts is not None and place not in hosts:
+    host = call.headers.get("host", "")
+    if hosts is not None and _split(f"//{host}")[0] not in hosts:
         raise _refuse("host", host)
-    if origin and _read_name(origin) not in {place, *(hosts or ())}:
-        raise _refuse("origin", origin)
+    ensure_page(call, hosts)
+
+
+def ensure_page(call: HttpCall, hosts: Collection[str] | None) -> None:
+    """Refuse the pages of other sites, another port of this machine among them.
+
+    A browser says by itself which page asks; it may send a request of a page before the page is
+    known to be allowed to read the answer, and a run would have begun.
+
+    Raises:
+        AccessError: A page of another place asks.
+    """
+    origin = call.headers.get("origin", "")
+    if origin:
+        if not _is_ours(origin, call.headers.get("host", ""), hosts or ()):
+            raise _refuse("origin", origin)
+        return
+    site = call.headers.get("sec-fetch-site", "none")
+    if site in _OTHER_SITES and not _is_navigation(call):
+        raise _refuse("sec-fetch-site", site)
+
+
+def _is_ours(origin: str, host: str, hosts: Collection[str]) -> bool:
+    scheme = origin.partition("://")[0]
+    (name, port), (reached, reached_port) = _split(origin), _split(f"//{host}")
+    port, reached_port = (each or _PORTS.get(scheme, "") for each in (port, reached_port))
+    if not name:  # as of a page from a file, or one that is held in a sandbox
+        return False
+    is_same = port == reached_port and (name == reached or name in hosts)
+    return is_same or f"{name}:{port}" in hosts
+
+
+def _is_navigation(call: HttpCall) -> bool:
+    """Tells whether a person follows a link, which shows the answer to that person alone."""
+    headers = call.headers
+    mode, goal = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    return call.method in ("GET", "HEAD") and mode == "navigate" and goal == "document"
 
 
 def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
@@ -72,16 +116,19 @@ def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
     return True
 
 
-def _read_name(text: str) -> str:
+def _split(text: str) -> tuple[str, str]:
+    """Returns the name and the port of an address; empty where it has none."""
     try:
-        return urlsplit(text).hostname or ""
+        parts = urlsplit(text)
+        return parts.hostname or "", str(parts.port or "")
     except ValueError:
-        return ""
+        return "", ""
 
 
 def _refuse(header: str, given: str) -> AccessError:
     return AccessError(
         detail=f"Nothing is answered here for the {header} {given[:200]!r}.",
-        remedy="Come by a name of this machine; others are named in hosts, in the server's file.",
+        remedy="Come by a name of this machine; others, and pages as HOST:PORT, are named in hosts,"
+        " in the server's file.",
         fault=ProviderFault.PERMISSION,
     )

@@ -40,6 +40,7 @@ class HttpCall:
         began: When the answer began, by the event loop's clock.
         is_gone: Whether the client has left before its answer was whole.
         added: Headers that go with whatever is answered, be it an error.
+        body_types: The media types that its body may have.
         id_header: Where the client's library looks for the id of the request; it goes there unless
             somebody else has named it already.
     """
@@ -51,6 +52,7 @@ class HttpCall:
         "_watcher",
         "added",
         "began",
+        "body_types",
         "headers",
         "id_header",
         "is_gone",
@@ -77,6 +79,7 @@ class HttpCall:
         self.is_gone = False
         self.names: Mapping[str, str] = {}
         self.added: Mapping[str, str] = _NOTHING
+        self.body_types: tuple[str, ...] = (JSON,)
         self.id_header = ""
         self._receive, self._send = receive, send
         self._limit = limit
@@ -111,13 +114,18 @@ class HttpCall:
         """Returns the body of the request.
 
         Raises:
+            RequestError: It is compressed, or of a media type that is not taken here.
             LimitError: It is longer than ``request_bytes``; no more of it was read.
             ClientGone: The client has left.
         """
+        if self.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise refuse_compressed()
         said = self.headers.get("content-length", "")
         if said.isascii() and said.isdigit() and int(said) > self._limit:
             raise self._refuse_size()
         message = await self._receive()
+        if message.get("body") or message.get("more_body"):
+            self._ensure_type()
         if message["type"] == "http.request" and not message.get("more_body", False):
             body: bytes = message.get("body", b"")
             if len(body) > self._limit:
@@ -137,6 +145,21 @@ class HttpCall:
             message = await self._receive()
         self.is_gone = True
         raise ClientGone
+
+    def _ensure_type(self) -> None:
+        """Refuse a body of another type, such as pages of any site may send without asking."""
+        told = self.headers.get("content-type", "")
+        media_type = told.partition(";")[0].strip().lower()
+        if media_type in self.body_types or media_type.endswith("+json"):
+            return
+        raise RequestError(
+            path="content-type",
+            detail=f"The body is of the type {told[:200]!r}."
+            if told
+            else "It has no content-type.",
+            remedy=f"Send it as {' or '.join(self.body_types)}.",
+            stage=Stage.FRAME,
+        )
 
     def _refuse_size(self) -> LimitError:
         return LimitError(
@@ -288,6 +311,16 @@ def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str
         if headers.get(name):
             return headers[name]
     return query.get("key", "")
+
+
+def refuse_compressed() -> RequestError:
+    """Produce the error of a compressed body."""
+    return RequestError(
+        path="content-encoding",
+        detail="The body is compressed.",
+        remedy="Send it as it is, without a content-encoding.",
+        stage=Stage.FRAME,
+    )
 
 
 def refuse_body(detail: str, path: str = "") -> RequestError:

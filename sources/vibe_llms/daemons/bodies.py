@@ -6,7 +6,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from vibe_llms.daemons.asgi import refuse_body
+from vibe_llms.daemons.asgi import refuse_body, refuse_compressed
+from vibe_llms.exceptions import RequestError
 from vibe_llms.unreadable import UNREADABLE
 
 _T = TypeVar("_T")
@@ -22,7 +23,7 @@ def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
             body.decode()  # as what is skipped in the next line is not looked at
         return decoder.decode(body)
     except UNREADABLE as error:
-        raise refuse_body(f"The body is no request: {_explain(error, body)}.") from None
+        raise _refuse("The body is no request", error, body) from None
 
 
 def decode_body(body: bytes) -> dict[str, Any]:
@@ -30,13 +31,18 @@ def decode_body(body: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except UNREADABLE as error:
-        raise refuse_body(f"The body is no JSON object: {_explain(error, body)}.") from None
+        raise _refuse("The body is no JSON object", error, body) from None
+
+
+def _refuse(what: str, error: Exception, body: bytes) -> RequestError:
+    """Produce the error of a body that cannot be read."""
+    if body.startswith(_PACKED):
+        return refuse_compressed()
+    return refuse_body(f"{what}: {_explain(error, body)}.")
 
 
 def _explain(error: Exception, body: bytes) -> str:
     """Says what is wrong with a body that cannot be read, in words that are about it."""
-    if body.startswith(_PACKED):
-        return "it is packed, and is taken unpacked alone"
     match error:
         case UnicodeDecodeError():
             return f"it is not in UTF-8 (byte {_find_break(body)})"

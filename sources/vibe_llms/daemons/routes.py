@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
-from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.answering import ErrorAnswer, classify, compose_error_headers
@@ -34,6 +34,7 @@ class Route:
         is_admitted: Whether it counts among the requests that are answered at once; what tells of
             the daemon itself does not.
         operation: What is said there.
+        body_types: The media types that a body may have.
     """
 
     method: str
@@ -43,6 +44,7 @@ class Route:
     is_admitted: bool = True
     operation: ApiOperation = ApiOperation()
     choose_writer: Callable[[HttpCall], ErrorWriter] | None = None
+    body_types: tuple[str, ...] = (JSON,)
 
     def compile(self) -> re.Pattern[str]:
         """Returns what matches its paths; the parts are groups."""

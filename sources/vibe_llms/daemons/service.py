@@ -219,7 +219,7 @@ class Service:
         if route is None:
             await self._refuse(call, record)
             return
-        call.names = names
+        call.names, call.body_types = names, route.body_types
         record.route = route.pattern
         try:
             await self._respond(route, call, record)

@@ -74,6 +74,10 @@ _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
 """By the name of the limit that was reached: the client's, ours, or one that an upstream broke."""
 
 
+_UNSUPPORTED: Final = frozenset({"content-encoding", "content-type"})
+"""By the path of a request's error: headers that say how its body is written."""
+
+
 @frozen
 class ErrorAnswer:
     """An error as a client of a protocol is told of it.
@@ -102,6 +106,8 @@ def classify(error: ConverseError) -> tuple[ProviderFault, int]:
         return error.fault, error.status if known and error.status else _STATUSES[error.fault]
     if isinstance(error, LimitError) and error.limit in _LIMITS:
         return _LIMITS[error.limit]
+    if isinstance(error, RequestError) and error.path in _UNSUPPORTED:
+        return ProviderFault.INVALID_REQUEST, 415
     for kind, fault, status in _FAULTS:
         if isinstance(error, kind):
             return fault, status

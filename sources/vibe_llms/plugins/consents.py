@@ -1,8 +1,13 @@
-"""Consent and progress where nobody can be asked and nobody watches."""
+"""Consent and progress without a user: settled in advance, withdrawn, silent."""
 
 from __future__ import annotations
 
-from vibe_llms.values import frozen
+from typing import TYPE_CHECKING
+
+from vibe_llms.values import define, frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.plugins.specification.users import Consent
 
 
 @frozen
@@ -14,6 +19,23 @@ class SettledConsent:
     def ask(self, subject: str, question: str) -> bool:
         """Returns the answer."""
         return self.answer
+
+
+@define
+class RevocableConsent:
+    """Consent of a user, until it is revoked: a daemon asks nothing on behalf of its clients.
+
+    Attributes:
+        consent: Answers until then.
+        is_revoked: Whether every answer is no.
+    """
+
+    consent: Consent
+    is_revoked: bool = False
+
+    def ask(self, subject: str, question: str) -> bool:
+        """Return whether the user agrees."""
+        return not self.is_revoked and self.consent.ask(subject, question)
 
 
 @frozen

@@ -13,7 +13,7 @@ from vibe_llms.clocks import Clock
 from vibe_llms.configuration.classes import Configuration, PluginEntry
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, TERMINAL_APPROVER
 from vibe_llms.configuration.locating import locating
-from vibe_llms.plugins.consents import SettledConsent, SilentProgress
+from vibe_llms.plugins.consents import RevocableConsent, SettledConsent, SilentProgress
 from vibe_llms.plugins.listings import PluginListing
 from vibe_llms.plugins.roster import PluginRoster
 from vibe_llms.values import define
@@ -45,14 +45,14 @@ class PluginManager:
     Attributes:
         configuration: Names them.
         consent: Asked before a package is installed, and by plugins. By default nobody is
-            asked, and the setting ``yes`` answers.
+            asked, and the setting ``yes`` answers. A daemon revokes it.
         progress: Shows long work of plugins; by default nothing is shown.
         clock: For whatever waits.
         budgets: Keeps what other processes use of the same vendors, where any share them.
     """
 
     configuration: Configuration
-    consent: Consent = attrs.field()
+    consent: RevocableConsent = attrs.field(converter=RevocableConsent)
     progress: Progress = attrs.field(factory=SilentProgress)
     clock: Clock = attrs.field(factory=Clock)
     budgets: Budgets | None = None

@@ -131,7 +131,11 @@ class Client(Protocol):
 
 
 class Provider(Protocol):
-    """Something that has models: a vendor, a server, this process."""
+    """Something that has models: a vendor, a server, this process.
+
+    One whose models can be files of this machine has ``names_file(name)``, which tells whether a
+    name is the path of one: clients of a daemon may not choose files.
+    """
 
     @property
     def name(self) -> str:

@@ -31,13 +31,19 @@ from vibe_llms.providers.settings import RemoteSettings
 from vibe_llms.providers.sources import read_problem
 from vibe_llms.providers.transports import produce_transport
 from vibe_llms.providers.vendors import Vendor
-from vibe_llms.secrets import Secret
+from vibe_llms.secrets import Secret, is_secret_name
 from vibe_llms.wire.bodies import describe_address
 from vibe_llms.wire.exchanges import Exchange, Transport, WireRequest
+from vibe_llms.wire.guarded import GuardedExchange
+from vibe_llms.wire.scrubbing import Scrubber
 from vibe_llms.wire.tracing import compose_tracks
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
+
+LEAST_CARRIED_CHARACTERS: Final = 12
+"""A shorter secret stays in an answer that is carried and no error: dummies such as ``ollama`` are
+words of models, too."""
 
 _make_request: Final = trusted(WireRequest)
 
@@ -114,6 +120,8 @@ class RemoteClient:
         self._transport: Transport | None = transport
         self._integrator: Any = None
         self._key: Secret | None = None
+        self._known: object = None
+        self._scrubbers: dict[bool, Scrubber] = {}
         self._address = describe_address(vendor.settings.base_url)
         self.processors = vendor.produce_processors(self)
 
@@ -263,6 +271,8 @@ class RemoteClient:
     ) -> Exchange:
         """Sends bytes as they are, once, and returns whatever the vendor answers, errors too.
 
+        What the vendor answers has none of our own secrets, should it have sent them back.
+
         Args:
             headers: Of whoever is carried, none of them a credential; ours go over them.
 
@@ -286,7 +296,22 @@ class RemoteClient:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
         turn.learn(exchange.headers)
-        return exchange
+        return GuardedExchange(exchange, self._access_scrubber(is_error=exchange.status >= 400))
+
+    def _access_scrubber(self, *, is_error: bool) -> Scrubber:
+        """Returns what strikes our secrets out of an answer that is carried."""
+        settings = self.vendor.settings
+        known = self._key and self._key.reveal(), settings
+        if known != self._known:
+            self._known, secrets = known, self.list_secrets()
+            public = [text for name, text in settings.headers.items() if not is_secret_name(name)]
+            own = [each for each in secrets if each not in public]
+            least = LEAST_CARRIED_CHARACTERS
+            self._scrubbers = {
+                True: Scrubber(secrets, shapes=False),
+                False: Scrubber(own, shapes=False, least=least),
+            }
+        return self._scrubbers[is_error]
 
     def clean(self, error: ConverseError) -> ConverseError:
         """Takes out of an error what nobody may see, should the other side have sent it back."""

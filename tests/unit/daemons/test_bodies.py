@@ -13,7 +13,7 @@ from vibe_llms.exceptions import RequestError
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (gzip.compress(b"{}"), "it is packed, and is taken unpacked alone"),
+        (gzip.compress(b"{}"), "The body is compressed"),
         (b'{"a": "\xff"}', "it is not in UTF-8 (byte 7)"),
         (b'{"a": ' + b"[" * 99_999, "it is nested too deeply"),
         (b"[]", "Expected `object`, got `array`"),

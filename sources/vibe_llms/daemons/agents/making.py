@@ -45,7 +45,7 @@ def produce_service(
     """Makes the daemon as an ASGI application, with a host for its runs.
 
     Args:
-        application: Has the models.
+        application: Has the models; it is restricted (:meth:`.Application.restrict`).
         store: Keeps the runs.
         settings: As its file has them; who listens heeds those of the server.
         rules: What orders may ask for.
@@ -59,6 +59,7 @@ def produce_service(
         ConfigurationError: The settings name no runner, or no queues.
         StoreError: The store keeps no logs of runs.
     """
+    application.restrict()
     settings = settings or AgentsSettings()
     hosts = find_hosts(settings.server.host, settings.hosts)
     rules = rules or OrderRules(limits=application.configuration.limits)

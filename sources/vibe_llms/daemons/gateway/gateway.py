@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
-from vibe_llms.daemons.arrivals import authorize, ensure_place
+from vibe_llms.daemons.arrivals import authorize, ensure_page, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import decode_body
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
@@ -61,7 +61,7 @@ class Gateway:
         keeper: Keeps answers of the faces that want them kept; by default nothing is.
         reactors: Hear of what models answer on translate; by default nobody does.
         hosts: By which names clients come where no authorizer says who they are, so that no page
-            of a stranger's asks by the browser of somebody here; by default nobody looks.
+            of a stranger's asks by the browser of somebody here; by default any.
     """
 
     def __init__(
@@ -97,8 +97,10 @@ class Gateway:
             ProviderError: The gateway itself does, by whatever way.
         """
         enter(self._name, call.headers)
-        if self._authorizer is None and self._hosts is not None:
+        if self._authorizer is None:
             ensure_place(call, self._hosts)
+        elif call.certificate:  # which a browser shows for any page
+            ensure_page(call, self._hosts)
         return await authorize(self._authorizer, call, record)
 
     async def answer(

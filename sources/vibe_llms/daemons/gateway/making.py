@@ -47,6 +47,7 @@ def produce_service(
     authorizer: Authorizer | None = None,
     listeners: Sequence[Listener] = (),
     file: Path | None = None,
+    needs_models: bool = False,
     keeping: KeepingLimits | None = None,
     tracing: Tracing | None = None,
     keeps_contents: bool = False,
@@ -55,8 +56,9 @@ def produce_service(
     """Makes the gateway as an ASGI application: for ``vibe serve``, or for any other host.
 
     Args:
-        application: Has the providers. Its limits hold for what they answer; its attempts should
-            be 1, so that nothing is retried that no table says.
+        application: Has the providers; it is restricted (:meth:`.Application.restrict`). Its limits
+            hold for what they answer; its attempts should be 1, so that nothing is retried that no
+            table says.
         limits: What is taken on at once.
         authorizer: Says who may ask; by default everybody may.
         listeners: Hear of each request when it is over.
@@ -68,10 +70,13 @@ def produce_service(
             of these places may read what they are answered, with an authorizer as without.
         file: Has the tables of models; :meth:`.Service.reload` reads them again. Its ``[limits]``
             hold where no others are given.
+        needs_models: Whether a file without models is refused, as when it is read again after one
+            with models.
 
     Raises:
         ConfigurationError: With all that is wrong with the file.
     """
+    application.restrict()
     tracing = tracing or _produce_tracing(application)
     keeper = _produce_keeper(application, keeping, knows_subjects=authorizer is not None)
     gateway = Gateway(
@@ -82,7 +87,9 @@ def produce_service(
         reactors=None if tracing is None else tracing.reactors,
         hosts=hosts,
     )
-    tables = None if file is None else Tables(file, application, gateway)
+    tables = None
+    if file is not None:
+        tables = Tables(file, application, gateway, needs_models=needs_models)
     if tables is not None:
         limits = limits or tables.settings.limits
         keeper.keeping = keeping or tables.settings.responses

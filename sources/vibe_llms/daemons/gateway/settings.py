@@ -34,7 +34,8 @@ class GatewaySettings:
         authorizer: Who says who may ask; by default everybody may.
         hosts: Names by which clients reach it, besides those of this machine, where there is no
             authorizer and it listens to this machine alone; who comes by others is refused. Pages
-            of these places may read what they are answered.
+            of these places may read what they are answered; with a port, such as
+            ``localhost:5173``, those of that port.
         log_contents: Write a line for each request, and what was asked and answered into it.
         models: The names that clients may use, and who answers to each; where there are none, any
             name that the configuration understands.

@@ -12,7 +12,7 @@ from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
 from vibe_llms.daemons.routes import Route
 from vibe_llms.daemons.service import Service
-from vibe_llms.exceptions import ConfigurationError, UnknownNameError
+from vibe_llms.exceptions import ConfigurationError, Finding, UnknownNameError
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -37,6 +37,7 @@ class Tables:
         path: Of the file.
         application: Has the providers.
         gateway: Is given the router.
+        needs_models: Refuse a file without models: it would let clients ask for any.
 
     Attributes:
         settings: As the file that is in force says.
@@ -45,9 +46,17 @@ class Tables:
         ConfigurationError: With all that is wrong with the file.
     """
 
-    def __init__(self, path: Path, application: Application, gateway: Gateway) -> None:
+    def __init__(
+        self,
+        path: Path,
+        application: Application,
+        gateway: Gateway,
+        *,
+        needs_models: bool = False,
+    ) -> None:
         self._path = path
-        self._gateway = gateway
+        self._needs_models = needs_models
+        self._application, self._gateway = application, gateway
         self._find_provider = partial(find_provider, application)
         self._router: TableRouter | None = None
         self._service: Service | None = None
@@ -66,7 +75,7 @@ class Tables:
             _LOGGER.error("The file of the gateway is wrong, the one before holds: %s", error)
             return
         before, self.settings = self.settings, settings
-        for name in ("server", "limits", "responses", "authorizer", "log_contents"):
+        for name in ("server", "limits", "responses", "authorizer", "hosts", "log_contents"):
             if getattr(before, name) != getattr(settings, name):
                 _LOGGER.warning("What is new in %s of the gateway's file needs a new start", name)
         self._apply()
@@ -78,10 +87,25 @@ class Tables:
         self._apply()
 
     def _read(self) -> GatewaySettings:
-        return read_settings(self._path, self._find_provider)
+        settings = read_settings(self._path, self._find_provider)
+        if self._needs_models and not settings.models:
+            finding = Finding(
+                place=str(self._path),
+                message="It names no model any more, which would let clients ask for any.",
+            )
+            remedy = "Write [models] tables; to allow all models, start the gateway again."
+            raise ConfigurationError(findings=(finding,), remedy=remedy)
+        return settings
 
     def _apply(self) -> None:
+        self._needs_models = self._needs_models or bool(self.settings.models)
         models, gateway = self.settings.models, self._gateway
+        self._application.restrict(
+            target.model
+            for model in models.values()
+            for target in (*model.targets, *model.fallback)
+            if target.model not in models
+        )
         if self._service is not None:
             self._service.adopt_routes((*self._routes, *self._survey_passages()))
         if not models:  # one upstream for each name, as without a file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeGuard
 
@@ -12,6 +13,7 @@ from vibe_llms.exceptions import (
     ConverseError,
     RequestError,
     Stage,
+    TrustError,
     UnknownNameError,
 )
 from vibe_llms.models.addresses import ModelAddress
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from vibe_llms.providers.interfaces import ConverserModel, ModelDescriptor
 
 
+_LOGGER: Final = logging.getLogger("vibe_llms.daemons.gateway")
 _SURVEY_SECONDS: Final = 10
 """So long a vendor has to list its models."""
 
@@ -99,6 +102,9 @@ class Upstreams:
                 raise
             # Of providers a client knows nothing: to it, it is a model that is not there.
             raise UnknownNameError(kind="model", name=name, remedy="GET /v1/models.") from None
+        except TrustError as error:  # it would have to be fetched, which is the operator's to do
+            _LOGGER.warning("%r cannot be asked: %s", name, error)
+            raise UnknownNameError(kind="model", name=name, remedy="GET /v1/models.") from error
         except ConfigurationError:
             if not self.models and not _is_address(name):
                 raise UnknownNameError(

@@ -124,6 +124,7 @@ async def open_server(
             ),
         )
         await server.begin()
+        application.restrict()  # what is connected is installed by now
         try:
             yield server
         finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vibe_llms.interfaces.cli.options import refuse_empty, yes_option
+from vibe_llms.interfaces.cli.options import refuse_empty
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -51,7 +51,12 @@ def daemon_options(port: int, *, config: str) -> Callable[[Callable[..., Any]], 
             default=None,
             help="Listen wider than this machine without TLS or without asking who comes.",
         ),
-        yes_option,
+        click.option(
+            "--yes",
+            "-y",
+            is_flag=True,
+            help="Consent to downloads and installations at the start; later there are none.",
+        ),
     )
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ import attrs
 
 from vibe_llms.dialects import generate_content
 from vibe_llms.dialects.generate_content.quirks import Quirks
+from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.plain import JsonObject
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, TokenCount
@@ -67,7 +68,7 @@ class GoogleVendor(Vendor):
 
     def compose_resource(self, model: ModelDescriptor) -> str:
         """Returns the name of a model as a resource."""
-        name = quote(model.name, safe="/@:-._~")
+        name = quote_name(model)
         return name if "/" in name else f"models/{name}"  # tuned models are elsewhere
 
     def compose_count(self, native: JsonObject, model: ModelDescriptor) -> tuple[str, JsonObject]:
@@ -95,6 +96,13 @@ class GoogleVendor(Vendor):
             before, token = token, page.get("nextPageToken") or ""
             if not token or token == before:  # or it would be asked without end
                 return models
+
+
+def quote_name(model: ModelDescriptor) -> str:
+    """Return a model's name as part of a path; refuse one that leads elsewhere."""
+    if not {".", ".."}.isdisjoint(model.name.split("/")):
+        raise UnknownNameError(kind="model", name=model.name)
+    return quote(model.name, safe="/@:-._~")
 
 
 class _GoogleTokenizer(VendorTokenizer):

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from vibe_llms.dialects.generate_content.quirks import Quirks
 from vibe_llms.plain import JsonObject
-from vibe_llms.providers.google.client import GoogleVendor
+from vibe_llms.providers.google.client import GoogleVendor, quote_name
 from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.needs import Need, find_variable, refuse_for_want
 from vibe_llms.providers.remote import RemoteClient
@@ -69,7 +69,7 @@ class VertexVendor(GoogleVendor):
         """Returns the name of a model as a resource of the project."""
         if not self._access_project():
             refuse_for_want(self.context.name, self.survey_needs())
-        name = quote(model.name, safe="/@:-._~")
+        name = quote_name(model)
         if "/" not in name:
             name = f"publishers/google/models/{name}"
         location = quote(self._access_location())

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
+from vibe_llms.asynchrony import finish
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.processors import Processors, nativize_parts
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.installing import advise_extra
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -56,8 +59,11 @@ Measured with them on 2026-11-22: a process that converses takes 344 MB, and 206
 less and load again would make the reader wait for all that was said to be read once more.
 """
 PARALLEL: Final = 2
+LOADED_MODELS: Final = 3
 ENGINE: Final = "xllamacpp"
 """The package that runs llama.cpp in this process."""
+
+_T = TypeVar("_T")
 
 _NO_PROJECTOR: Final = dict.fromkeys(
     ("supports_images", "supports_audio", "supports_video", "supports_files"), False
@@ -72,11 +78,14 @@ class LocalSettings:
         path: A GGUF file in place of the embedded model.
         context_tokens: The window, of which each token takes memory; 22 KB with the embedded model.
         parallel: How many answers are given at once; others wait.
+        loaded_models: How many models are loaded at once; another one evicts the model that was
+            used least recently, as soon as that has answered.
     """
 
     path: Path | None = None
     context_tokens: Count = CONTEXT_TOKENS
     parallel: Count = PARALLEL
+    loaded_models: Count = LOADED_MODELS
 
 
 def read_settings(context: ProviderContext) -> LocalSettings:
@@ -109,6 +118,10 @@ class LocalProvider:
             needs = (*needs, Need(NeedKind.WEIGHTS, SMOLLM2.model, remedy))
         return needs
 
+    def names_file(self, name: str) -> bool:
+        """Tell whether a model's name is the path of a file."""
+        return _is_path(name)
+
     def produce_client(self) -> LocalClient:
         """Makes a client. Loads nothing yet. Raises ConfigurationError."""
         return LocalClient(self, read_settings(self.context))
@@ -122,6 +135,7 @@ class LocalClient:
         self._settings = settings
         self._servers: dict[LoadSettings, LoadedModel] = {}
         self._lock = threading.Lock()
+        self._loading = asyncio.Lock()
         self._closed = False
 
     async def access_model(self, name: str = "") -> LocalModel:
@@ -189,11 +203,45 @@ class LocalClient:
         return ModelDescriptor(provider=self.provider.name, name=name, attributes=attributes)
 
     async def acquire(self, settings: LoadSettings) -> LoadedModel:
-        """Returns a loaded model, loading it in a thread where this is its first use."""
+        """Return a loaded model; load it in a thread on first use, and evict another if need be."""
         server = self._servers.get(settings)
         if server is None:
-            server = await asyncio.to_thread(self._load, settings)
+            async with self._loading:
+                if settings not in self._servers:
+                    await self._make_room()
+                server = await asyncio.to_thread(self._load, settings)
+        server.used_at = time.monotonic()
         return server
+
+    async def use(self, settings: LoadSettings, ask: Callable[[LoadedModel], Awaitable[_T]]) -> _T:
+        """Ask a loaded model; load it again where it was evicted before it was asked."""
+        while True:
+            server = await self.acquire(settings)
+            try:
+                return await ask(server)
+            except ConverseError:
+                if not server.is_evicted:
+                    raise
+
+    async def _make_room(self) -> None:
+        """Evict the models used least recently, each when it has answered."""
+        while len(self._servers) >= self._settings.loaded_models:
+            loaded = tuple(self._servers.values())
+            server = min(loaded, key=lambda each: (each.slots.taken > 0, each.used_at))
+            taken = 0
+            try:
+                while taken < server.settings.parallel:  # with all slots, nothing is under way
+                    await server.slots.take()
+                    taken += 1
+                await finish(asyncio.to_thread(self._evict, server))
+            finally:
+                for _ in range(taken):  # to those who wait, and load it again
+                    server.slots.give()
+
+    def _evict(self, server: LoadedModel) -> None:
+        with self._lock:
+            if self._servers.pop(server.settings, None) is not None:
+                release_server(server, evict=True)
 
     def _load(self, settings: LoadSettings) -> LoadedModel:
         with self._lock:
@@ -224,9 +272,6 @@ class LocalModel(ModelBase[JsonObject]):
     def __init__(
         self, descriptor: ModelDescriptor, client: LocalClient, settings: LoadSettings
     ) -> None:
-        async def acquire() -> LoadedModel:
-            return await client.acquire(settings)
-
         def nativize(request: Request) -> JsonObject:
             return self.nativize(request, streaming=True).value
 
@@ -235,10 +280,11 @@ class LocalModel(ModelBase[JsonObject]):
             controls=CONTROLS,
             messages=MESSAGES,
             invocations=INVOCATIONS,
-            tokenizer=LocalTokenizer(acquire, nativize),
+            tokenizer=LocalTokenizer(partial(client.use, settings), nativize),
         )
         super().__init__(descriptor, self._processors.tokenizer, limits)
-        self._acquire = acquire
+        self._acquire = partial(client.acquire, settings)
+        self._use = partial(client.use, settings)
 
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
@@ -260,7 +306,6 @@ class LocalModel(ModelBase[JsonObject]):
 
     async def send(self, native: JsonObject, request: Request, *, streaming: bool) -> _Source:
         """Hands the request to llama.cpp, which is loaded first if need be."""
-        server = await self._acquire()
         choice = choose(request, self.descriptor).value
         offered = select_offered(request.invocables, choice)
         decoder = LocalDecoder(
@@ -268,7 +313,7 @@ class LocalModel(ModelBase[JsonObject]):
             model=self.descriptor.name,
             offered=[invocable.name for invocable in offered],
         )
-        exchange = await server.open_exchange(native)
+        exchange = await self._use(lambda server: server.open_exchange(native))
         calls = CustomCalls(find_lowered(request, "local"))
         return _Source(exchange, decoder, calls, self.descriptor, streaming=streaming)
 

@@ -41,20 +41,33 @@ class LoadSettings:
     """What makes one loaded model differ from another.
 
     Attributes:
-        path: The GGUF file.
+        path: The GGUF file, by any of its spellings: equal are those that lead to the same file.
         context_tokens: The window, input and output together; its memory is taken at once.
         parallel: How many requests run at once; they share the window's memory.
         waiting: How many more may wait until one of those is done.
     """
 
-    path: Path
+    path: Path = attrs.field(eq=False)
     context_tokens: int
     parallel: int
     waiting: int
+    _file: object = attrs.field(init=False, repr=False)
+
+    @_file.default
+    def _identify(self) -> object:
+        try:
+            found = self.path.stat()
+        except OSError:  # to load it says why
+            return str(self.path)
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class LoadedModel:
     """A loaded model. Loading blocks; make it in a thread. Use it from any loop or thread.
+
+    Attributes:
+        used_at: When it was last asked for, by the monotonic clock.
+        is_evicted: Whether it was closed to make room for another, and may be loaded again.
 
     Raises:
         DependencyError: xllamacpp is not installed.
@@ -64,6 +77,8 @@ class LoadedModel:
     def __init__(self, settings: LoadSettings) -> None:
         self.settings = settings
         self.slots = Slots(settings.parallel)
+        self.used_at = 0.0
+        self.is_evicted = False
         self._key = secrets.token_urlsafe(24)
         self._exchanges: set[LocalExchange] = set()
         self._lock = threading.Lock()
@@ -164,7 +179,8 @@ class LoadedModel:
         with self._lock:
             if self._engine is None:
                 raise refuse_closed()
-            address = self._engine.listening_address.removeprefix("http://")
+            engine = self._engine  # which stays open until this is answered
+        address = engine.listening_address.removeprefix("http://")
         connection = http.client.HTTPConnection(address, timeout=_COUNTING_SECONDS)
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         try:
@@ -353,12 +369,17 @@ def acquire_server(settings: LoadSettings) -> LoadedModel:
         return place.server
 
 
-def release_server(server: LoadedModel) -> None:
-    """Gives a loaded model back; the last one to do so closes it. Blocks."""
+def release_server(server: LoadedModel, *, evict: bool = False) -> None:
+    """Gives a loaded model back; the last one to do so closes it. Blocks.
+
+    Args:
+        evict: Those who still have it may load it again.
+    """
     place = _places[server.settings]
     with place.lock:
         place.users -= 1
         if place.users == 0 and place.server is not None:
+            place.server.is_evicted = evict
             place.server.close()
             place.server = None
 

@@ -15,22 +15,21 @@ class LocalTokenizer:
     """Counts with the loaded model, which is loaded when something is first counted.
 
     Args:
-        acquire: Gives the loaded model.
+        use: Asks the loaded model.
         nativize: Translates a request as it would be sent.
     """
 
     def __init__(
         self,
-        acquire: Callable[[], Awaitable[LoadedModel]],
+        use: Callable[[Callable[[LoadedModel], Awaitable[int]]], Awaitable[int]],
         nativize: Callable[[Request], JsonObject],
     ) -> None:
-        self._acquire = acquire
+        self._use = use
         self._nativize = nativize
 
     async def count_text(self, text: str, model: ModelDescriptor) -> TokenCount:
         """Counts the tokens of a text by itself. Raises WeightsError."""
-        server = await self._acquire()
-        return TokenCount(tokens=await server.count_text(text))
+        return TokenCount(tokens=await self._use(lambda server: server.count_text(text)))
 
     async def count_request(self, request: Request, model: ModelDescriptor) -> TokenCount:
         """Counts what the request would occupy as input, with the model's template.
@@ -39,8 +38,7 @@ class LocalTokenizer:
             RequestError: The request cannot be sent to this model.
         """
         native = self._nativize(request)
-        server = await self._acquire()
         try:
-            return TokenCount(tokens=await server.count_request(native))
+            return TokenCount(tokens=await self._use(lambda server: server.count_request(native)))
         except EngineFault as fault:
             raise produce_error(fault, model) from fault

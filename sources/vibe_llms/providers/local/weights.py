@@ -144,7 +144,8 @@ def acquire_weights(
         raise TrustError(
             subject=f"weights:{pin.model}",
             detail=f"The weights of {pin.model} are missing, and fetching them was not agreed to.",
-            remedy="Agree with --yes, or set VIBE_LLMS_YES=1 for scripts.",
+            remedy=f"Fetch them: vibe models pull {context.name}; or agree with --yes, or with "
+            "VIBE_LLMS_YES=1 for scripts.",
         )
     return fetch(pin, context, is_stopped)
 

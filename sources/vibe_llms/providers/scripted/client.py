@@ -50,6 +50,10 @@ class ScriptedProvider:
         """The name in the configuration."""
         return self.context.name
 
+    def names_file(self, name: str) -> bool:
+        """Tell whether a model's name is the path of a script."""
+        return name.endswith(".toml")
+
     def produce_client(self) -> ScriptedClient:
         """Makes a client, which reads each script when its model is accessed."""
         return ScriptedClient(self)

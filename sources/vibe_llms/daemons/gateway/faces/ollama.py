@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.asgi import JSON, HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
@@ -21,6 +21,9 @@ from vibe_llms.models.descriptors import ModelDescriptor
 FACE = Face(name="ollama", dialect=ollama_chat, framing="ndjson", streams_by_default=True)
 _GENERATION = attrs.evolve(FACE, name="ollama_generate", dialect=generation)
 
+_BODY_TYPES = (JSON, "application/x-www-form-urlencoded")
+"""The second is what curl says of any body: so the examples of Ollama's documentation do."""
+
 _VERSION = "0.20.0"
 """Of the server whose protocol this is; clients look whether it is new enough."""
 
@@ -33,7 +36,7 @@ _CAPABILITIES = (
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Returns the paths of this protocol."""
-    produce = partial(Route, write_error=FACE.write_error)
+    produce = partial(Route, write_error=FACE.write_error, body_types=_BODY_TYPES)
     generate = partial(gateway.answer, face=_GENERATION, read=_read_generation)
     return (
         produce(method="POST", pattern="/api/chat", handler=partial(gateway.answer, face=FACE)),

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import attrs
 
-from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.asgi import JSON, HttpCall, refuse_body
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked, rename_model
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.gateway.routing.targets import Target, plan
@@ -51,7 +51,7 @@ def produce_routes(
     gateway: Gateway, access_router: Callable[[], TableRouter], patterns: Iterable[str]
 ) -> list[Route]:
     """Returns what answers the paths that some table allows, also where Azure's clients look."""
-    produce = partial(Route, write_error=FACE.write_error)
+    produce = partial(Route, write_error=FACE.write_error, body_types=(JSON, "multipart/form-data"))
     routes = []
     for pattern in patterns:
         handler = partial(_answer, gateway, access_router, pattern)

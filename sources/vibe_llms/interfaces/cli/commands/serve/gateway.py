@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -73,38 +74,55 @@ def gateway(
         resolve(model)
     targets = [target.model for each in read.models.values() for target in each.targets]
     named = targets or ([] if model is None else [model])
+    if application.configuration.yes:
+        _fetch(application, named)
     _tell_wants(application, {resolve(each) for each in named})
     settings = override(read.server, given)
     contents = contents or read.log_contents
     hosts = find_hosts(settings.host, read.hosts)
     produce = functools.partial(
-        _produce, model, file, authorizer or read.authorizer, log or contents, contents, hosts, yes
+        _produce,
+        model,
+        yes,
+        authorizer or read.authorizer,
+        log or contents,
+        file=file,
+        needs_models=bool(read.models),  # also of a worker that is begun again later
+        keeps_contents=contents,
+        hosts=hosts,
     )
-    _produce(model, file, None, False, False, None, yes)  # what an authorizer opens is a worker's
+    _produce(model, yes, None, False, file=file)  # what an authorizer opens is a worker's
     tell_untrusted(load_configuration())
     is_guarded = bool(authorizer or read.authorizer)
     serve(produce, settings, is_guarded=is_guarded, on_ready=_tell, on_reload=_reload)
 
 
 def _produce(
-    model: str | None,
-    file: Path | None,
-    authorizer: str | None,
-    log: bool,
-    contents: bool,
-    hosts: Collection[str] | None,
-    yes: bool,
+    model: str | None, yes: bool, authorizer: str | None, log: bool, **options: Any
 ) -> Service:
     from vibe_llms.daemons.gateway.making import produce_service
 
     application = _load(model, yes=yes)
     doormen = post_doormen(application, authorizer, log=log)
-    return produce_service(application, file=file, keeps_contents=contents, hosts=hosts, **doormen)
+    return produce_service(application, **options, **doormen)
 
 
 def _load(model: str | None, *, yes: bool) -> Application:
     # What no table of the gateway retries is not retried.
     return load_application(yes=yes, model=model, limits={"attempts": 1})
+
+
+def _fetch(application: Application, addresses: Collection[str]) -> None:
+    """Fetch what these models lack: later nothing is, whoever asks for it."""
+    import asyncio
+
+    async def fetch() -> None:
+        for address in addresses:
+            with contextlib.suppress(ConverseError):  # it is noted next, or when it is asked
+                await application.access_model(address)
+        await application.close()
+
+    asyncio.run(fetch())
 
 
 def _tell_wants(application: Application, providers: Collection[str]) -> None:

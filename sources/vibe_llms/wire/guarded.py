@@ -1,0 +1,53 @@
+"""Answers without our own secrets, should the other side have sent them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vibe_llms.closing import Closing
+from vibe_llms.wire.exchanges import Exchange
+from vibe_llms.wire.scrubbing import Scrubber
+
+
+class GuardedExchange(Closing):
+    """An answer whose headers and body have no secrets; all else passes as it is.
+
+    The beginning of what may be a secret is held back until more has come.
+    """
+
+    __slots__ = ("_exchange", "_rest", "_scrubber", "headers")
+
+    def __init__(self, exchange: Exchange, scrubber: Scrubber) -> None:
+        self._exchange, self._scrubber = exchange, scrubber
+        self._rest = b""
+        self.headers = _scrub_headers(exchange.headers, scrubber)
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self._exchange.status
+
+    async def receive(self) -> bytes:
+        """Return what has come of the body; see :class:`.Exchange`."""
+        while data := await self._exchange.receive():
+            data = self._scrubber.scrub(self._rest + data)
+            end = self._scrubber.find_open(data)
+            self._rest = data[end:]
+            if end:
+                return data[:end]
+        rest, self._rest = self._rest, b""
+        return rest
+
+    async def read(self, limit: int | None = None) -> bytes:
+        """Return the whole body; see :class:`.Exchange`."""
+        return self._scrubber.scrub(await self._exchange.read(limit))
+
+    async def close(self) -> None:
+        """Leave the answer."""
+        await self._exchange.close()
+
+
+def _scrub_headers(headers: Mapping[str, str], scrubber: Scrubber) -> Mapping[str, str]:
+    if not scrubber.may_hold("\n".join(headers.values()).encode("utf-8", "surrogatepass")):
+        return headers
+    return {name: scrubber.scrub_text(text) for name, text in headers.items()}
