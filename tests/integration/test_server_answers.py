@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from serving import Message, Receive, Send, begin, compose, echo, read_body, say, serving
 
 
@@ -58,6 +60,46 @@ async def test_requests_sent_at_once_are_answered_in_their_order() -> None:
         await client.write(b"".join(compose("POST", f"/{n}", body=b"x" * n) for n in range(20)))
 
         assert [(await client.read()).body for _ in range(20)] == [b"/%d" % n for n in range(20)]
+
+
+async def test_headers_follow_the_body_where_the_application_has_announced_them() -> None:
+    """Behind the last chunk; the next request on the connection finds its answer."""
+
+    async def trail(scope: Message, receive: Receive, send: Send) -> None:
+        assert "http.response.trailers" in scope["extensions"]
+        await send({"type": "http.response.start", "status": 200, "trailers": True})
+        await say(send, b"one")
+        lines = [(b"x-sum", b"[1]"), (b"x-more", b"2")]
+        await send({"type": "http.response.trailers", "headers": lines})
+
+    async with serving(trail) as served:
+        client = await served.connect()
+        for _ in range(2):
+            await client.write(compose())
+            _, headers = await client.read_head()
+            assert headers["transfer-encoding"] == "chunked"
+            wanted = b"3\r\none\r\n0\r\nx-sum: [1]\r\nx-more: 2\r\n\r\n"
+            assert await client.reader.readexactly(len(wanted)) == wanted
+
+
+@pytest.mark.parametrize(
+    "line", [(b"content-length", b"4"), (b"x-a", b"1\r\nx-b: 2"), (b"x a", b"1")]
+)
+async def test_a_trailer_that_frames_or_forges_cuts_the_answer(
+    caplog: pytest.LogCaptureFixture, line: tuple[bytes, bytes]
+) -> None:
+    async def trail(scope: Message, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "trailers": True})
+        await say(send, b"one", more=True)
+        await say(send, b"two")
+        await send({"type": "http.response.trailers", "headers": [line]})
+
+    async with serving(trail) as served:
+        client = await served.connect()
+        await client.write(compose())
+        await client.read_head()
+        assert not (await client.read_all()).endswith(b"\r\n\r\n")
+    assert "cannot" in caplog.text or "name" in caplog.text
 
 
 async def test_an_answer_in_pieces_is_chunked() -> None:

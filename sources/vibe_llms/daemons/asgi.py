@@ -13,6 +13,7 @@ import msgspec
 
 from vibe_llms.daemons.server.words import (
     DISCONNECT_EXTENSION,
+    TRAILERS_EXTENSION,
     Application,
     ClientGone,
     Message,
@@ -25,7 +26,8 @@ from vibe_llms.exceptions import LimitError, RequestError, Stage
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 
 JSON: Final = "application/json"
-_NOTHING: Final[Mapping[str, str]] = {}
+_TRAILER: Final = "trailer"
+NOTHING: Final[Mapping[str, str]] = {}
 
 
 class HttpCall:
@@ -46,6 +48,7 @@ class HttpCall:
     """
 
     __slots__ = (
+        "_has_trailers",
         "_limit",
         "_receive",
         "_send",
@@ -78,11 +81,12 @@ class HttpCall:
         self.began: float | None = None
         self.is_gone = False
         self.names: Mapping[str, str] = {}
-        self.added: Mapping[str, str] = _NOTHING
+        self.added: Mapping[str, str] = NOTHING
         self.body_types: tuple[str, ...] = (JSON,)
         self.id_header = ""
         self._receive, self._send = receive, send
         self._limit = limit
+        self._has_trailers = False
         self._watcher: asyncio.Task[None] | None = None
 
     @property
@@ -272,13 +276,21 @@ class HttpCall:
         await self._send({"type": "http.response.body", "body": body})
 
     async def tell(
-        self, body: object, status: int = 200, headers: Mapping[str, str] = _NOTHING
+        self, body: object, status: int = 200, headers: Mapping[str, str] = NOTHING
     ) -> None:
         """Answers with plain data, as JSON."""
         await self.answer(status, msgspec.json.encode(body), headers)
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Begins an answer; :meth:`send` goes on, :meth:`finish` ends it."""
+        """Begins an answer; :meth:`send` goes on, :meth:`finish` ends it.
+
+        Args:
+            headers: With ``trailer`` among them where some may follow the body. Servers that
+                cannot send any, and clients of HTTP/1.0, get none.
+        """
+        self._has_trailers = _TRAILER in headers and self._takes_trailers
+        if _TRAILER in headers and not self._has_trailers:
+            headers = {name: text for name, text in headers.items() if name != _TRAILER}
         if self.added:
             headers = {**headers, **self.added}
         if self.id_header and self.id_header not in headers:
@@ -290,15 +302,28 @@ class HttpCall:
         ]
         self.status = status
         self.began = asyncio.get_running_loop().time()
-        await self._send({"type": "http.response.start", "status": status, "headers": encoded})
+        start = {"type": "http.response.start", "status": status, "headers": encoded}
+        await self._send({**start, "trailers": True} if self._has_trailers else start)
+
+    @property
+    def _takes_trailers(self) -> bool:
+        has_them = TRAILERS_EXTENSION in self.scope.get("extensions", {})
+        return has_them and self.scope.get("http_version") != "1.0"
 
     async def send(self, data: bytes) -> None:
         """Sends a piece of the body; waits while the client does not take what was sent."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def finish(self, data: bytes = b"") -> None:
-        """Ends the body, with a last piece or none."""
+    async def finish(self, data: bytes = b"", trailers: Mapping[str, str] = NOTHING) -> None:
+        """Ends the body, with a last piece or none.
+
+        Args:
+            trailers: In ASCII; they are left out where none were announced.
+        """
         await self._send({"type": "http.response.body", "body": data})
+        if self._has_trailers:
+            lines = [(name.encode(), text.encode("ascii")) for name, text in trailers.items()]
+            await self._send({"type": "http.response.trailers", "headers": lines})
 
 
 def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str:

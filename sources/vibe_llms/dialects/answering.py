@@ -187,11 +187,15 @@ class StreamWriter(abc.ABC):
     Attributes:
         content_type: Of what is written.
         sign_of_life: May go between any two frames, and means nothing.
+        ending: What stands behind the last object of the stream.
+        takes_comments: Whether clients skip comments (lines that begin with a colon).
         losses: What could not be said in this protocol, so far.
     """
 
     content_type: str = "text/event-stream"
     sign_of_life: bytes = b": keep-alive\n\n"
+    ending: bytes = b"\n\n"
+    takes_comments: bool = True
 
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
@@ -204,6 +208,21 @@ class StreamWriter(abc.ABC):
     @abc.abstractmethod
     def write(self, event: StreamEvent) -> bytes:
         """Returns the frames that an event comes to, whole ones; mostly one, perhaps none."""
+
+    def tell(self, data: bytes, name: str, told: bytes) -> bytes:
+        """Return the last frames of a stream with a note in them: a field of the last object.
+
+        Args:
+            data: The last frames, whole.
+            name: What is told, such as ``x-vibe-losses``; the field has underscores in it.
+            told: JSON, in one line.
+        """
+        end = b"}" + self.ending
+        if not data.endswith(end):
+            return data
+        field = b',"%b":%b' % (name.replace("-", "_").encode(), told)
+        comment = b": %b %b\n\n" % (name.encode(), told) if self.takes_comments else b""
+        return b"%b%b%b%b" % (comment, data[: -len(end)], field, end)
 
     @abc.abstractmethod
     def fail(self, error: ConverseError) -> bytes:

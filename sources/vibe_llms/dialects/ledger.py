@@ -9,6 +9,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import attrs
 
+from vibe_llms.dialects.bookkeeping import is_bookkeeping
 from vibe_llms.dialects.extras import TOLD, is_mark, read_native, unescape
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister, Origin
@@ -38,21 +39,24 @@ class Ledger:
     siblings: tuple[tuple[str, str], ...] = ()
     strange: set[int] = attrs.field(factory=set)
 
-    def coerce(self, path: str, reason: str) -> None:
+    def coerce(self, path: str, reason: str, *, is_routine: bool = False) -> None:
         """Takes down that something goes in another form."""
-        self.losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
+        self._add(LossKind.COERCED, path, reason, is_routine=is_routine)
 
-    def drop(self, path: str, reason: str) -> None:
+    def drop(self, path: str, reason: str, *, is_routine: bool = False) -> None:
         """Takes down that something does not go, and will not come back."""
-        self.losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
+        self._add(LossKind.DROPPED, path, reason, is_routine=is_routine)
 
-    def synthesize(self, path: str, reason: str) -> None:
+    def synthesize(self, path: str, reason: str, *, is_routine: bool = False) -> None:
         """Takes down that something was made up."""
-        self.losses.append(Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason))
+        self._add(LossKind.SYNTHESIZED, path, reason, is_routine=is_routine)
 
-    def withhold(self, path: str, reason: str) -> None:
+    def withhold(self, path: str, reason: str, *, is_routine: bool = False) -> None:
         """Takes down that something is kept back now, and goes where it belongs."""
-        self.losses.append(Loss(kind=LossKind.WITHHELD, path=path, reason=reason))
+        self._add(LossKind.WITHHELD, path, reason, is_routine=is_routine)
+
+    def _add(self, kind: LossKind, path: str, reason: str, *, is_routine: bool) -> None:
+        self.losses.append(Loss(kind=kind, path=path, reason=reason, is_routine=is_routine))
 
     def omit(self, value: Any, path: str, *names: str, reason: str) -> None:
         """Takes down which fields of a value say something that finds no place.
@@ -72,8 +76,8 @@ class Ledger:
         Args:
             path: Of what it is native to.
         """
-        if native is not None and (names := _list_said(read_native(native, path))):
-            self.withhold(f"{path}.native", f"{names}: no place for it here")
+        if native is not None:
+            self._withhold_fields(read_native(native, path), path, "no place for it here")
 
     def admits(
         self, native: Native | None, canister: AnyCanister | None = None
@@ -179,9 +183,19 @@ class Ledger:
         if not fields or self.admits(native, canister):
             return fields
         going = {name: fields.pop(name) for name in shared if fields.get(name) is not None}
-        if names := _list_said(fields):
-            self.withhold(f"{path}.native", f"{names}: only {_whose(native, canister)} knows it")
+        self._withhold_fields(fields, path, f"only {_whose(native, canister)} knows it")
         return going
+
+    def _withhold_fields(self, fields: Mapping[str, Any], path: str, reason: str) -> None:
+        """Take down the fields of a native that say something; bookkeeping apart from the rest."""
+        for is_routine in (False, True):
+            chosen = {
+                name: value
+                for name, value in fields.items()
+                if is_bookkeeping(name, value, is_asked=path == "request") is is_routine
+            }
+            if names := _list_said(chosen):
+                self.withhold(f"{path}.native", f"{names}: {reason}", is_routine=is_routine)
 
 
 def _list_said(fields: Mapping[str, Any]) -> str:

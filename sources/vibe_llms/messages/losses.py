@@ -27,6 +27,19 @@ class LossKind(enum.StrEnum):
     WITHHELD = "withheld"
 
 
+class LossGrade(enum.StrEnum):
+    """How serious a loss is, the most serious first.
+
+    ``MEANING``: something was said that the other side does not see. ``FORM``: it sees it in
+    another form, or sees something that was made up. ``ROUTINE``: bookkeeping of a vendor's that
+    most translations lose, such as the time at which an answer was made.
+    """
+
+    MEANING = "meaning"
+    FORM = "form"
+    ROUTINE = "routine"
+
+
 @frozen(kw_only=True, field_transformer=conform_fields)
 class Loss:
     """One thing that a translation changed, left out, made up or kept back.
@@ -35,14 +48,31 @@ class Loss:
         kind: What became of it.
         path: The place in the request or the response, such as ``canisters[2].content[0]``.
         reason: Why, for a person to read.
+        is_routine: Whether it is bookkeeping that most translations lose.
     """
 
     kind: LossKind
     path: str
     reason: str
+    is_routine: bool = False
+
+    @property
+    def grade(self) -> LossGrade:
+        """How serious it is."""
+        if self.is_routine:
+            return LossGrade.ROUTINE
+        is_gone = self.kind in (LossKind.DROPPED, LossKind.WITHHELD)
+        return LossGrade.MEANING if is_gone else LossGrade.FORM
 
     def __str__(self) -> str:
         return f"{self.kind} {self.path}: {self.reason}"
+
+
+def rank_losses(losses: Iterable[Loss]) -> list[Loss]:
+    """Return the losses that are more than routine, each once, the most serious first."""
+    grades = (LossGrade.MEANING, LossGrade.FORM)
+    told = dict.fromkeys(losses)
+    return [loss for grade in grades for loss in told if loss.grade is grade]
 
 
 def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:

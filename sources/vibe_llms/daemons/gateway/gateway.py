@@ -304,7 +304,7 @@ def _carries(model: ConverserModel, face: Face) -> TypeGuard[RemoteModel]:
 
 def _touches_quirks(model: RemoteModel, face: Face, asked: Asked) -> bool:
     """Return whether the model's vendor is known to refuse or misread the body as it is."""
-    if face.is_path or asked.find_path is not None:
+    if face.is_path:
         return False
     touches: Callable[[bytes, Any], bool] | None = getattr(face.dialect, "touches_quirks", None)
     return touches is not None and touches(asked.body, model.client.vendor.known_quirks)

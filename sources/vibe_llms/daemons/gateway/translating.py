@@ -28,7 +28,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import renew
-from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.losses import Loss, LossKind, Translation, rank_losses
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import count_canister
 from vibe_llms.plain import JsonObject
@@ -147,6 +147,7 @@ async def _stream(
         **asked.writing,
     )
     lost: list[Loss] = []
+    late = 0
     is_whole = False
     last = b""
     stream = upstream.model.stream(request, reactors)
@@ -166,14 +167,17 @@ async def _stream(
                 finally:  # what stands before a fault goes before it
                     # What came together goes together: to write costs more than to translate.
                     if data := b"".join(frames):
-                        record.sent_bytes += len(data)
-                        if call.status and is_whole:
+                        if not call.status:
+                            told = _compose_headers(call, (*record.losses, *lost))
+                            told["content-type"] = writer.content_type
+                            if not face.is_ours:
+                                told["trailer"] = LOSSES_HEADER
+                            await call.begin(200, told)
+                            late = len(lost)
+                        if is_whole:
                             last = data  # with the end of the body
                         else:
-                            if not call.status:
-                                told = _compose_headers(call, (*record.losses, *lost))
-                                told["content-type"] = writer.content_type
-                                await call.begin(200, told)
+                            record.sent_bytes += len(data)
                             await living.send(data)
     except ConverseError as error:
         if not call.status:
@@ -187,7 +191,15 @@ async def _stream(
         if not is_whole and record.usage is not None:
             record.is_estimated = True
             record.usage = raise_output(record.usage, _count_said(stream.canisters, upstream))
-    await call.finish(last)
+    # Our own protocol has an event for each loss.
+    losses = "" if face.is_ours else _write_told((*lost[late:], *writer.losses))
+    if losses:
+        last = writer.tell(last, LOSSES_HEADER, losses.encode())
+    if not record.sent_bytes:  # or its end would be known at its beginning, and it no stream
+        await call.send(last)
+        record.sent_bytes, last = len(last), b""
+    record.sent_bytes += len(last)
+    await call.finish(last, {LOSSES_HEADER: losses} if losses else {})
 
 
 def _take_down(event: StreamEvent, record: CallRecord, lost: list[Loss]) -> bool:
@@ -244,10 +256,15 @@ def complete_answer(
 def _compose_headers(call: HttpCall, losses: Iterable[Loss]) -> dict[str, str]:
     """Returns our own headers of an answer."""
     headers = {"x-vibe-request-id": call.request_id}
-    told = [str(loss) for loss in losses]
-    if told:
-        headers[LOSSES_HEADER] = write_losses(told)
+    if told := _write_told(losses):
+        headers[LOSSES_HEADER] = told
     return headers
+
+
+def _write_told(losses: Iterable[Loss]) -> str:
+    """Write the losses that a client is told of; empty where there are none."""
+    told = [str(loss) for loss in rank_losses(losses)]
+    return write_losses(told) if told else ""
 
 
 def write_losses(told: list[str]) -> str:

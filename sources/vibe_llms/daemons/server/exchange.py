@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from vibe_llms.daemons.server.heads import BODILESS, LAST_CHUNK, compose_head
+from vibe_llms.daemons.server.heads import BODILESS, LAST_CHUNK, compose_head, compose_last_chunk
 from vibe_llms.daemons.server.words import BrokenAnswer, ClientGone, Message, Scope
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ BUFFER_BYTES: Final = 65_536
 
 _START: Final = "http.response.start"
 _BODY: Final = "http.response.body"
+_TRAILERS: Final = "http.response.trailers"
 
 
 class ServedExchange:
@@ -46,6 +47,7 @@ class ServedExchange:
         "_connection",
         "_expects_continue",
         "_head",
+        "_held",
         "_is_bodiless",
         "_is_chunked",
         "_is_delimited",
@@ -85,6 +87,7 @@ class ServedExchange:
         self._is_chunked = False
         self._is_delimited = True
         self._rest: int | None = None
+        self._held: bytes | None = None
         self.is_kept = is_kept
         self.is_received = False
         self.is_begun = False
@@ -199,9 +202,12 @@ class ServedExchange:
         if self.is_gone:
             raise ClientGone
         kind = message["type"]
-        if kind == _BODY and not self.is_complete:
+        if kind == _BODY and not self.is_complete and self._held is None:
             body = message.get("body", b"")
             has_more = message.get("more_body", False)
+            if not has_more and self._head is not None and self._head.get("trailers"):
+                self._hold(body)
+                return
             if not self.is_begun:
                 data = self._begin(len(body), has_more) + self._frame(body, has_more)
                 self.is_begun = True
@@ -209,20 +215,41 @@ class ServedExchange:
                 data = b"%x\r\n%b\r\n" % (len(body), body)
             else:
                 data = self._frame(body, has_more)
-            connection = self._connection
             if data:
-                connection.transport.write(data)
+                self._connection.transport.write(data)
             if not has_more:
-                self.is_complete = True
-                self._listener = None
-                self._wake()
-                connection.conclude(self)
-            elif connection.is_writing_paused:
-                await connection.wait_until_taken(self)
+                self._complete()
+            elif self._connection.is_writing_paused:
+                await self._connection.wait_until_taken(self)
+        elif kind == _TRAILERS and self._held is not None:
+            if not message.get("more_trailers", False):
+                self._connection.transport.write(self._held + self._end(message.get("headers", ())))
+                self._complete()
         elif kind == _START and self._head is None:
             self._head = message  # ASGI: nothing is sent before the first of the body is there
         else:
             raise RuntimeError(f"{kind} is not what comes next of an answer")
+
+    def _complete(self) -> None:
+        self.is_complete = True
+        self._listener = None
+        self._wake()
+        self._connection.conclude(self)
+
+    def _hold(self, body: bytes) -> None:
+        """Keep the last of the body until its trailers are known."""
+        begun = b"" if self.is_begun else self._begin(len(body), True)
+        self.is_begun = True
+        self._held = begun + self._frame(body, True)
+
+    def _end(self, trailers: Iterable[tuple[bytes, bytes]]) -> bytes:
+        """Return what ends a body in chunks, with its trailers; others end by themselves."""
+        if not self._is_chunked:
+            return b""
+        try:
+            return compose_last_chunk(trailers)
+        except ValueError as error:
+            raise RuntimeError(f"These cannot be trailers: {error}") from error
 
     def _begin(self, size: int, has_more: bool) -> bytes:
         """Returns the head of the answer."""

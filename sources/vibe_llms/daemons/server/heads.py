@@ -65,6 +65,20 @@ def compose_head(
     return head, size, closes
 
 
+def compose_last_chunk(trailers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Write the end of a body in chunks, with the headers that follow it.
+
+    Raises:
+        ValueError: A trailer is malformed, or is one that frames a message.
+    """
+    lines = [b"0\r\n"]
+    for name, value in trailers:
+        if _check_name(name) in _OURS or b"\r" in value or b"\n" in value or b"\0" in value:
+            raise ValueError(f"{name!r} cannot follow a body")
+        lines.append(b"%b: %b\r\n" % (name, value))
+    return b"".join([*lines, b"\r\n"])
+
+
 def _read_size(value: bytes, before: int | None) -> int:
     size = int(value) if value.isdigit() else -1
     if size < 0 or before not in (None, size):

@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 from vibe_llms.daemons.server.peers import Peer
 from vibe_llms.daemons.server.requests import Head
-from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, Scope
+from vibe_llms.daemons.server.words import DISCONNECT_EXTENSION, TRAILERS_EXTENSION, Scope
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.4"}
 
@@ -40,7 +40,7 @@ def compose_scope(
         "client": peer.client,
         "server": peer.server,
         "state": dict(state),
-        "extensions": {**peer.extensions, DISCONNECT_EXTENSION: watch},
+        "extensions": {**peer.extensions, DISCONNECT_EXTENSION: watch, TRAILERS_EXTENSION: {}},
     }
 
 

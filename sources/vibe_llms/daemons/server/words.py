@@ -18,6 +18,10 @@ DRAIN_EXTENSION = "vibe_llms.drain"
 """The extension of the lifespan that says when the server begins to end; see the package."""
 
 
+TRAILERS_EXTENSION = "http.response.trailers"
+"""ASGI's extension for headers that follow the body."""
+
+
 class ClientGone(ConnectionError):
     """There is nobody any more whom something could be sent to."""
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from vibe_llms.daemons.asgi import JSON, HttpCall
+from vibe_llms.daemons.asgi import JSON, NOTHING, HttpCall
 from vibe_llms.daemons.gateway.responses.bodies import Fields, interrupt_body
 from vibe_llms.daemons.gateway.responses.hearing import Hearer, Restater
 from vibe_llms.exceptions import StoreError
@@ -122,8 +122,8 @@ class KeptCall(HttpCall):
         if self._kept.is_heard:
             await self._kept.settle(response)
 
-    async def finish(self, data: bytes = b"") -> None:
-        """Ends the answer, with a last piece or none."""
+    async def finish(self, data: bytes = b"", trailers: Mapping[str, str] = NOTHING) -> None:
+        """Ends the answer, with a last piece or none, and with trailers where it has some."""
         if data:
             await self.send(data)
         await self.close()
@@ -131,7 +131,8 @@ class KeptCall(HttpCall):
         for piece in self._held:  # it names no response, and there is nothing to keep
             await self._call.send(piece)
         self._held = []
-        await self._call.finish(b"" if self._restater is None else self._restater.finish())
+        rest = b"" if self._restater is None else self._restater.finish()
+        await self._call.finish(rest, trailers)
 
     async def close(self) -> None:
         """Keeps an answer that does not come to its end as what it is. May be called again."""

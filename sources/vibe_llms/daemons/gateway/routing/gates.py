@@ -43,15 +43,22 @@ class FirstByteGate:
         self._tap = tap
         self._status = 0
         self._headers: dict[str, str] = {}
+        self._last: bytes | None = None  # of a body with trailers
+        self._has_trailers = False
         self.is_open = False
 
     async def send(self, message: Message) -> None:
         """Takes a message. Raises Refused instead of letting an error through."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
+            self._has_trailers = message.get("trailers", False)
             self._headers = {
                 name.decode("latin-1"): text.decode("latin-1") for name, text in message["headers"]
             }
+            return
+        if message["type"] == "http.response.trailers":
+            trailers = {name.decode(): text.decode() for name, text in message["headers"]}
+            await self._call.finish(self._last or b"", trailers)
             return
         body: bytes = message.get("body", b"")
         more = message.get("more_body", False)
@@ -63,6 +70,8 @@ class FirstByteGate:
             self._tap(body)
         if more:
             await self._call.send(body)
+        elif self._has_trailers:
+            self._last = body
         else:
             await self._call.finish(body)
 

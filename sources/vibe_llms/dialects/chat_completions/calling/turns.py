@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.bookkeeping import is_bookkeeping
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter, write_image
 from vibe_llms.dialects.chat_completions.calling.reasoning import tell, write_detail, write_thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
@@ -254,7 +255,11 @@ class TurnWriter:
             if content.signature:
                 ledger.withhold(f"{path}.signature", "its signature is known to its vendor alone")
             if names := ", ".join(sorted(kept.keys() - {"fields"})):
-                ledger.withhold(f"{path}.native", f"{names}: only its vendor knows it")
+                ledger.withhold(
+                    f"{path}.native",
+                    f"{names}: only its vendor knows it",
+                    is_routine=all(is_bookkeeping(*field) for field in kept.items()),
+                )
         self._tell(content, path)
 
     def _tell_rest(self, content: ReasoningContent, kept: Mapping[str, Any], path: str) -> None:

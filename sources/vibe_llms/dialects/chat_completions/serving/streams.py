@@ -77,6 +77,8 @@ class _Content(GrowingContent):
 class StreamWriter(answering.StreamWriter):
     """Writes the chunks of one response, and the mark behind them."""
 
+    ending = b"\n\n" + _DONE
+
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
     ) -> None:

@@ -47,6 +47,8 @@ class StreamWriter(SequentialWriter):
     """
 
     sign_of_life = b"\r\n"  # the vendor's own library takes a comment for an answer
+    takes_comments = False
+    ending = b"\r\n\r\n"
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class StreamWriter(SequentialWriter):
     ) -> None:
         super().__init__(native, model=model, response_id=response_id)
         if array:
-            self.content_type = "application/json"
+            self.content_type, self.ending = "application/json", b"\r\n]"
         self._array = array
         self._count = 0
         self._ledger = Ledger(protocol=PROTOCOL, losses=self.losses)

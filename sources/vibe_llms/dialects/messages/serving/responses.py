@@ -102,7 +102,9 @@ class _ResponseBlocksWriter(BlocksWriter):
 
 
 def _make_up_id(response: Response, ledger: Ledger) -> str:
-    ledger.synthesize("metadata.origin.response_id", "the vendor gave the response no id")
+    ledger.synthesize(
+        "metadata.origin.response_id", "the vendor gave the response no id", is_routine=True
+    )
     first = response.canisters[0].id if response.canisters else "empty"
     return f"msg_{first}"
 

@@ -54,6 +54,7 @@ class StreamWriter(answering.StreamWriter):
     """Writes the lines of one response; the last says that it is done."""
 
     content_type = "application/x-ndjson"
+    ending, takes_comments = b"\n", False
     sign_of_life = b" "  # an empty line would be one that makes no sense
 
     def __init__(

@@ -260,7 +260,8 @@ class ItemsWriter:
         if extras.keys() & NAMELESS.keys():
             del message["id"]
         elif "id" not in extras:
-            self.ledger.synthesize(f"{path}.native", "id: a message of several parts needs one")
+            reason = "id: a message of several parts needs one"
+            self.ledger.synthesize(f"{path}.native", reason, is_routine=True)
         return merge(message, extras)
 
     def _write_native(self, content: AnyContent, path: str, canister: AnyCanister) -> None:

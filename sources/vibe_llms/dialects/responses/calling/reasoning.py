@@ -43,7 +43,7 @@ def write_reasoning(
     if not (item.get("content") or item["summary"]):
         return None
     item["id"] = produce_item_id("rs", canister.id, int(path.rpartition("[")[2].rstrip("]")))
-    ledger.synthesize(f"{path}.native", "id: reasoning needs one")
+    ledger.synthesize(f"{path}.native", "id: reasoning needs one", is_routine=True)
     return item
 
 

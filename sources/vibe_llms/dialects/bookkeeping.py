@@ -1,0 +1,43 @@
+"""Fields in which vendors keep their books: to lose them is routine.
+
+They say when and where an answer was made, how long that took, and what the request had been. Each
+answer of the vendor has them, and a client of another protocol does not miss them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_OF_BOTH: Final = frozenset({"client_metadata", "include", "store", "stream_options"})
+"""What a request says that changes no answer, and an answer repeats."""
+
+_OF_ANSWERS: Final = _OF_BOTH | frozenset(
+    # Which answer it is, and when, where and how fast it was made.
+    "billing completed_at createTime created created_at eval_duration id index load_duration model "
+    "modelStatus native_finish_reason object phase prompt_eval_duration provider responseId role "
+    "safetyRatings service_tier status system_fingerprint time_info timings total_duration "
+    "trafficType usage_breakdown x_groq "
+    # What it repeats of its request.
+    "background conversation frequency_penalty max_output_tokens max_tool_calls metadata "
+    "parallel_tool_calls presence_penalty previous_response_id prompt_cache_key "
+    "prompt_cache_retention reasoning safety_identifier temperature text tool_choice tools "
+    "top_logprobs top_p truncation user".split()
+)
+
+_OF_CANDIDATES: Final = frozenset({"avgLogprobs", "index", "safetyRatings", "tokenCount"})
+
+
+def is_bookkeeping(name: str, value: object, *, is_asked: bool = False) -> bool:
+    """Return whether a field that one vendor alone knows is bookkeeping.
+
+    Args:
+        is_asked: Whether it is a field of a request, where less is: what is asked has a meaning.
+    """
+    if is_asked:
+        return name in _OF_BOTH
+    if name == "candidates" and isinstance(value, list):
+        return all(isinstance(each, Mapping) and each.keys() <= _OF_CANDIDATES for each in value)
+    if name == "function" and isinstance(value, Mapping):
+        return value.keys() <= {"index"}
+    return name in _OF_ANSWERS
