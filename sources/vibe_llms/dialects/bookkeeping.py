@@ -12,18 +12,29 @@ from typing import Final
 _OF_BOTH: Final = frozenset({"client_metadata", "include", "store", "stream_options"})
 """What a request says that changes no answer, and an answer repeats."""
 
-_OF_ANSWERS: Final = _OF_BOTH | frozenset(
-    # Which answer it is, and when, where and how fast it was made.
-    "billing completed_at createTime created created_at eval_duration id index load_duration model "
-    "modelStatus native_finish_reason object phase prompt_eval_duration provider responseId role "
-    "safetyRatings service_tier status system_fingerprint time_info timings total_duration "
-    "trafficType usage_breakdown x_groq "
-    # What it repeats of its request.
-    "background conversation frequency_penalty max_output_tokens max_tool_calls metadata "
-    "parallel_tool_calls presence_penalty previous_response_id prompt_cache_key "
-    "prompt_cache_retention reasoning safety_identifier temperature text tool_choice tools "
-    "top_logprobs top_p truncation user".split()
+_MAKING: Final = frozenset(
+    {
+        *("billing", "completed_at", "createTime", "created", "created_at", "eval_duration"),
+        *("id", "index", "load_duration", "model", "modelStatus", "native_finish_reason"),
+        *("object", "phase", "prompt_eval_duration", "provider", "responseId", "role"),
+        *("safetyRatings", "service_tier", "status", "system_fingerprint", "time_info"),
+        *("timings", "total_duration", "trafficType", "usage_breakdown", "x_groq"),
+    }
 )
+"""Which answer it is, and when, where and how fast it was made."""
+
+_ECHOED: Final = frozenset(
+    {
+        *("background", "conversation", "frequency_penalty", "max_output_tokens"),
+        *("max_tool_calls", "metadata", "parallel_tool_calls", "presence_penalty"),
+        *("previous_response_id", "prompt_cache_key", "prompt_cache_retention", "reasoning"),
+        *("safety_identifier", "temperature", "text", "tool_choice", "tools", "top_logprobs"),
+        *("top_p", "truncation", "user"),
+    }
+)
+"""What an answer repeats of its request."""
+
+_OF_ANSWERS: Final = _OF_BOTH | _MAKING | _ECHOED
 
 _OF_CANDIDATES: Final = frozenset({"avgLogprobs", "index", "safetyRatings", "tokenCount"})
 
