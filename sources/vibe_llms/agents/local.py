@@ -19,6 +19,7 @@ from vibe_llms.asynchrony import finish, in_thread
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.replaying import judge_tail
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import NodeStartedEvent
@@ -302,9 +303,16 @@ class LocalRuns:
     def _find_ending(self, identity: str) -> tuple[RunEndedEvent, ...]:
         """Returns the end of a run where nothing is left to be done, so that nobody takes it up."""
         canisters = Conversation.restore(self.store, identity).canisters
-        if not (canisters and read_tail(canisters).is_answered):
+        tail = read_tail(canisters) if canisters else None
+        if tail is None or not tail.is_answered:
             return ()
-        return (RunEndedEvent(run_id=identity, reason="answered"),)
+        short = judge_tail(canisters, tail)
+        if short is None:
+            return (RunEndedEvent(run_id=identity, reason="answered"),)
+        ended = RunEndedEvent(
+            run_id=identity, reason=short.reason, detail=short.detail, limit=short.limit
+        )
+        return (ended,)
 
     def _order(
         self,

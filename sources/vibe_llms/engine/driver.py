@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 
@@ -17,7 +18,7 @@ from vibe_llms.engine.limits import Readings, export_limits
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
 from vibe_llms.engine.parking import Parked
 from vibe_llms.engine.recovery import Record
-from vibe_llms.engine.replaying import STATES, find_situation
+from vibe_llms.engine.replaying import SPOKEN, STATES, Spoken, find_situation
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.tails import find_end, read_tail
 from vibe_llms.events.engine import (
@@ -34,6 +35,7 @@ from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, Origin, ResultCanister
+from vibe_llms.messages.endings import Shortfall, produce_error
 from vibe_llms.messages.losses import Loss
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
@@ -53,6 +55,7 @@ class RunEnding:
         error: What the run failed of; ``None`` where it did not.
         requests: What waits for an approval.
         final: The result that is the answer, where a final invocation brought it.
+        shortfall: Why the model's last turn is not an answer, where the run ended with that.
         doubted: How many generations of earlier runs may have been billed for nothing.
         readings: What it used, by the names of the limits: steps, invocations, seconds, tokens,
             cents and faults.
@@ -67,6 +70,7 @@ class RunEnding:
     error: ConverseError | None = None
     requests: tuple[ApprovalRequest, ...] = ()
     final: ResultCanister | None = None
+    shortfall: Shortfall | None = None
     doubted: int = 0
     readings: Readings = attrs.field(factory=Readings)
     losses: tuple[Loss, ...] = ()
@@ -191,7 +195,7 @@ class Driver:
             return End(reason=Reason.LIMIT, limit="run_seconds", detail=detail)
 
     async def _work(self, clock: asyncio.Timeout) -> End | Parked | tuple[ApprovalRequest, ...]:
-        is_silent = False
+        spoken: Spoken | None = None
         started = await self._context.now() - self._readings.seconds
         while True:
             self._readings.seconds = await self._context.now() - started
@@ -201,12 +205,12 @@ class Driver:
             if self._messages and not (tail.owed or tail.is_paused or self._has_answer()):
                 said, self._messages = self._messages, []  # others may be heard meanwhile
                 await self._journal.append(said)
-                is_silent = False
+                spoken = None
                 continue
             if tail.owed and not tail.is_broken_off:  # preparing its calls has to know more
                 await examine_owed(tail.owed, self._registry, self._record)
             situation = find_situation(
-                self._journal.canisters, tail, self._registry, self._record, is_silent=is_silent
+                self._journal.canisters, tail, self._registry, self._record, spoken=spoken
             )
             command = decide(situation, self._readings, self._limits)
             await self._enter(command)
@@ -226,7 +230,7 @@ class Driver:
                     await self._executor.execute(command.calls)
                 case Generate():
                     try:
-                        is_silent = await self._ask(command)
+                        spoken = await self._ask(command)
                     except Parked as parked:
                         if not self._has_answer():  # else it was heard while that was written
                             return parked
@@ -253,18 +257,27 @@ class Driver:
             is_shared = isinstance(command, Execute) and len(command.calls) > 1
             await self._context.emit(event, soon=not is_shared)
 
-    async def _ask(self, command: Generate) -> bool:
-        """Lets the model be asked; returns whether it said nothing at all."""
+    async def _ask(self, command: Generate) -> Spoken:
+        """Lets the model be asked; returns what came of it."""
         self._command = command
         # What is answered names the step, so that it is the same step in a run that is taken up.
         key = self._journal.canisters[command.length - 1].id
-        receipt = await self._context.step(GENERATE_OPERATION, {}, key=f"model/{key}")
+        receipt: Any = await self._context.step(GENERATE_OPERATION, {}, key=f"model/{key}")
         self._readings.steps += 1
-        return receipt["canisters"] == 0
+        count, shortfall = receipt["canisters"], receipt["shortfall"]
+        if count and shortfall is None:
+            return SPOKEN
+        return Spoken(
+            canisters=count, shortfall=None if shortfall is None else Shortfall(**shortfall)
+        )
 
     async def _generate(self, _: JsonObject) -> JsonObject:
-        count = await self._generator.generate(self._command, self._readings.steps + 1)
-        return {"canisters": count}
+        response = await self._generator.generate(self._command, self._readings.steps + 1)
+        shortfall = response.shortfall
+        return {
+            "canisters": len(response.canisters),
+            "shortfall": None if shortfall is None else attrs.asdict(shortfall),
+        }
 
     async def _recover(self) -> None:
         """Takes up what an earlier run has heard of, and tells what became of a generation during
@@ -310,6 +323,8 @@ class Driver:
 
     async def _conclude(self, end: End, error: ConverseError | None = None) -> None:
         await self._enter(end)
+        if end.shortfall is not None and end.reason is Reason.FAILED:
+            error = produce_error(end.shortfall)
         event = RunEndedEvent(
             run_id=self._context.run_id,
             reason=end.reason.value,
@@ -327,6 +342,7 @@ class Driver:
             limit=end.limit,
             error=error,
             final=end.final,
+            shortfall=end.shortfall,
         )
 
     def _is_settled(self) -> bool:

@@ -105,11 +105,8 @@ class Generator:
         self._pattern: dict[str, JsonValue] | None = None
         self._occupied = 0  # of the model's window, in tokens, by the last answer that said so
 
-    async def generate(self, command: Generate, turn: int) -> int:
+    async def generate(self, command: Generate, turn: int) -> Response:
         """Asks the model once, and adds what it says to the conversation.
-
-        Returns:
-            How many canisters it brought.
 
         Raises:
             ConverseError: No answer, or not to its end; what had arrived is in the conversation.
@@ -149,11 +146,11 @@ class Generator:
             raise
         await self._keep(lambda: self._journal.append(response.canisters))
         await self._finish(event, response, started)
-        return len(response.canisters)
+        return response
 
     async def _take(
         self, parking: Parking, said: GenerationAnsweredEvent, request: Request, turn: int
-    ) -> int:
+    ) -> Response:
         """Adds what came of a request that was parked; no model is asked."""
         event = GenerationStartedEvent(key=said.key, turn=turn, model=self._asking.address)
         started = await self._context.now() - said.seconds
@@ -165,7 +162,7 @@ class Generator:
             raise
         await self._keep(lambda: self._journal.append(response.canisters))
         await self._finish(event, response, started, tier=parking.tier)
-        return len(response.canisters)
+        return response
 
     async def _ask(self, request: Request) -> Response:
         asking = self._asking

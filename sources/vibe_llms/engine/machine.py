@@ -9,15 +9,10 @@ from vibe_llms.engine.limits import Readings, find_reached, find_room
 from vibe_llms.engine.states import Reason, State
 from vibe_llms.engine.table import Situation, find_row
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import ResultCanister, StopReason
+from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.messages.endings import Shortfall
 from vibe_llms.messages.requests import is_answerable
 from vibe_llms.values import frozen
-
-_REFUSALS = frozenset({StopReason.REFUSED, StopReason.FILTERED})
-_CUTS = {
-    StopReason.LIMIT: ("max_tokens", "The model was cut off at its limit of output."),
-    StopReason.OVERFLOW: ("context_window_tokens", "The conversation fills the model's window."),
-}
 
 
 @frozen
@@ -54,12 +49,14 @@ class End:
     Attributes:
         limit: The name of the limit that was reached, if that is the reason.
         final: The result that is the answer, where a final invocation brought it.
+        shortfall: Why the model's turn is not an answer, if that is the reason.
     """
 
     reason: Reason
     detail: str = ""
     limit: str = ""
     final: ResultCanister | None = None
+    shortfall: Shortfall | None = None
 
 
 Command: TypeAlias = Generate | Await | Execute | End
@@ -76,6 +73,9 @@ def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
             return _stop(limit, limits) if limit else Execute(tuple(situation.calls[:room]))
         case State.TERMINATE:
             return _conclude(situation)
+    shortfall = situation.shortfall
+    if shortfall is not None and (situation.is_silent or situation.tail.is_broken_off):
+        return _fall_short(shortfall)  # asked the same again, it would cost the same again
     if situation.is_silent:
         return End(reason=Reason.ANSWERED, detail="The model said nothing.")
     limit = find_reached(readings, limits)
@@ -102,10 +102,15 @@ def _stop(limit: str, limits: Limits) -> End:
 def _conclude(situation: Situation) -> End:
     if situation.final is not None:
         return End(reason=Reason.ANSWERED, final=situation.final)
-    stop_reason = situation.tail.stop_reason
-    if stop_reason in _REFUSALS:
-        return End(reason=Reason.REFUSED, detail="The model, or a filter before it, refused.")
-    if stop_reason in _CUTS:
-        limit, detail = _CUTS[stop_reason]
-        return End(reason=Reason.LIMIT, limit=limit, detail=detail)
+    if situation.shortfall is not None:
+        return _fall_short(situation.shortfall)
     return End(reason=Reason.ANSWERED)
+
+
+def _fall_short(shortfall: Shortfall) -> End:
+    return End(
+        reason=Reason(shortfall.reason),
+        detail=shortfall.detail,
+        limit=shortfall.limit,
+        shortfall=shortfall,
+    )

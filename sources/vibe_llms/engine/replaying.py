@@ -7,6 +7,7 @@ moment of it, wherever its conversation and its log are, and is the same for who
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from vibe_llms.engine.calls import prepare_calls
 from vibe_llms.engine.limits import Readings
@@ -24,7 +25,8 @@ from vibe_llms.events.engine import (
 )
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.endings import Shortfall, find_shortfall
 from vibe_llms.values import frozen
 
 STATES: dict[type[Command], State] = {
@@ -34,6 +36,23 @@ STATES: dict[type[Command], State] = {
     End: State.TERMINATE,
 }
 """The state in which each command is performed."""
+
+
+@frozen(kw_only=True)
+class Spoken:
+    """A turn of the model.
+
+    Attributes:
+        canisters: How many it brought; 0 where it said nothing at all.
+        shortfall: Why it is not an answer, where more is known than its canisters say.
+    """
+
+    canisters: int = 0
+    shortfall: Shortfall | None = None
+
+
+SPOKEN: Final = Spoken(canisters=1)
+"""A turn of the model of which its canisters say all."""
 
 
 @frozen(kw_only=True)
@@ -69,10 +88,10 @@ def replay(
     Raises:
         RequestError: The conversation is empty.
     """
-    readings, is_silent = _measure(events)
+    readings, spoken = _measure(events)
     tail = read_tail(canisters)
     record = Record.read(events)
-    situation = find_situation(canisters, tail, registry, record, is_silent=is_silent)
+    situation = find_situation(canisters, tail, registry, record, spoken=spoken)
     command = decide(situation, readings, limits or Limits())
     return RunStatus(state=STATES[type(command)], command=command, readings=readings)
 
@@ -83,13 +102,13 @@ def find_situation(
     registry: Registry,
     record: Record,
     *,
-    is_silent: bool,
+    spoken: Spoken | None,
 ) -> Situation:
     """Returns what the machine has to know; of the conversation, only its last turn is looked at.
 
     Args:
         tail: That turn.
-        is_silent: The model was asked just now, and said nothing at all.
+        spoken: The last turn of the model in this run; ``None`` where it was not asked yet.
     """
     owed = () if tail.is_broken_off else tail.owed
     calls = prepare_calls(owed, registry, record) if owed else ()
@@ -106,24 +125,46 @@ def find_situation(
             ),
             None,
         ),
-        is_silent=is_silent,
+        is_silent=spoken is not None and not spoken.canisters,
+        shortfall=None if owed else judge_tail(canisters, tail, spoken),
     )
 
 
-def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, bool]:
-    """Returns what the last run has used, and whether the model has just said nothing."""
-    readings, is_silent, is_own = Readings(), False, False
+def judge_tail(
+    canisters: Sequence[AnyCanister], tail: Tail, spoken: Spoken | None = None
+) -> Shortfall | None:
+    """Returns why the last turn is not an answer. One that broke off earlier is asked for again."""
+    if spoken is not None and spoken.shortfall is not None:
+        return spoken.shortfall
+    is_judged = tail.is_answered or (spoken is not None and tail.is_broken_off)
+    if not is_judged or tail.origin is None:
+        return None
+    return find_shortfall(canisters[tail.start :], tail.origin)
+
+
+def read_spoken(event: GenerationFinishedEvent) -> Spoken:
+    """Returns what the log says of a turn of the model."""
+    if event.canisters:
+        return SPOKEN
+    model = event.model.removeprefix(f"{event.provider}:")
+    origin = Origin(provider=event.provider, model=model, stop_reason=event.stop_reason)
+    return Spoken(shortfall=find_shortfall((), origin))
+
+
+def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, Spoken | None]:
+    """Returns what the last run has used, and what the model has said in it last."""
+    readings, spoken, is_own = Readings(), None, False
     for event in events:
         match event:
             case RunStartedEvent():
-                readings, is_silent, is_own = Readings(), False, False
+                readings, spoken, is_own = Readings(), None, False
             case GenerationStartedEvent():
                 is_own = True
             case GenerationFinishedEvent() if is_own:  # else it only tells of an earlier run's
                 readings.steps += 1
                 readings.count(event.usage, event.cents)
-                is_silent = event.canisters == 0
+                spoken = read_spoken(event)
             case InvocationFinishedEvent():
                 readings.invocations += 1
                 readings.faults += event.is_fault
-    return readings, is_silent
+    return readings, spoken

@@ -13,6 +13,7 @@ from vibe_llms.engine.calls import Call
 from vibe_llms.engine.states import State
 from vibe_llms.engine.tails import Tail
 from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.messages.endings import Shortfall
 from vibe_llms.values import frozen
 
 
@@ -27,6 +28,8 @@ class Situation:
         waits: One of these waits for an approval.
         final: The result in the turn that ends the run, where there is one.
         is_silent: The model was asked just now, and said nothing at all.
+        shortfall: Why the last turn is not an answer; ``None`` where it is one, or was of an
+            earlier run that broke off.
     """
 
     tail: Tail
@@ -35,6 +38,7 @@ class Situation:
     waits: bool = False
     final: ResultCanister | None = None
     is_silent: bool = False
+    shortfall: Shortfall | None = None
 
 
 @frozen

@@ -13,6 +13,7 @@ from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
     InvocationCanister,
+    Origin,
     Owner,
     ResultCanister,
     StopReason,
@@ -34,8 +35,9 @@ class Tail:
         continues: The model was going on with its own words before these, as after a pause.
         owed: Our invocations in the turn that have no result, in their order.
         results: Our results that follow the turn.
-        stop_reason: Why the model stopped; ``None`` where the tail is input, or a turn that a
+        origin: Where the turn came from; ``None`` where the tail is input, or a turn that a
             program wrote, of which nothing else is known.
+        stop_reason: Why the model stopped; ``None`` where nothing is known of that.
     """
 
     last: AnyCanister
@@ -44,6 +46,7 @@ class Tail:
     continues: bool = False
     owed: tuple[InvocationCanister, ...] = ()
     results: tuple[ResultCanister, ...] = ()
+    origin: Origin | None = None
     stop_reason: StopReason | None = None
 
     @property
@@ -89,8 +92,8 @@ def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
     end = len(canisters) - len(results)
     start = _find_start(canisters, end)
     turn = canisters[start:end]
-    stop_reason = _find_stop_reason(turn)
-    before = _pass_broken(canisters, start) if stop_reason in _BROKEN_OFF else start
+    origin = _find_origin(turn)
+    before = _pass_broken(canisters, start) if _broke_off(origin) else start
     return Tail(
         last=canisters[-1],
         start=start,
@@ -98,7 +101,8 @@ def read_tail(canisters: Sequence[AnyCanister]) -> Tail:
         continues=before > 0 and _ends_in_own_words(canisters[before - 1]),
         owed=_find_owed(turn, results),
         results=tuple(results),
-        stop_reason=stop_reason,
+        origin=origin,
+        stop_reason=None if origin is None else origin.stop_reason,
     )
 
 
@@ -128,7 +132,7 @@ def _find_start(canisters: Sequence[AnyCanister], end: int) -> int:
 def _pass_broken(canisters: Sequence[AnyCanister], start: int) -> int:
     """Returns where the turns begin that broke off, one after the other, up to an index."""
     earlier = _find_start(canisters, start)
-    while _find_stop_reason(canisters[earlier:start]) in _BROKEN_OFF:  # no turn, no reason
+    while _broke_off(_find_origin(canisters[earlier:start])):  # no turn, no origin
         start, earlier = earlier, _find_start(canisters, earlier)
     return start
 
@@ -163,10 +167,13 @@ def _find_owed(
     return tuple(owed)
 
 
-def _find_stop_reason(turn: Sequence[AnyCanister]) -> StopReason | None:
+def _find_origin(turn: Sequence[AnyCanister]) -> Origin | None:
     for canister in reversed(turn):
-        origin = getattr(canister, "origin", None)
+        origin: Origin | None = getattr(canister, "origin", None)
         if origin is not None:
-            stop_reason: StopReason = origin.stop_reason
-            return stop_reason
+            return origin
     return None
+
+
+def _broke_off(origin: Origin | None) -> bool:
+    return origin is not None and origin.stop_reason in _BROKEN_OFF

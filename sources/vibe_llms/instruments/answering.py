@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from vibe_llms.instruments.inputs import Input
 from vibe_llms.messages.canisters import AnyCanister, Origin, Usage
+from vibe_llms.messages.endings import Shortfall
 from vibe_llms.messages.losses import Loss
 
 
@@ -43,7 +44,11 @@ class Answer(Protocol):
 
     @property
     def is_answered(self) -> bool:
-        """Whether it came to an answer: it does not wait, and was neither cut off nor refused."""
+        """Whether it is an answer: it does not wait, and was not cut off, refused or failed."""
+
+    @property
+    def shortfall(self) -> Shortfall | None:
+        """Why the model's turn is not an answer; ``None`` where it is one, or for other reasons."""
 
 
 O_co = TypeVar("O_co", bound=Answer, covariant=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 import attrs
 
@@ -20,6 +20,7 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import Native, RefusalContent
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
+from vibe_llms.messages.endings import Shortfall, find_shortfall
 from vibe_llms.messages.field_types import conform_fields, ensure_members, renew
 from vibe_llms.messages.json_values import ensure_controls, ensure_schema, write_plain
 from vibe_llms.messages.losses import Loss, ensure_losses
@@ -251,12 +252,6 @@ class ResponseMetadata:
         return self.origin.stop_reason
 
 
-UNANSWERED: Final = frozenset(
-    {StopReason.LIMIT, StopReason.OVERFLOW, StopReason.REFUSED, StopReason.FILTERED}
-)
-"""Why a model stops without having answered."""
-
-
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)
 class Response:
     """What came of a request: the canisters to append, how, and what was lost on the way.
@@ -314,8 +309,13 @@ class Response:
 
     @property
     def is_answered(self) -> bool:
-        """Whether it is a whole answer: neither cut off nor refused."""
-        return self.stop_reason not in UNANSWERED
+        """Whether it is a whole answer: neither cut off, refused nor failed."""
+        return self.shortfall is None
+
+    @property
+    def shortfall(self) -> Shortfall | None:
+        """Why it is not an answer, in the vendor's words, too; ``None`` where it is one."""
+        return find_shortfall(self.canisters, self.metadata.origin, self.metadata.native)
 
     @property
     def text(self) -> str:

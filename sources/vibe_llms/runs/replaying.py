@@ -18,7 +18,7 @@ from vibe_llms.engine.calls import find_denial
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
 from vibe_llms.engine.recovery import Record
-from vibe_llms.engine.replaying import STATES, find_situation
+from vibe_llms.engine.replaying import STATES, Spoken, find_situation, read_spoken
 from vibe_llms.engine.tails import read_tail
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,
@@ -214,7 +214,7 @@ class _Walk:
         }
         self._pattern: Mapping[str, JsonValue] = {}
         self._length = 0
-        self._is_silent = False
+        self._spoken: Spoken | None = None
         self._started: RunStartedEvent | None = None
         self._command: Command | None = None
 
@@ -323,7 +323,7 @@ class _Walk:
         record = Record.read(self.events)
         record.misfits.update(self._unasked)
         situation = find_situation(
-            canisters, read_tail(canisters), self._registry, record, is_silent=self._is_silent
+            canisters, read_tail(canisters), self._registry, record, spoken=self._spoken
         )
         # Where a run went on, it had not reached a limit; where it did, it says so.
         return decide(situation, Readings(), Limits())
@@ -333,14 +333,14 @@ class _Walk:
     def _follow(self, event: LogEvent) -> None:
         match event:
             case RunStartedEvent():
-                self._started, self._length, self._is_silent = event, event.length, False
+                self._started, self._length, self._spoken = event, event.length, None
                 self._command, self._pattern = None, {}
             case GenerationStartedEvent():
                 self._length = self._places[event.key] + 1  # else it has differed there
                 self._command = None
             case GenerationFinishedEvent() if event.key in self._places:
                 self._length = self._places[event.key] + 1 + event.canisters
-                self._is_silent = not event.canisters
+                self._spoken = read_spoken(event)
             case InvocationFinishedEvent() if event.result.id in self._places:
                 self._length = max(self._length, self._places[event.result.id] + 1)
 

@@ -220,9 +220,7 @@ async def test_calls_of_a_turn_that_broke_off_are_not_prepared() -> None:
     call = InvocationCanister(invocation_id="a", name="pay", turn_id="t", origin=broken)
     canisters = [UserCanister("Hello"), call]
     async with Registry(gather_ensembles(TOOLS)) as registry:
-        situation = find_situation(
-            canisters, read_tail(canisters), registry, Record(), is_silent=False
-        )
+        situation = find_situation(canisters, read_tail(canisters), registry, Record(), spoken=None)
 
     assert (situation.calls, situation.waits) == ((), False)
 
@@ -236,9 +234,7 @@ async def test_a_call_whose_schema_is_none_has_a_fault_and_waits_for_nobody() ->
     )
     canisters = [UserCanister("Hello"), call]
     async with Registry(gather_ensembles([tool])) as registry:
-        situation = find_situation(
-            canisters, read_tail(canisters), registry, Record(), is_silent=False
-        )
+        situation = find_situation(canisters, read_tail(canisters), registry, Record(), spoken=None)
 
     (prepared,) = situation.calls
     assert (prepared.canister, situation.waits) == (call, False)

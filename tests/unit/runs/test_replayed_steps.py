@@ -291,7 +291,7 @@ def test_what_was_answered_already_ends_without_asking() -> None:
 
 
 def test_a_model_that_says_nothing_ends_the_run() -> None:
-    silent = attrs.evolve(TOLD, canisters=0)
+    silent = attrs.evolve(TOLD, canisters=0, stop_reason=StopReason.ANSWERED)
     assert replay(*LOG[:2], silent, ENDED).difference is None
 
 

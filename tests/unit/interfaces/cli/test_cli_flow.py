@@ -329,3 +329,16 @@ def test_a_call_of_a_flow_waits_where_nobody_can_be_asked(
     assert vibe("runs", "approve", run_id, "--allow").code == 0
     done = vibe("flow", "resume", run_id)
     assert (done.code, done.out.strip()) == (0, "done")
+
+
+@pytest.mark.parametrize("stop", ["failed", "filtered", "limit"])
+def test_a_turn_without_an_answer_fails_a_visit(vibe: Vibe, home: Path, stop: str) -> None:
+    """The flow does not go on as if something had been said."""
+    model = f"scripted:{write_script(home, {'contents': [], 'stop_reason': stop})}"
+    task = write_task(home, "START --> P0 --> P1 --> END", "Say it", "Again")
+
+    outcome = vibe("flow", "run", task, "-m", model)
+
+    assert outcome.code != 0
+    assert outcome.out == ""
+    assert "P1" not in outcome.err.split("vibe: error")[0]

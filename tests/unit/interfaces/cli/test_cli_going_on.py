@@ -46,6 +46,25 @@ match = "Go on where you stopped"
 contents = [{ text = "time" }]
 
 [[responses]]
+match = "filtered"
+contents = []
+stop_reason = "filtered"
+
+[[responses]]
+match = "failed"
+contents = [{ text = "half of" }]
+stop_reason = "failed"
+
+[[responses]]
+match = "pondered"
+contents = [{ reasoning = "Hm." }]
+stop_reason = "limit"
+
+[[responses]]
+match = "silent"
+contents = []
+
+[[responses]]
 match = "slow"
 delay_seconds = 0.05
 chunk_characters = 4
@@ -283,6 +302,55 @@ def test_a_single_cut_answer_says_so_on_standard_error(vibe: Vibe, script: str) 
     assert "ask --continue" in outcome.err
     assert "cut off" in told["cut"]
     assert vibe("ask", "--json", "-m", script, "Hello").read_json()["cut"] is None
+
+
+@pytest.mark.parametrize("tools", [(), ("--tools", "fetch")])
+@pytest.mark.parametrize("stream", [(), ("--no-stream",)])
+@pytest.mark.parametrize(
+    ("question", "code", "words"),
+    [
+        ("filtered", 6, "refused: filtered. Ask otherwise."),
+        ("failed", 6, "could not complete the answer: failed. Ask again."),
+        ("pondered", 8, "before it said anything. Raise max_tokens"),
+    ],
+)
+def test_a_turn_without_an_answer_is_an_error(
+    vibe: Vibe,
+    script: str,
+    tools: tuple[str, ...],
+    stream: tuple[str, ...],
+    question: str,
+    code: int,
+    words: str,
+) -> None:
+    """In one line, with tools and without."""
+    outcome = vibe("ask", "-m", script, *tools, *stream, question)
+
+    assert outcome.code == code
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("vibe: error: ")
+    assert words in line
+
+
+def test_a_model_that_says_nothing_is_told_of(vibe: Vibe, script: str) -> None:
+    """It has completed its turn, so that nothing has failed."""
+    outcome = vibe("ask", "-m", script, "silent")
+
+    assert (outcome.code, outcome.out.strip()) == (0, "")
+    assert outcome.err == "The model said nothing.\n"
+
+
+def test_a_batch_counts_turns_without_an_answer_as_failed(
+    vibe: Vibe, script: str, home: Path
+) -> None:
+    (home / "in.txt").write_text("Hello\nfiltered\nfailed\n")
+
+    outcome = vibe("batch", "-m", script, "in.txt", "-o", "out.jsonl")
+
+    assert outcome.code == 1
+    assert "2 failed" in outcome.err
+    again = vibe("batch", "-m", script, "in.txt", "-o", "out.jsonl", "--retry-failed")
+    assert "1 before" in again.err or "2 done" in again.err
 
 
 def _show(vibe: Vibe, *arguments: str) -> list[str]:

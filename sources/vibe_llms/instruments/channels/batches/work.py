@@ -23,6 +23,7 @@ from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters, say
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.endings import produce_error
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request, Response, replace_canisters
 from vibe_llms.messages.trusting import trusted
@@ -242,7 +243,7 @@ class ModelWork:
         """Returns what came of an input whose request was answered; the response is not kept."""
         item = attrs.evolve(produce_outcome(response), response=None)
         parser = self._parser
-        if parser is None:
+        if parser is None or item.error is not None:
             return item
         try:
             value = await parser.read_meanwhile(response)
@@ -332,7 +333,15 @@ async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def produce_outcome(answered: Answer) -> BatchItem[Any]:
-    """Returns what came of an input as the text of its answer, with all that it used."""
+    """Returns what came of an input as the text of its answer, with all that it used.
+
+    A turn without an answer, or a part of one, has failed; see :class:`.Shortfall`.
+    """
+    sent = answered.metadata.attempts if isinstance(answered, Response) else 1
+    shortfall = answered.shortfall
+    if shortfall is not None and shortfall.is_failure:
+        error = produce_error(shortfall)
+        return BatchItem(error=error, origin=_gather_usage(answered), sent=sent)
     text = answered.text
     return _make_item(
         value=text,
@@ -340,7 +349,7 @@ def produce_outcome(answered: Answer) -> BatchItem[Any]:
         origin=_gather_usage(answered),
         losses=tuple(map(str, answered.losses)),
         response=answered if isinstance(answered, Response) else None,
-        sent=answered.metadata.attempts if isinstance(answered, Response) else 1,
+        sent=sent,
     )
 
 

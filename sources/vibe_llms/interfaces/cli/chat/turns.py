@@ -11,6 +11,7 @@ from vibe_llms.interfaces.cli.chat.output import ChatOutput
 from vibe_llms.interfaces.cli.chat.pieces import produce_events
 from vibe_llms.interfaces.cli.chat.statuses import describe_cut
 from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.endings import Shortfall, produce_error
 from vibe_llms.messages.losses import Loss
 from vibe_llms.values import frozen
 
@@ -29,6 +30,7 @@ class TurnResult:
         origin: Of its last turn; ``None`` where the model said nothing.
         canisters: All that was added, what was invoked and what came of it included.
         waiting: The calls that wait for an approval.
+        shortfall: Why it is not a whole answer.
     """
 
     text: str
@@ -37,11 +39,14 @@ class TurnResult:
     canisters: tuple[AnyCanister, ...]
     losses: tuple[Loss, ...]
     waiting: tuple[ApprovalRequest, ...] = ()
+    shortfall: Shortfall | None = None
 
     @property
     def cut(self) -> str:
         """Why it is not whole, for the user; empty where it is."""
-        return describe_cut(self.origin)
+        if self.shortfall is None:
+            return "" if self.canisters or self.waiting else "The model said nothing."
+        return self.shortfall.detail if not self.shortfall.limit else describe_cut(self.origin)
 
 
 def describe_waiting(session: ChatSession, waiting: Sequence[ApprovalRequest]) -> TrustError:
@@ -84,12 +89,16 @@ async def answer_alone(session: ChatSession, output: ChatOutput) -> TurnResult:
     finally:
         session.keep(canisters)
     session.summaries += response.metadata.summaries
+    shortfall = response.shortfall
+    if shortfall is not None and shortfall.is_failure:
+        raise produce_error(shortfall)
     return TurnResult(
         text=response.text,
         origin=response.metadata.origin,
         duration_seconds=response.metadata.duration_seconds,
         canisters=response.canisters,
         losses=response.losses,
+        shortfall=shortfall,
     )
 
 
@@ -125,8 +134,11 @@ async def act(session: ChatSession, output: ChatOutput) -> TurnResult:
             output.feed(event)
     if outcome.error is not None:
         raise outcome.error
+    shortfall = outcome.shortfall
+    if shortfall is not None and shortfall.is_failure:
+        raise produce_error(shortfall)
     origin = find_origin(outcome.canisters)
-    if outcome.reason != "answered" and outcome.detail and not describe_cut(origin):
+    if outcome.reason != "answered" and outcome.detail and shortfall is None:
         output.say(outcome.detail)
     return TurnResult(
         text=outcome.text,
@@ -135,6 +147,7 @@ async def act(session: ChatSession, output: ChatOutput) -> TurnResult:
         canisters=outcome.canisters,
         losses=outcome.losses,
         waiting=outcome.requests,
+        shortfall=shortfall,
     )
 
 

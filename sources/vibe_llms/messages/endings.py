@@ -1,0 +1,168 @@
+"""Why a turn of a model is not an answer: one rule for all who have to know.
+
+A turn that was cut off, refused or failed is not an answer, and neither is one of which nobody
+knows why it ended without a word. What a model has completed is one, even if it said nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from vibe_llms.exceptions import (
+    ContextOverflowError,
+    ConverseError,
+    LimitError,
+    ProviderError,
+    ProviderFault,
+    Stage,
+)
+from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Origin, StopReason
+from vibe_llms.messages.contents import Native, ReasoningContent, RefusalContent, TextualContent
+from vibe_llms.values import frozen
+
+_WORDS: Final[dict[StopReason, tuple[Literal["limit", "refused", "failed"], str]]] = {
+    StopReason.LIMIT: ("limit", "The model was cut off at its limit of output"),
+    StopReason.OVERFLOW: ("limit", "The conversation fills the model's window"),
+    StopReason.REFUSED: ("refused", "The model, or a filter before it, refused"),
+    StopReason.FILTERED: ("refused", "The model, or a filter before it, refused"),
+    StopReason.FAILED: ("failed", "The vendor could not complete the answer"),
+    StopReason.INTERRUPTED: ("failed", "The vendor broke the answer off"),
+    StopReason.PAUSED: ("failed", "The model has only paused"),
+    StopReason.INVOCATION: ("failed", "The model wanted to call something, and named nothing"),
+    StopReason.UNKNOWN: ("failed", "The model stopped for an unknown reason"),
+}
+
+_LIMITS: Final = {
+    StopReason.LIMIT: "max_tokens",
+    StopReason.OVERFLOW: "context_window_tokens",
+}
+
+_MESSAGES: Final = (
+    ("candidates", 0, "finishMessage"),
+    ("promptFeedback", "blockReasonMessage"),
+    ("stop_details", "explanation"),
+    ("choices", 0, "error", "message"),
+    ("error", "message"),
+)
+"""Where vendors say in a sentence why an answer ended."""
+
+_CHARACTERS: Final = 500
+
+
+@frozen(kw_only=True)
+class Shortfall:
+    """Why a turn is not an answer.
+
+    Attributes:
+        reason: The kind: ``limit``, ``refused`` or ``failed``.
+        detail: One sentence, with the vendor's own words where it has some.
+        limit: The name of the limit that was reached; empty where none was.
+        is_empty: Whether the turn has nothing that could be shown.
+        model: The address of the model.
+    """
+
+    reason: Literal["limit", "refused", "failed"]
+    detail: str
+    limit: str = ""
+    is_empty: bool = False
+    model: str = ""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether there is not even a part of an answer, or the words of a refusal."""
+        return self.is_empty or self.reason == "failed"
+
+
+def find_shortfall(
+    canisters: Sequence[AnyCanister], origin: Origin, native: Native | None = None
+) -> Shortfall | None:
+    """Return why a turn is not an answer; ``None`` where it is one.
+
+    Args:
+        canisters: Of the turn.
+        origin: Of the turn.
+        native: What else the vendor said about the response, which may have a message.
+    """
+    refuses = "refusal" in [each.type for canister in canisters for each in canister.content]
+    stop = StopReason.REFUSED if refuses else origin.stop_reason
+    if stop is StopReason.ANSWERED or stop is StopReason.STOP_SEQUENCE:
+        return None
+    if stop is StopReason.INVOCATION and canisters and canisters[-1].role == "invocation":
+        return None  # most turns are answers or calls, and pay for no more than these looks
+    word, is_empty = origin.native_stop_reason, not any(map(_says_anything, canisters))
+    if not is_empty and stop is StopReason.INVOCATION:
+        return None
+    if not is_empty and stop is StopReason.UNKNOWN and not word:
+        return None  # some servers never say why an answer ends
+    reason, detail = _WORDS[stop]
+    limit = _LIMITS.get(stop, "")
+    if is_empty and stop is StopReason.LIMIT:
+        detail += " before it said anything"
+    told = [word] if word and not limit and not refuses else []
+    told += _find_message(native)
+    return Shortfall(
+        reason=reason,
+        detail=f"{detail}{': ' if told else ''}{', '.join(told)}".rstrip(".") + ".",
+        limit=limit,
+        is_empty=is_empty,
+        model=f"{origin.provider}:{origin.model}",
+    )
+
+
+def produce_error(shortfall: Shortfall) -> ConverseError:
+    """Make the error that a turn is where an answer is required."""
+    if shortfall.limit == "context_window_tokens":
+        return ContextOverflowError(
+            model=shortfall.model, detail=shortfall.detail, stage=Stage.DECODE
+        )
+    if shortfall.limit:
+        return LimitError(
+            limit=shortfall.limit,
+            detail=shortfall.detail,
+            remedy="Raise max_tokens, or let the model reason less.",
+            stage=Stage.DECODE,
+        )
+    is_refused = shortfall.reason == "refused"
+    return ProviderError(
+        provider=shortfall.model.partition(":")[0],
+        fault=ProviderFault.BLOCKED if is_refused else ProviderFault.SERVER,
+        detail=shortfall.detail,
+        remedy="Ask otherwise." if is_refused else "Ask again.",
+        stage=Stage.DECODE,
+    )
+
+
+def _says_anything(canister: AnyCanister) -> bool:
+    if isinstance(canister, InvocationCanister):
+        return True
+    for content in canister.content:
+        if isinstance(content, (TextualContent, RefusalContent)):
+            if content.text:
+                return True
+        elif not isinstance(content, ReasoningContent):
+            return True
+    return False
+
+
+def _find_message(native: Native | None) -> list[str]:
+    """Find what the vendor says of the end, in one bounded line."""
+    if native is None:
+        return []
+    import msgspec  # most turns are answers
+
+    told = msgspec.json.decode(native.data)
+    for path in _MESSAGES:
+        found: Any = told
+        for step in path:
+            found = _take(found, step)
+        if isinstance(found, str) and found.strip():
+            line = " ".join(found.split())
+            return [line if len(line) <= _CHARACTERS else f"{line[:_CHARACTERS]}…"]
+    return []
+
+
+def _take(value: Any, step: str | int) -> Any:
+    if isinstance(value, dict):
+        return value.get(step)
+    return value[step] if isinstance(value, list) and step == 0 and value else None

@@ -1,0 +1,135 @@
+"""Turns that are not answers, as vendors send them: one rule reads them all."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from vibe_llms.dialects import chat_completions, generate_content, messages, ollama_chat, responses
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.requests import Request, Response
+from vibe_llms.providers.assembly import Assembler
+
+
+def gemini(reason: str, **fields: Any) -> Any:
+    return {"candidates": [{"content": {}, "finishReason": reason, **fields}]}
+
+
+def claude(*content: Any, **fields: Any) -> Any:
+    return {"type": "message", "role": "assistant", "content": list(content), **fields}
+
+
+def chat(reason: str, **message: Any) -> Any:
+    message = {"role": "assistant", "content": "", **message}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}
+
+
+def incomplete(reason: str, *output: Any) -> Any:
+    details = {"reason": reason}
+    status = "incomplete"
+    return {"object": "response", "status": status, "incomplete_details": details, "output": output}
+
+
+_BLOCKED = {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": "Not this one."}
+_REFUSED = {"stop_reason": "refusal", "stop_details": {"explanation": "Against the policy."}}
+_THINKING = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+_REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+_OLLAMA = {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True}
+_MALFORMED = {"finishMessage": "Malformed function call:\n print(x"}
+
+
+def read(dialect: ModuleType, body: Any) -> Response:
+    assembler = Assembler(provider="vendor", model="model", protocol=dialect.PROTOCOL)
+    for event in dialect.Decoder(provider="vendor").decode_response(body):
+        assembler.feed(event)
+    request = Request(canisters=[UserCanister("Well?")])
+    return assembler.produce_response(request, duration_seconds=1.0, first_seconds=None)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body", "reason", "words"),
+    [
+        (
+            generate_content,
+            gemini("MALFORMED_FUNCTION_CALL", **_MALFORMED),
+            "failed",
+            ": MALFORMED_FUNCTION_CALL, Malformed function call: print(x.",
+        ),
+        (generate_content, gemini("SAFETY"), "refused", ": SAFETY."),
+        (generate_content, gemini("RECITATION"), "refused", ": RECITATION."),
+        (generate_content, gemini("OTHER"), "failed", "unknown reason: OTHER."),
+        (
+            generate_content,
+            {"promptFeedback": _BLOCKED},
+            "refused",
+            ": PROHIBITED_CONTENT, Not this one.",
+        ),
+        (generate_content, gemini("MAX_TOKENS"), "limit", "before it said anything."),
+        (messages, claude(**_REFUSED), "refused", ": refusal, Against the policy."),
+        (messages, claude(_THINKING, stop_reason="max_tokens"), "limit", "before it said anything"),
+        (responses, incomplete("max_output_tokens", _REASONING), "limit", "before it said"),
+        (responses, incomplete("content_filter"), "refused", ": content_filter."),
+        (chat_completions, chat("content_filter"), "refused", ": content_filter."),
+        (chat_completions, chat("length"), "limit", "before it said anything."),
+        (chat_completions, chat("error"), "failed", ": error."),
+        (chat_completions, chat("never_heard_of"), "failed", "unknown reason: never_heard_of."),
+        (ollama_chat, {**_OLLAMA, "done_reason": "load"}, "failed", "unknown reason: load."),
+        (ollama_chat, {**_OLLAMA, "done_reason": "length"}, "limit", "before it said anything."),
+    ],
+)
+def test_a_turn_without_an_answer_says_why(
+    dialect: ModuleType, body: Any, reason: str, words: str
+) -> None:
+    """In the vendor's words as well, in one line."""
+    response = read(dialect, body)
+
+    assert not response.is_answered
+    assert response.shortfall is not None
+    assert response.shortfall.reason == reason
+    assert response.shortfall.is_failure
+    assert words in response.shortfall.detail
+    assert "\n" not in response.shortfall.detail
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body", "reason", "words"),
+    [
+        (chat_completions, chat("length", content="Half"), "limit", "at its limit of output."),
+        (chat_completions, chat("stop", refusal="I will not."), "refused", "refused."),
+        (messages, claude({"type": "text", "text": "No"}, **_REFUSED), "refused", "policy."),
+    ],
+)
+def test_a_part_of_an_answer_is_shown(
+    dialect: ModuleType, body: Any, reason: str, words: str
+) -> None:
+    """It is no answer, and no failure either."""
+    response = read(dialect, body)
+
+    assert not response.is_answered
+    assert response.shortfall is not None
+    assert (response.shortfall.reason, response.shortfall.is_failure) == (reason, False)
+    assert response.shortfall.detail.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        (messages, claude(stop_reason="end_turn")),
+        (chat_completions, chat("stop", content="Yes.")),
+        (chat_completions, {"choices": [{"index": 0, "message": {"content": "Yes."}}]}),
+        (generate_content, {"candidates": [{"content": {"parts": [{"text": "Yes."}]}}]}),
+        (chat_completions, chat("stop")),
+    ],
+)
+def test_what_a_model_has_completed_is_an_answer(dialect: ModuleType, body: Any) -> None:
+    """Even without a word; and words of a server that never says why they end."""
+    assert read(dialect, body).is_answered
+
+
+def test_a_long_message_of_a_vendor_is_bounded() -> None:
+    response = read(generate_content, gemini("SAFETY", finishMessage="no " * 10_000))
+
+    assert response.shortfall is not None
+    assert len(response.shortfall.detail) < 1_000
