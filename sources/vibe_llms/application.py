@@ -74,6 +74,9 @@ class Application(Closing):
             WeakKeyDictionary()
         )
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # what uses it may be copied; clients and plugins are there once
+
     def __repr__(self) -> str:
         return represent("Application", (("model", self.configuration.model),))
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from copy import copy
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
@@ -41,6 +42,11 @@ class SyncFace(Generic[_A]):
 
     def __init__(self, asynchronous: _A) -> None:
         self._asynchronous = asynchronous
+
+    def __copy__(self) -> Self:
+        copied = self.__class__.__new__(self.__class__)
+        SyncFace.__init__(copied, copy(self._asynchronous))
+        return copied
 
     def __repr__(self) -> str:
         return f"Sync{repr(self._asynchronous).removeprefix('Async')}"

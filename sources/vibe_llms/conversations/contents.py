@@ -53,7 +53,11 @@ def hydrate(
             return content
         if is_held_elsewhere(content) and not content_store.contains(content.content_id):
             return content
-        return attrs.evolve(content, data=content_store.read(content.content_id))
+        data = content_store.read(content.content_id)
+        if not content.is_vague:
+            return attrs.evolve(content, data=data)
+        known = content_store.access_metadata(content.content_id).mime_type
+        return attrs.evolve(content, data=data, mime_type="" if known.endswith("/*") else known)
 
     return tuple(replace_media(canister, load) for canister in canisters)
 

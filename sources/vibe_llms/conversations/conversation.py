@@ -145,8 +145,18 @@ class Conversation:
         copied = Conversation(id=self.id, canisters=self.canisters, metadata=self.metadata)
         copied._home = self._home
         copied._stored = self._stored
-        copied.companions = self.companions
+        copied.companions, copied.notices = self.companions, self.notices
         return copied
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Conversation:
+        # What was said is frozen, and a store is not copied.
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without its store and companions, which belong to a process: saved again, it is found.
+        return _rebuild, (self.id, tuple(self.canisters), self.metadata, self.notices)
 
     def replace_loaded(self, canisters: Sequence[AnyCanister]) -> None:
         """Takes the same canisters with the bytes of their media, which a store had taken over."""
@@ -358,3 +368,15 @@ class Conversation:
             store, history.position, len(history.canisters), history.metadata
         )
         return conversation
+
+
+def _rebuild(
+    identity: str,
+    canisters: tuple[AnyCanister, ...],
+    metadata: ConversationMetadata,
+    notices: tuple[Finding, ...],
+) -> Conversation:
+    """Return the conversation that was pickled."""
+    conversation = Conversation(id=identity, canisters=canisters, metadata=metadata)
+    conversation.notices = notices
+    return conversation

@@ -238,6 +238,9 @@ class Engine(Closing):
         names = tuple(ensemble.name for ensemble in self.ensembles)
         return represent("Engine", (("", self.model), ("tools", names)))
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_registry": None}  # what is connected belongs to a process
+
     @property
     def limits(self) -> Limits:
         """What bounds each run."""

@@ -85,6 +85,9 @@ class Model(Closing):
         self._lenient = lenient
         self._pattern: tuple[object, Request] | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_pattern": None}  # which is about this process's application
+
     @property
     def window(self) -> WindowPolicy:
         """What becomes of the oldest turns of a conversation that exceeds the model's window."""

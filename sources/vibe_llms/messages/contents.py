@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import attrs
 
@@ -97,6 +97,9 @@ class TextualContent:
     native: Native | None = attrs.field(default=None, kw_only=True)
 
 
+ANY_TYPE: Final = "application/octet-stream"
+"""The media type of bytes of which nothing is known."""
+
 _CONTENT_ID = re.compile("[0-9a-f]{64}")
 
 
@@ -138,7 +141,8 @@ class _MediaContent:
     """Data that are not text: inline, in a content store, at a URL, or held by the vendor.
 
     Attributes:
-        mime_type: Such as ``image/png``.
+        mime_type: Such as ``image/png``. Left out, the first bytes of the data tell; where
+            these do not tell it is ``image/*`` and the like, or that of the content store.
         content_id: The SHA-256 of the data; computed where the data are given.
         data: The bytes, until a store has taken them over; then ``None``.
         url: Where the vendor shall fetch it.
@@ -148,7 +152,7 @@ class _MediaContent:
         native: What the vendor said of it beyond the common words.
     """
 
-    mime_type: str
+    mime_type: str = ""
     data: bytes | None = attrs.field(default=None, repr=False)
     content_id: str | None = None
     url: str | None = None
@@ -159,12 +163,27 @@ class _MediaContent:
     def __attrs_post_init__(self) -> None:
         content_id = _ensure_content_id(self.content_id, self.data)
         object.__setattr__(self, "content_id", content_id)  # frozen for all others
+        if not self.mime_type:
+            object.__setattr__(self, "mime_type", self._find_mime_type())
         if content_id is None and self.url is None and self.file_id is None:
             raise RequestError(
                 path="content_id",
                 detail=f"This {type(self).__name__} has no source.",
                 remedy="Give data, content_id, url or file_id.",
             )
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the type is not known any closer than the kind of content."""
+        return self.mime_type.endswith("/*") or self.mime_type == ANY_TYPE
+
+    def _find_mime_type(self) -> str:
+        from vibe_llms.messages.signatures import recognize
+
+        kind = str(getattr(self, "type", "file"))
+        if kind == "file":
+            return recognize(self.data or b"") or ANY_TYPE
+        return recognize(self.data or b"", f"{kind}/") or f"{kind}/*"
 
 
 @frozen(kw_only=True, slots=False, field_transformer=_conform_media_fields)
@@ -204,7 +223,7 @@ class FileContent(_MediaContent):
     """A PDF or another document.
 
     Attributes:
-        mime_type: Such as ``application/pdf``.
+        mime_type: Such as ``application/pdf``; left out, the first bytes of the data tell.
         data: The bytes, until a store has taken them over; then ``None``.
         content_id: The SHA-256 of the bytes, in lower-case hexadecimal digits; computed from the
             bytes where they are given.

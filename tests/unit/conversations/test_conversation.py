@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -10,10 +13,11 @@ import pytest
 
 from disks import HastyDisk
 from vibe_llms.conversations import Conversation, ConversationStore, DirectoryStore, MemoryStore
+from vibe_llms.conversations.contents import hydrate
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import StaleConversationError, StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
-from vibe_llms.messages.contents import ImageContent, TextualContent
+from vibe_llms.messages.contents import FileContent, ImageContent, TextualContent
 from vibe_llms.messages.views import text_of
 
 
@@ -48,6 +52,64 @@ def test_000_a_conversation_grows_by_canisters() -> None:
     assert conversation.last_message is said
     assert texts_of(conversation) == ["Hi.", "Hello.", "Well?", "Bye."]
     assert len(conversation) == 4
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, Conversation.copy])
+def test_005_a_copy_goes_its_own_way(
+    duplicate: Callable[[Conversation], Conversation], store: ConversationStore
+) -> None:
+    """However it was made: what is added to one, the other lacks; it is saved to the same place."""
+    conversation = converse("one")
+    conversation.save(store)
+
+    copied = duplicate(conversation)
+    copied.add_user_message("two")
+    copied.save(store)
+
+    assert (texts_of(conversation), texts_of(copied)) == (["one"], ["one", "two"])
+    assert copied.id == conversation.id
+    assert texts_of(Conversation.restore(store, conversation.id)) == ["one", "two"]
+
+
+def test_006_a_pickled_conversation_goes_on_where_it_was(store: ConversationStore) -> None:
+    """In another process: all that was said, its name, and its place in the store."""
+    conversation = Conversation(metadata=ConversationMetadata(name="n"))
+    conversation.add_user_message([TextualContent("one"), ImageContent(data=b"\x89PNG\r\n\x1a\n")])
+    conversation.save(store)
+
+    taken = pickle.loads(pickle.dumps(conversation))
+    taken.add_user_message("two")
+    taken.save(store)
+
+    assert taken.metadata.name == "n"
+    assert list(taken.canisters[:1]) == list(conversation.canisters)
+    assert texts_of(Conversation.restore(store, conversation.id)) == ["one", "two"]
+
+
+def test_007_a_fork_can_be_pickled_before_anybody_has_looked_at_it() -> None:
+    """It borrows the list of the conversation that it was forked from."""
+    conversation = converse("one", "two", "three")
+
+    taken = pickle.loads(pickle.dumps(conversation.fork(2)))
+
+    assert texts_of(taken) == ["one", "two"]
+
+
+def test_008_the_store_knows_the_type_of_a_medium_that_names_none(
+    store: ConversationStore,
+) -> None:
+    """As a conversation may name content by its id alone."""
+    png = b"\x89PNG\r\n\x1a\nrest"
+    named = [
+        FileContent(content_id=store.contents.add(b"words", mime_type="text/csv")),
+        ImageContent(content_id=store.contents.add(png, mime_type="image/*")),
+        ImageContent(content_id=store.contents.add(b"x", mime_type="image/*")),
+    ]
+
+    (loaded,) = hydrate([UserCanister(named)], store.contents)
+
+    assert [each.mime_type for each in loaded.content] == ["text/csv", "image/png", "image/*"]
+    assert [each.data for each in loaded.content] == [b"words", png, b"x"]
 
 
 def test_010_a_saved_conversation_is_restored_equal(store: ConversationStore) -> None:

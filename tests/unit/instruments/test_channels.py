@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +19,8 @@ from vibe_llms.exceptions import ConverseError, ParseError, RequestError
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
 from vibe_llms.instruments.channels.synchronous import SyncChannel
 from vibe_llms.instruments.channels.tools import ToolChannel
-from vibe_llms.instruments.engines import Engine
+from vibe_llms.instruments.engines import Engine, SyncEngine
+from vibe_llms.instruments.models import SyncModel
 from vibe_llms.instruments.parsers.choosing import Mode
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.prompts import Prompt
@@ -369,3 +372,54 @@ async def test_an_approval_answers_once_though_an_answer_is_mended() -> None:
     assert paid == ["Rome"]
     assert not again.has_value
     assert [request.name for request in again.requests] == ["pay"]
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+@pytest.mark.parametrize("face", [SyncChannel, AsyncChannel])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda channel: pickle.loads(pickle.dumps(channel))]
+)
+def test_a_channel_can_be_copied_and_pickled(duplicate: Any, face: Any, is_used: bool) -> None:
+    """Whole, with its prompt, its parser and its tools; before it was used, and after."""
+
+    def ask(channel: Any, place: str) -> Any:
+        asked = channel.ask(place=place)
+        return asked if isinstance(channel, SyncChannel) else asyncio.run(asked)
+
+    prompt = Prompt('{"name": "{{ place }}", "people": 1}')
+    channel = face("scripted:echo", prompt=prompt, parser=City, tools=[weather])
+    if is_used:
+        ask(channel, "Paris")
+    before = len(channel.conversation)
+
+    copied = duplicate(channel)
+    reply = ask(copied, "Rome")
+
+    assert reply.value == City("Rome", 1)
+    assert len(copied.conversation) == len(reply.conversation) > before
+    assert len(channel.conversation) == before
+    assert pickle.loads(pickle.dumps(reply)).value == reply.value == copy.deepcopy(reply).value
+
+
+def test_an_open_channel_can_be_pickled() -> None:
+    """What it has connected stays; the other connects its own."""
+    with SyncChannel("scripted:echo", tools=[weather]) as channel:
+        channel.ask("one")
+        taken = pickle.loads(pickle.dumps(channel))
+
+        assert taken.ask("two").value == "two"
+
+
+def test_what_a_channel_is_made_of_can_be_copied_and_pickled() -> None:
+    """Models and engines that were used, parsers and prompts."""
+    parser, prompt = Parser(City, name="city"), Prompt("{{ a }}", system="Be brief.")
+    with SyncModel("scripted:echo") as model, SyncEngine("scripted:echo") as engine:
+        model.ask("one")
+        engine.answer("one")
+        for duplicate in (copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))):
+            assert duplicate(model).ask("two").text == "two"
+            assert duplicate(engine).answer("two").text == "two"
+            assert duplicate(parser).read(PARIS) == City("Paris", 2102650)
+            assert duplicate(parser).name == "city"
+            composed = duplicate(prompt).compose(a="two")
+            assert [text_of(each) for each in composed] == ["Be brief.", "two"]

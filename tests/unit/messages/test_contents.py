@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.codec.lines import decode_canister
 from vibe_llms.messages.contents import (
     CONTENT_CLASSES,
     MEDIA_CLASSES,
@@ -15,6 +16,7 @@ from vibe_llms.messages.contents import (
     Content,
     FileContent,
     ImageContent,
+    MediaContent,
     ReasoningContent,
     TextualContent,
     VideoContent,
@@ -121,3 +123,34 @@ def test_what_is_no_content_is_refused_with_its_place() -> None:
         ensure_contents([TextualContent("hi"), 5])  # type: ignore[list-item]
 
     assert caught.value.path == "content[1]"
+
+
+@pytest.mark.parametrize(
+    ("content", "mime_type"),
+    [
+        (ImageContent(data=b"\xff\xd8\xff\xe0"), "image/jpeg"),
+        (ImageContent(data=b"who knows"), "image/*"),
+        (ImageContent(data=b"%PDF-1.7"), "image/*"),
+        (ImageContent(content_id="0" * 64), "image/*"),
+        (ImageContent(url="https://example.org/a"), "image/*"),
+        (VideoContent(file_id="f"), "video/*"),
+        (FileContent(data=b"%PDF-1.7"), "application/pdf"),
+        (FileContent(data=b"who knows"), "application/octet-stream"),
+        (ImageContent(data=b"\xff\xd8\xff\xe0", mime_type="image/odd"), "image/odd"),
+    ],
+)
+def test_the_type_of_a_medium_need_not_be_said(content: MediaContent, mime_type: str) -> None:
+    """The first bytes tell it; else nothing is known but what the content is."""
+    assert content.mime_type == mime_type
+
+
+def test_a_line_without_a_type_is_read() -> None:
+    """As requirements and other programs write them."""
+    digest = "a1b2" * 16
+    line = (
+        '{"role": "user", "id": "c", "timestamp": "2025-11-15T10:00:00Z", "content": ['
+        '{"type": "text", "text": "What is in this image?"},'
+        f'{{"type": "image", "content_id": "{digest}"}}]}}'
+    )
+
+    assert decode_canister(line).content[1] == ImageContent(content_id=digest)

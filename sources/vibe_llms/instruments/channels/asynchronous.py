@@ -166,6 +166,21 @@ class AsyncChannel(Closing, Generic[T]):
         forked._turn = asyncio.Lock()
         return forked
 
+    def __copy__(self) -> Self:
+        copied = self.__class__.__new__(self.__class__)
+        copied.__setstate__({**self.__getstate__(), "conversation": self.conversation.copy()})
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # The model and the tools are shared, as with a fork.
+        return self.__copy__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_turn"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _turn=asyncio.Lock())
+
     async def close(self) -> None:
         """Disconnects the tools, and frees what the model holds and nobody else needs."""
         await self._link.close()
@@ -292,6 +307,10 @@ class _Link:
         self._settings = settings
         self._engine: Engine | None = None
         self._choice: ModeChoice | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The engine is made anew: connected tools belong to a process.
+        return {**self.__dict__, "_engine": None, "_choice": None}
 
     async def access(self) -> tuple[Engine, ModeChoice | None]:
         """Returns the engine, and how the form of answers is asked for.

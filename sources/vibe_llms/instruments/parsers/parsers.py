@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, overload
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, cast, overload
 
 import attrs
 
@@ -106,6 +107,22 @@ class Parser(Generic[T]):
             raise _refuse("attempts", f"{attempts} attempts give no answer.", "Give 1 or more.")
         self.kind: TargetType = derive_kind(kind, self.name, context=context, check=check)
         self.description = description or self.kind.description or "Takes the answer."
+        self._rebuild: Callable[[], Parser[T]] = functools.partial(
+            type(self),
+            kind,
+            mode=mode,
+            attempts=attempts,
+            name=name,
+            description=description,
+            context=context,
+            check=check,
+        )
+
+    def __reduce__(self) -> tuple[Callable[[], Parser[T]], tuple[()]]:
+        return self._rebuild, ()  # what converts values is made anew
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # it does not change
 
     def __repr__(self) -> str:
         return represent("Parser", (("", self.kind.name),))

@@ -106,6 +106,7 @@ class Prompt:
         from vibe_llms.instruments.prompts.discovery import Explorer  # Jinja takes its time
 
         self.text, self.system, self.name = text, system, name
+        self._given = (text, system, name, partials, schema, limits, place)
         self._limits = limits
         called = name or "prompt"
         explorer = Explorer(partials)
@@ -123,6 +124,12 @@ class Prompt:
             findings = [Finding(place=place or called, message=each) for each in self._inputs.gaps]
         if findings:
             raise ConfigurationError(findings=tuple(findings))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._given)  # its templates are compiled anew
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # it does not change
 
     def __repr__(self) -> str:
         called = (("", self.name),) if self.name else ()
@@ -195,3 +202,10 @@ class Prompt:
 
 def _join(found: list[Variables], field: str) -> frozenset[str]:
     return frozenset().union(*(getattr(each, field) for each in found))
+
+
+def _rebuild(kind: type[Prompt], given: tuple[Any, ...]) -> Prompt:
+    """Return the prompt that was pickled."""
+    prompt = kind.__new__(kind)
+    prompt._prepare(*given)
+    return prompt
