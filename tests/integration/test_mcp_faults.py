@@ -171,6 +171,28 @@ async def test_what_can_be_borne_is(manner: str, monkeypatch: pytest.MonkeyPatch
     assert len(names) == len(set(names)) == (1 if manner == "pages" else 9)
 
 
+async def test_a_bad_tool_does_not_take_the_others_with_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What can be meant is offered, mended; of the rest each is named in a warning."""
+    async with connect("nulls") as registry:
+        names = [each.invoker.name for each in registry.survey()]
+        schemas = {each.invoker.name: each.invoker.schema for each in registry.survey()}
+        answered = [(await call(registry, each)).text for each in ("null", "empty", "missing")]
+        odd = [(await call(registry, each, a="x")).is_error for each in ("lost", "pattern")]
+
+    assert names[:4] == ["echo", "null", "empty", "untyped"]
+    assert names[-1] == "die"
+    assert schemas["null"] == schemas["empty"] == {"type": "object"}
+    assert answered == ["{}"] * 3
+    assert odd == [True, True]  # and no exception
+    left_out = [record.getMessage() for record in caplog.records if "left out" in record.message]
+    assert {"nulled", "lost"} <= {*names}
+    for name in ("'five'", "'text'", "'listed'", "'worded'", "entry 7"):
+        assert sum(name in message for message in left_out) == 1, (name, left_out)
+    assert "echo" not in str(left_out)
+
+
 @pytest.mark.parametrize(
     ("manner", "words"),
     [

@@ -143,28 +143,84 @@ NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}}
 """The schema of a function that takes none."""
 
 
+_UNHELD: Final = frozenset(
+    {
+        *("allOf", "oneOf", "not", "if", "then", "else"),
+        *("contains", "minContains", "maxContains", "prefixItems", "uniqueItems"),
+        *("dependentRequired", "dependentSchemas", "patternProperties", "propertyNames"),
+        *("minProperties", "maxProperties", "unevaluatedItems", "unevaluatedProperties"),
+    }
+)
+"""What OpenAI refuses in a schema that it enforces:
+https://developers.openai.com/api/docs/guides/structured-outputs (read 2026-11-28)."""
+
+_TELLING: Final = ("type", "enum", "const", "anyOf", "$ref")
+"""One of these says what a value is; of what may be anything, nothing can be enforced."""
+
+
 def is_closed(schema: Any) -> bool:
-    """Tells whether every object of a schema is closed and needs all its properties."""
+    """Tells whether OpenAI can enforce a schema.
+
+    It is of an object, every object is closed and needs all its properties, and every value has a
+    type.
+    """
+    return not isinstance(schema, Mapping) or (
+        schema.get("type") == "object" and _is_closed_within(schema)
+    )
+
+
+def _is_closed_within(schema: Any) -> bool:
     if isinstance(schema, list):
-        return all(is_closed(each) for each in schema)
+        return all(map(_is_closed_within, schema))
     if not isinstance(schema, Mapping):
-        return True
-    properties = schema.get("properties")
-    if schema.get("type") == "object" or isinstance(properties, Mapping):
+        return schema is not True
+    if not _UNHELD.isdisjoint(schema) or not any(name in schema for name in _TELLING):
+        return False
+    properties, kind = schema.get("properties"), schema.get("type")
+    if "object" in (kind if isinstance(kind, list) else [kind]) or isinstance(properties, Mapping):
         names = properties.keys() if isinstance(properties, Mapping) else set()
         required = schema.get("required") or []
         if schema.get("additionalProperties") is not False or set(required) != set(names):
             return False
-    inner = [
-        value
-        for name, value in schema.items()
-        # Names that a schema has made up are no keywords, and data are no schemas.
-        if name not in ("properties", "$defs", "definitions", "enum", "const", "default")
-    ]
+    inner = [schema[name] for name in ("items", "anyOf") if name in schema]
     for name in ("properties", "$defs", "definitions"):
         if isinstance(schema.get(name), Mapping):
             inner += schema[name].values()
-    return all(is_closed(each) for each in inner)
+    return all(map(_is_closed_within, inner))
+
+
+_PARAMETERS: Final = "$parameters"
+"""The schema of a tool as its client has said it, where that is not as vendors take it."""
+
+
+def write_parameters(invocable: InvocableDescription, kept: dict[str, Any]) -> JsonObject | None:
+    """Returns the schema of the arguments as a vendor takes it; ``None`` where that is free text.
+
+    Args:
+        kept: What the tool has of its protocol, without what is said by the schema afterwards.
+    """
+    said: JsonObject | None = kept.pop(_PARAMETERS, None)
+    return said if said is not None or invocable.schema is None else fit_object(invocable.schema)
+
+
+def keep_parameters(schema: JsonObject) -> tuple[JsonObject, dict[str, Any]]:
+    """Returns a client's schema as all vendors take it, and what is kept of its own words."""
+    fitted = fit_object(schema)
+    return fitted, {} if fitted == schema else {_PARAMETERS: schema}
+
+
+def fit_object(schema: JsonObject) -> JsonObject:
+    """Returns the schema of arguments, which are an object, so that it says so.
+
+    Vendors refuse one that says nothing, as some MCP servers' do, or names no properties.
+    """
+    if schema.get("type") == "object" and "properties" in schema:
+        return schema
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    definitions: Any = schema.get("$defs")
+    if isinstance(definitions, Mapping) and isinstance(definitions.get(name), Mapping):
+        schema = {**definitions[name], **without(schema, "$ref")}
+    return {**schema, "type": "object", "properties": schema.get("properties", {})}
 
 
 def holds_strictly(
@@ -184,7 +240,7 @@ def holds_strictly(
 
 def is_free(schema: Mapping[str, Any]) -> bool:
     """Tells whether any object will do, as in the JSON mode of some vendors."""
-    return (
+    return not schema or (
         schema.get("type") == "object"
         and not schema.get("properties")
         and schema.get("additionalProperties") is not False

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.extras import keep_native, make_native
-from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_tool
+from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_parameters, keep_tool
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
@@ -116,13 +116,15 @@ def describe_function(
         schema: Of its arguments, if it takes any.
         extras: What else is said of it.
     """
+    schema, kept = keep_parameters(NO_ARGUMENTS if schema is None else schema)
+    extras = {**extras, **kept} if kept else extras
     description: str = function.get("description") or ""
     # A description is ours to demand, not the vendor's: a native vouches for its absence.
     keep = keep_native if description.strip() else make_native
     return InvocableDescription(
         name=function["name"],
         description=description,
-        schema=NO_ARGUMENTS if schema is None else schema,
+        schema=schema,
         enforced=enforced,
         native=keep(protocol, extras),
     )

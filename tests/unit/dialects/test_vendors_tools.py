@@ -215,3 +215,58 @@ def test_a_requirement_of_gemini_beside_its_own_tools_comes_back() -> None:
     ).value
 
     assert choice == "auto"
+
+
+PLAIN = {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "written"),
+    [
+        ({}, PLAIN),
+        ({"type": "object"}, PLAIN),
+        ({"type": ["object", "null"]}, PLAIN),
+        ({"properties": {"a": {"type": "string"}}}, SCHEMA),
+        ({"$ref": "#/$defs/A", "$defs": {"A": SCHEMA}}, {**SCHEMA, "$defs": {"A": SCHEMA}}),
+        (SCHEMA, SCHEMA),
+    ],
+    ids=repr,
+)
+@others
+def test_arguments_are_an_object_to_every_vendor(
+    other: str, schema: dict[str, Any], written: dict[str, Any]
+) -> None:
+    """Vendors refuse a schema that says nothing, or names no properties, as some servers' do."""
+    invocable = InvocableDescription(name="f", description="d", schema=schema, enforced=True)
+
+    tool: Any = write(other, (invocable,)).value["tools"][0]  # type: ignore[index,call-overload]
+
+    function = (tool.get("functionDeclarations") or [tool.get("function") or tool])[0]
+    names = ("parametersJsonSchema", "input_schema", "parameters")
+    assert next(function[name] for name in names if name in function) == written
+    assert function.get("strict") is not True  # for all of them are open
+
+
+UNSAID: list[tuple[str, dict[str, Any]]] = [
+    ("chat_completions", {"type": "function", "function": {"name": "f", "parameters": {}}}),
+    ("messages", {"name": "f", "input_schema": {"type": "object"}}),
+    ("ollama_chat", {"type": "function", "function": {"name": "f", "parameters": {}}}),
+    ("responses", {"type": "function", "name": "f", "parameters": {}, "strict": False}),
+    (
+        "generate_content",
+        {"functionDeclarations": [{"name": "f", "parametersJsonSchema": {"type": "object"}}]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("protocol", "tool"), UNSAID, ids=repr)
+def test_a_clients_own_vendor_gets_its_schema_as_it_was(
+    protocol: str, tool: dict[str, Any]
+) -> None:
+    """What another would refuse is as the client has said it where its own protocol is spoken."""
+    invocables = read(protocol, tool)
+
+    written: Any = write(protocol, invocables).value["tools"]
+
+    assert distil(protocol, written) == distil(protocol, [tool])
+    assert invocables[0].schema == PLAIN

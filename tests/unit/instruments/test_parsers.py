@@ -11,9 +11,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 import attrs
 import pydantic
 import pytest
+from jsonschema import Draft202012Validator
 from typing_extensions import TypedDict
 
 from scripting import produce_model
+from vibe_llms.dialects.chat_completions.calling import invocations as chat
+from vibe_llms.dialects.responses.calling import invocations as responses
 from vibe_llms.exceptions import CapabilityError, ParseError, RequestError
 from vibe_llms.instruments.parsers.choosing import Mode
 from vibe_llms.instruments.parsers.dialogue import Dialogue, ParseAttempt, Parsed
@@ -261,7 +264,7 @@ def test_each_way_makes_another_request() -> None:
     tool = parse(parser, supports_invocations="yes").request
     prompt = parse(parser).request
 
-    assert native.schema == parser.schema
+    assert native.schema == parser.kind.asked
     assert (tool.invocables[0].name, tool.invocation_choice) == ("City", "City")
     assert tool.invocables[0].description == "A place where many live."
     assert [text_of(each)[:10] for each in prompt.canisters] == [
@@ -413,3 +416,54 @@ def test_what_refers_to_the_root_of_a_schema_goes_with_it() -> None:
     assert parser.read('{"value": [1, [2, [3]]]}') == [1, [2, [3]]]
     with pytest.raises(ParseError):
         parser.read('{"value": [1, ["x"]]}')
+
+
+class Team(pydantic.BaseModel):
+    """Holds others, some of them optional, and itself."""
+
+    name: str = pydantic.Field(default="none", description="What it is called.")
+    lead: Person | None = pydantic.Field(None, description="Who leads it.")
+    members: list[Person] = []
+    parts: list[Team] = []
+
+
+@attrs.frozen
+class Options:
+    """Has what need not be given."""
+
+    loud: bool = False
+    words: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize("kind", [City, Person, Team, Options, list[Person], Person | None])
+def test_what_is_asked_for_can_be_enforced(kind: Any) -> None:
+    """All is asked for, with or without a default, and nothing else; what is answered fits."""
+    parser = Parser[Any](kind)
+    schemas = [parser.kind.asked]
+    bodies = [chat.nativize_schema(parser.kind.asked).value]
+    bodies.append(responses.nativize_schema(parser.kind.asked))
+
+    assert all('"strict": true' in json.dumps(body) for body in bodies)
+    assert '"default"' not in json.dumps(schemas)
+    for schema in schemas:
+        Draft202012Validator.check_schema(schema)
+
+
+def test_what_was_asked_for_may_be_left_out() -> None:
+    """A model that cannot be held to all of it is not corrected for what has a default."""
+    assert Parser(Options).read('{"loud": true}') == Options(loud=True)
+    assert Parser(Team).read('{"name": "a", "lead": null}') == Team(name="a")
+    whole = '{"name": "a", "lead": {"name": "b", "age": 1}, "members": [], "parts": []}'
+    assert Draft202012Validator(Parser(Team).kind.asked).is_valid(json.loads(whole))
+    assert Parser(Team).read(whole) == Team(name="a", lead=Person(name="b", age=1))
+
+
+@pytest.mark.parametrize(
+    "kind", [dict[str, int], set[str], tuple[int, str], Any, {"type": "object"}]
+)
+def test_what_cannot_be_enforced_is_not_promised(kind: Any) -> None:
+    """Maps, sets, tuples and anything: the vendor refuses to hold a model to these."""
+    schema = Parser[Any](kind).kind.asked
+
+    assert '"strict": true' not in json.dumps(chat.nativize_schema(schema).value)
+    assert '"strict": true' not in json.dumps(responses.nativize_schema(schema))

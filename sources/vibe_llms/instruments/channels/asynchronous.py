@@ -330,7 +330,7 @@ class _Link:
             attributes = converser.descriptor.attributes
             self._choice = parser.choose(attributes, has_tools=bool(tools))
             if self._choice.mode is Mode.NATIVE:
-                settings["schema"] = parser.schema
+                settings["schema"] = parser.kind.asked
             elif self._choice.mode is Mode.TOOL:
                 # With tools, others may be invoked on the way; without, there is only the answer to
                 # give.

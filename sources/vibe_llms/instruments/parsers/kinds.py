@@ -48,6 +48,8 @@ class TargetType:
     Attributes:
         name: For people, such as ``City`` or ``list[City]``.
         schema: What an answer is held to: always an object, as vendors need it.
+        asked: What a model is asked for: the schema without leeway, as vendors enforce it. Its
+            objects are closed, and all that has a default is asked for.
         is_wrapped: The object is ours, and has what is wanted as its one member.
         hint: The type; ``Any`` for a JSON Schema.
         description: What the docstring of a class begins with.
@@ -55,6 +57,7 @@ class TargetType:
 
     name: str
     schema: JsonObject
+    asked: JsonObject
     is_wrapped: bool
     hint: Any
     description: str
@@ -169,6 +172,7 @@ def derive_kind(
     return TargetType(
         name=name_kind(kind),
         schema=whole,
+        asked=whole if convert is _keep else _demand(whole),
         is_wrapped=is_wrapped,
         hint=hint,
         description=_describe(kind),
@@ -205,6 +209,33 @@ def _wrap(schema: dict[str, Any]) -> dict[str, Any]:
     }
     return _lead(whole) if inner.keys() - {"type", "enum"} else whole
 
+
+def _demand(schema: Any) -> Any:
+    """Return a schema of a class without leeway: what fits it fits the class, too."""
+    if isinstance(schema, list):
+        return [_demand(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    demanded = {
+        name: {key: _demand(inner) for key, inner in value.items()}
+        if name in _BY_NAME
+        else value
+        if name in _DATA
+        else _demand(value)
+        for name, value in schema.items()
+        if name != "default"
+    }
+    if isinstance(properties := schema.get("properties"), Mapping):
+        demanded.setdefault("additionalProperties", False)
+        demanded["required"] = list(properties)
+    if "$ref" in demanded and len(demanded.keys() - {"$defs"}) > 1:
+        # Nothing may stand beside a reference.
+        demanded["anyOf"] = [{"$ref": demanded.pop("$ref")}]
+    return demanded
+
+
+_BY_NAME: Final = ("properties", "$defs")
+_DATA: Final = ("enum", "const", "examples")
 
 _OUTER: Final[tuple[str, ...]] = ("$schema", "$defs", "definitions")
 """What stands at the root of a schema, wherever the rest of it goes."""

@@ -158,7 +158,7 @@ class Parser(Generic[T]):
         choice = self.choose(attributes)
         match choice.mode:
             case Mode.NATIVE:
-                return attrs.evolve(request, schema=self.schema), choice
+                return attrs.evolve(request, schema=self.kind.asked), choice
             case Mode.TOOL:
                 composed = attrs.evolve(
                     request, invocables=(self.describe(),), invocation_choice=self.name

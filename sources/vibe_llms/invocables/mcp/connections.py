@@ -16,6 +16,7 @@ from vibe_llms.invocables.mcp.kit import is_closure, load_kit, produce_failure
 from vibe_llms.invocables.mcp.pausable_timeout import PausableTimeout
 from vibe_llms.invocables.mcp.relaying import forget_call
 from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.invocables.mcp.sifting import SiftedStream
 from vibe_llms.invocables.mcp.stdio import open_stdio
 from vibe_llms.invocables.owners import Disconnection
 from vibe_llms.limits import Limits
@@ -147,7 +148,7 @@ def _produce_client(
         else open_stdio(server, limits, ending)
     )
     return Client(
-        streams,
+        _open_sifted(streams, server.name),
         # A version that is named would be taken for granted; "auto" asks the server, and what came
         # of it is looked at in _ensure_protocol.
         mode="legacy" if server.protocol == "2025-11-25" else "auto",
@@ -156,6 +157,12 @@ def _produce_client(
         client_info=Implementation(name="vibe-llms", version=__version__),
         **{"message_handler": hear, "logging_callback": log, **wiring.produce_callbacks()},
     )
+
+
+@asynccontextmanager
+async def _open_sifted(streams: Any, server: str) -> AsyncIterator[tuple[Any, Any]]:
+    async with streams as (received, sent):
+        yield SiftedStream(received, server), sent
 
 
 def _leave_checks_to_us(client: Client) -> None:

@@ -16,6 +16,7 @@ from vibe_llms.dialects.invocations import (
     is_closed,
     is_vendors_own,
     open_tool,
+    write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
@@ -62,7 +63,7 @@ def _write_tool(
             named["format"] = write_chat_format(form)
         return merge({"type": "custom", "custom": named}, ledger.open(native, path))
     kept = {} if is_own else ledger.open(native, path)
-    function: dict[str, Any] = {**named, "parameters": invocable.schema}
+    function: dict[str, Any] = {**named, "parameters": write_parameters(invocable, kept)}
     if quirks.takes_strict:
         if holds_strictly(invocable, kept, path, ledger):
             function["strict"] = True
@@ -110,7 +111,7 @@ def nativize_schema(
     if schema is None:
         return Translation({})
     # Any object will do: for that there is a form which needs no schema.
-    if schema == {"type": "object"}:
+    if schema in ({"type": "object"}, {}):
         return Translation({"response_format": {"type": "json_object"}})
     if quirks.schema_form == "structured_outputs":
         return Translation({"structured_outputs": {"json": schema}})

@@ -9,7 +9,13 @@ from vibe_llms.dialects.extras import merge, without
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
-from vibe_llms.dialects.invocations import InvocablesWriter, Offer, describe, is_free
+from vibe_llms.dialects.invocations import (
+    InvocablesWriter,
+    Offer,
+    describe,
+    is_free,
+    write_parameters,
+)
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.plain import JsonObject
@@ -25,8 +31,9 @@ def _write_tool(
         ledger.withhold(path, reason)
         return None
     function = {"name": invocable.name, **describe(invocable)}
-    function["parametersJsonSchema"] = invocable.schema
-    return merge(function, ledger.open(invocable.native, path))
+    extras = ledger.open(invocable.native, path)
+    function["parametersJsonSchema"] = write_parameters(invocable, extras)
+    return merge(function, extras)
 
 
 def _compose(offer: Offer) -> dict[str, Any]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import AS_IT_IS, merge
-from vibe_llms.dialects.invocations import InvocablesWriter, Offer, describe, is_free
+from vibe_llms.dialects.invocations import (
+    NO_ARGUMENTS,
+    InvocablesWriter,
+    Offer,
+    describe,
+    is_free,
+    write_parameters,
+)
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.schemas import (
     can_be_enforced,
@@ -25,9 +32,10 @@ def _write_tool(
     if invocable.schema is None:
         ledger.withhold(path, f"{invocable.name} takes free text, and only schemas can be offered")
         return None
-    tool = {"name": invocable.name, "input_schema": invocable.schema, **describe(invocable)}
     extras = ledger.open(invocable.native, path, shared=SHARED)
-    if invocable.enforced and (extras.get(AS_IT_IS) or can_be_enforced(invocable.schema)):
+    schema = write_parameters(invocable, extras) or NO_ARGUMENTS
+    tool = {"name": invocable.name, "input_schema": schema, **describe(invocable)}
+    if invocable.enforced and (extras.get(AS_IT_IS) or can_be_enforced(schema)):
         tool["strict"] = True
     elif invocable.enforced:
         ledger.drop(f"{path}.enforced", f"the vendor enforces only closed schemas{_NO_BOUNDS}")

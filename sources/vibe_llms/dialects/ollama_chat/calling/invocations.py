@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
-from vibe_llms.dialects.invocations import is_vendors_own
+from vibe_llms.dialects.invocations import is_vendors_own, write_parameters
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.descriptions import InvocableDescription
@@ -59,7 +59,11 @@ def _nativize_tool(item: InvocableDescription, path: str, ledger: Ledger) -> Jso
     extras = ledger.open(item.native, path)
     if item.enforced:
         ledger.drop(f"{path}.enforced", "this protocol cannot hold a model to a tool's schema")
-    function = {"name": item.name, "description": item.description, "parameters": item.schema}
+    function = {
+        "name": item.name,
+        "description": item.description,
+        "parameters": write_parameters(item, extras),
+    }
     tool: dict[str, Any] = {"type": "function", "function": function}
     return merge(tool, extras)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vibe_llms.dialects.extras import keep_native, leave
-from vibe_llms.dialects.invocations import NO_ARGUMENTS
+from vibe_llms.dialects.invocations import NO_ARGUMENTS, keep_parameters
 from vibe_llms.dialects.ollama_chat.calling.invocations import ANY_OBJECT
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.serving import refuse_nonsense
@@ -49,6 +49,8 @@ def _normalize_tool(tool: Mapping[str, Any], path: str, losses: list[Loss]) -> I
     schema = function.get("parameters")
     if not isinstance(schema, Mapping):
         schema = NO_ARGUMENTS
+    schema, kept = keep_parameters(schema)
+    extras |= kept
     if inner := leave(function, ("name", "description", "parameters")):
         extras["function"] = inner
     return InvocableDescription(

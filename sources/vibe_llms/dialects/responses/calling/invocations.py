@@ -13,6 +13,7 @@ from vibe_llms.dialects.invocations import (
     describe,
     holds_strictly,
     is_closed,
+    write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.namespaces import SEARCH, gather, read_home, write_home
@@ -38,7 +39,7 @@ def _write_tool(
     is_strict = holds_strictly(invocable, extras, path, ledger)
     if is_strict:
         extras.pop("strict", None)
-    held = {"parameters": invocable.schema, "strict": is_strict}
+    held = {"parameters": write_parameters(invocable, extras), "strict": is_strict}
     return write_home(merge({"type": "function", **named, **held}, extras), extras)
 
 
