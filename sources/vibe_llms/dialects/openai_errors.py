@@ -87,7 +87,7 @@ FAULTS_BY_WORD: Final = FAULTS_BY_RESPONSE_CODE | {
     "invalid_organization": _A,
     "invalid_request_error": _I,
     "ip_not_authorized": _P,
-    "json_validate_failed": _I,
+    "json_validate_failed": _S,
     "mismatched_organization": _A,
     "model_not_found": _N,
     "moderation_blocked": _B,
@@ -113,7 +113,7 @@ FAULTS_BY_WORD: Final = FAULTS_BY_RESPONSE_CODE | {
     "timeout": _T,
     "tokens": _R,
     "too_many_requests": _R,
-    "tool_use_failed": _I,
+    "tool_use_failed": _S,
     "unauthorized": _A,
     "unknown_error": ProviderFault.UNKNOWN,
     "unavailable_error": _O,
@@ -121,7 +121,11 @@ FAULTS_BY_WORD: Final = FAULTS_BY_RESPONSE_CODE | {
     "unsupported_parameter": _I,
     "unsupported_value": _I,
 }
-"""From a code or a type in the vendor's words, in lower case; codes are looked up first."""
+"""From a code or a type in the vendor's words, in lower case; codes are looked up first.
+
+With ``json_validate_failed`` and ``tool_use_failed`` Groq rejects what its model wrote, and not the
+request: asked again, the model mostly writes what can be read.
+"""
 
 _VAGUE_WORDS: Final = frozenset({"api_error", "invalid_request_error"})
 """Types that so many errors share that the status says more."""
@@ -148,6 +152,7 @@ _TOKENS: Final = re.compile(
     r"(?:resulted in|requested(?: about)?|contains(?: at least)?|has) (\d+) (?:input )?tokens"
     r"|request contains (\d+)"
 )
+_WRITTEN_CHARACTERS: Final = 300
 _OVERFLOW_STATUSES: Final = (None, 200, 400, 413, 422, 500)
 
 
@@ -193,6 +198,9 @@ def _find_message(facts: Mapping[str, Any]) -> str:
     metadata = facts.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
     text = " ".join(str(part).strip() for part in (message, raw) if part)
+    written = facts.get("failed_generation")  # what the model wrote, which Groq could not read
+    if isinstance(written, str) and written:
+        text += f" failed_generation: {written[:_WRITTEN_CHARACTERS]}"
     return text or "it gave no reason."
 
 

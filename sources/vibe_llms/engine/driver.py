@@ -230,7 +230,7 @@ class Driver:
                     await self._executor.execute(command.calls)
                 case Generate():
                     try:
-                        spoken = await self._ask(command)
+                        spoken = await self._ask(command, spoken)
                     except Parked as parked:
                         if not self._has_answer():  # else it was heard while that was written
                             return parked
@@ -257,7 +257,7 @@ class Driver:
             is_shared = isinstance(command, Execute) and len(command.calls) > 1
             await self._context.emit(event, soon=not is_shared)
 
-    async def _ask(self, command: Generate) -> Spoken:
+    async def _ask(self, command: Generate, before: Spoken | None) -> Spoken:
         """Lets the model be asked; returns what came of it."""
         self._command = command
         # What is answered names the step, so that it is the same step in a run that is taken up.
@@ -267,9 +267,10 @@ class Driver:
         count, shortfall = receipt["canisters"], receipt["shortfall"]
         if count and shortfall is None:
             return SPOKEN
-        return Spoken(
-            canisters=count, shortfall=None if shortfall is None else Shortfall(**shortfall)
-        )
+        found = None if shortfall is None else Shortfall(**shortfall)
+        failures = (0 if before is None else before.failures) + 1
+        has_failed = found is not None and found.reason == "failed"
+        return Spoken(canisters=count, shortfall=found, failures=failures if has_failed else 0)
 
     async def _generate(self, _: JsonObject) -> JsonObject:
         response = await self._generator.generate(self._command, self._readings.steps + 1)

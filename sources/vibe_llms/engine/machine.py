@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from vibe_llms.engine.calls import Call
 from vibe_llms.engine.limits import Readings, find_reached, find_room
@@ -13,6 +13,9 @@ from vibe_llms.messages.canisters import ResultCanister
 from vibe_llms.messages.endings import Shortfall
 from vibe_llms.messages.requests import is_answerable
 from vibe_llms.values import frozen
+
+_ATTEMPTS: Final = 3
+"""How often the model is asked where its turn fails each time."""
 
 
 @frozen
@@ -73,11 +76,13 @@ def decide(situation: Situation, readings: Readings, limits: Limits) -> Command:
             return _stop(limit, limits) if limit else Execute(tuple(situation.calls[:room]))
         case State.TERMINATE:
             return _conclude(situation)
-    shortfall = situation.shortfall
-    if shortfall is not None and (situation.is_silent or situation.tail.is_broken_off):
-        return _fall_short(shortfall)  # asked the same again, it would cost the same again
-    if situation.is_silent:
-        return End(reason=Reason.ANSWERED, detail="The model said nothing.")
+    # A turn that failed, such as of a call that the vendor could not read, is asked for again.
+    if not 0 < situation.failures < _ATTEMPTS:
+        shortfall = situation.shortfall
+        if shortfall is not None and (situation.is_silent or situation.tail.is_broken_off):
+            return _fall_short(shortfall)
+        if situation.is_silent:
+            return End(reason=Reason.ANSWERED, detail="The model said nothing.")
     limit = find_reached(readings, limits)
     return _stop(limit, limits) if limit else _generate(situation)
 

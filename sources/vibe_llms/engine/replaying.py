@@ -15,7 +15,7 @@ from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, dec
 from vibe_llms.engine.recovery import Record
 from vibe_llms.engine.states import State
 from vibe_llms.engine.table import Situation
-from vibe_llms.engine.tails import Tail, read_tail
+from vibe_llms.engine.tails import BROKEN_OFF, Tail, read_tail
 from vibe_llms.events.engine import (
     EngineEvent,
     GenerationFinishedEvent,
@@ -45,10 +45,12 @@ class Spoken:
     Attributes:
         canisters: How many it brought; 0 where it said nothing at all.
         shortfall: Why it is not an answer, where more is known than its canisters say.
+        failures: How many turns have failed in a row, this one included.
     """
 
     canisters: int = 0
     shortfall: Shortfall | None = None
+    failures: int = 0
 
 
 SPOKEN: Final = Spoken(canisters=1)
@@ -126,6 +128,7 @@ def find_situation(
             None,
         ),
         is_silent=spoken is not None and not spoken.canisters,
+        failures=0 if spoken is None else spoken.failures,
         shortfall=None if owed else judge_tail(canisters, tail, spoken),
     )
 
@@ -142,13 +145,22 @@ def judge_tail(
     return find_shortfall(canisters[tail.start :], tail.origin)
 
 
-def read_spoken(event: GenerationFinishedEvent) -> Spoken:
-    """Returns what the log says of a turn of the model."""
-    if event.canisters:
+def read_spoken(event: GenerationFinishedEvent, before: Spoken | None) -> Spoken:
+    """Returns what the log says of a turn of the model.
+
+    Args:
+        before: The turn before it in the same run.
+    """
+    if event.canisters and event.stop_reason not in BROKEN_OFF:
         return SPOKEN
+    failures = (0 if before is None else before.failures) + 1
+    if event.canisters:
+        return Spoken(canisters=event.canisters, failures=failures)
     model = event.model.removeprefix(f"{event.provider}:")
     origin = Origin(provider=event.provider, model=model, stop_reason=event.stop_reason)
-    return Spoken(shortfall=find_shortfall((), origin))
+    shortfall = find_shortfall((), origin)
+    has_failed = shortfall is not None and shortfall.reason == "failed"
+    return Spoken(shortfall=shortfall, failures=failures if has_failed else 0)
 
 
 def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, Spoken | None]:
@@ -163,7 +175,7 @@ def _measure(events: Iterable[EngineEvent]) -> tuple[Readings, Spoken | None]:
             case GenerationFinishedEvent() if is_own:  # else it only tells of an earlier run's
                 readings.steps += 1
                 readings.count(event.usage, event.cents)
-                spoken = read_spoken(event)
+                spoken = read_spoken(event, spoken)
             case InvocationFinishedEvent():
                 readings.invocations += 1
                 readings.faults += event.is_fault

@@ -30,6 +30,7 @@ class Situation:
         is_silent: The model was asked just now, and said nothing at all.
         shortfall: Why the last turn is not an answer; ``None`` where it is one, or was of an
             earlier run that broke off.
+        failures: How many turns of this run have failed in a row.
     """
 
     tail: Tail
@@ -39,6 +40,7 @@ class Situation:
     final: ResultCanister | None = None
     is_silent: bool = False
     shortfall: Shortfall | None = None
+    failures: int = 0
 
 
 @frozen

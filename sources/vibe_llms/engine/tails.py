@@ -20,7 +20,8 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.values import frozen
 
-_BROKEN_OFF = frozenset({StopReason.INTERRUPTED, StopReason.FAILED})
+BROKEN_OFF = frozenset({StopReason.INTERRUPTED, StopReason.FAILED})
+"""Why a turn ends that did not come to its end."""
 
 
 @frozen(kw_only=True)
@@ -52,7 +53,7 @@ class Tail:
     @property
     def is_broken_off(self) -> bool:
         """Whether the response did not come to its end: what it asks for may not be whole."""
-        return self.stop_reason in _BROKEN_OFF
+        return self.stop_reason in BROKEN_OFF
 
     @property
     def is_paused(self) -> bool:
@@ -176,4 +177,4 @@ def _find_origin(turn: Sequence[AnyCanister]) -> Origin | None:
 
 
 def _broke_off(origin: Origin | None) -> bool:
-    return origin is not None and origin.stop_reason in _BROKEN_OFF
+    return origin is not None and origin.stop_reason in BROKEN_OFF

@@ -340,7 +340,7 @@ class _Walk:
                 self._command = None
             case GenerationFinishedEvent() if event.key in self._places:
                 self._length = self._places[event.key] + 1 + event.canisters
-                self._spoken = read_spoken(event)
+                self._spoken = read_spoken(event, self._spoken)
             case InvocationFinishedEvent() if event.result.id in self._places:
                 self._length = max(self._length, self._places[event.result.id] + 1)
 

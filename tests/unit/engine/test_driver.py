@@ -1031,7 +1031,7 @@ async def test_an_approver_that_answers_no_approval_fails_the_run() -> None:
     assert (error.path, error.stage) == ("approver", ErrorStage.EXECUTE)
     assert "pay" in error.detail
     assert "it answered bool" in acted.ending.detail
-    assert "Let it return an Approval" in acted.ending.detail
+    assert "Return an Approval" in acted.ending.detail
     assert ledger.paid == []
 
 

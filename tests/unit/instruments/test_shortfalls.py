@@ -56,10 +56,10 @@ def address(tmp_path: Path, said: Sequence[Any], stop: str) -> str:
 
 
 @each_failure
-async def test_an_engine_asks_once_and_says_what_it_came_to(
+async def test_an_engine_says_what_it_came_to(
     said: Sequence[Any], stop: str, reason: Reason, error: type[ConverseError]
 ) -> None:
-    """Asked the same again at once, it would cost the same again."""
+    """Where the turn failed, after it was asked for three times; but for an unknown ending."""
     model = produce_model(turn(said, stop), turn([say("Yes.")], "answered"))
 
     outcome = await Engine(model).answer("Well?")
@@ -67,7 +67,8 @@ async def test_an_engine_asks_once_and_says_what_it_came_to(
     assert (outcome.reason, outcome.is_answered) == (reason, False)
     assert outcome.shortfall is not None
     assert outcome.detail == outcome.shortfall.detail
-    assert outcome.readings.steps == 1
+    is_over = reason is not Reason.FAILED or (outcome.text and stop == "unknown")
+    assert outcome.readings.steps == (1 if is_over else 3)
     assert isinstance(outcome.error, ProviderError) == (reason is Reason.FAILED)
 
 
@@ -87,8 +88,31 @@ async def test_a_turn_that_failed_is_asked_for_again_by_the_next_run() -> None:
 
     again = await engine.answer(outcome.conversation)
 
-    assert (again.reason, again.readings.steps) == (Reason.FAILED, 1)
-    assert [text_of(each) for each in again.conversation.canisters] == ["Well?", "Half", "Half"]
+    assert (again.reason, again.readings.steps) == (Reason.FAILED, 3)
+    told = [text_of(each) for each in again.conversation.canisters]
+    assert told == ["Well?", *["Half"] * 6]
+
+
+@pytest.mark.parametrize("said", [[], [say("Half")], [THOUGHT]])
+async def test_a_turn_that_failed_once_does_not_end_a_run(
+    said: Sequence[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as of a call that its vendor could not read."""
+    model = produce_model(turn(said, "failed"), turn([say("Yes.")], "answered"))
+    play, sent = model.send, 0
+
+    async def send(native: Any, request: Any, *, streaming: bool) -> Any:
+        nonlocal sent
+        sent += 1
+        other = produce_model(turn([say("Yes.")], "answered"))
+        source = model if sent == 1 else other
+        return await (play if sent == 1 else source.send)(native, request, streaming=streaming)
+
+    monkeypatch.setattr(model, "send", send)
+
+    outcome = await Engine(model).answer("Well?")
+
+    assert (outcome.reason, outcome.text, sent) == (Reason.ANSWERED, "Yes.", 2)
 
 
 async def test_a_model_that_completes_its_turn_without_a_word_has_answered() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from remoting import Counterpart, answer_json, produce_context
 from vibe_llms.dialects.chat_completions import Quirks
-from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.exceptions import ConfigurationError, ProviderError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -193,3 +193,31 @@ def test_mistakes_in_the_settings_name_the_remedy(
     provider: Any = produce_provider(produce_context("mine", tmp_path, **settings))
     with pytest.raises(ConfigurationError, match=words):
         provider.produce_client()
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_call_that_groq_could_not_read_is_asked_for_again(
+    tmp_path: Path, streaming: bool
+) -> None:
+    """Its model wrote something else than a call; the request is not to blame."""
+    refusal = {
+        "message": "Failed to call a function. See 'failed_generation' for more details.",
+        "type": "invalid_request_error",
+        "code": "tool_use_failed",
+        "failed_generation": "<function=clock{}",
+    }
+    refused = answer_json(json.dumps({"error": refusal}).encode(), 400)
+    answer = answer_json(json.dumps(ANSWER).encode())
+    counterpart = Counterpart([refused, answer])
+    provider: Any = produce_provider(produce_context("groq", tmp_path, api_key="canary"))
+    provider.use_transport(counterpart.transport)
+    model = await provider.produce_client().access_model("m")
+    request = Request(canisters=[UserCanister("Now?")])
+
+    response = await model.converse(request, stream=streaming)
+
+    assert (response.text, response.metadata.attempts) == ("Yes.", 2)
+    counterpart.answers[:] = [refused] * 3
+    with pytest.raises(ProviderError, match="failed_generation: <function=clock") as caught:
+        await model.converse(request, stream=streaming)
+    assert caught.value.sent == 3
