@@ -196,6 +196,20 @@ def test_an_id_that_is_made_up_is_told_and_not_sent_back() -> None:
     assert response.metadata.stop_reason is StopReason.INVOCATION
 
 
+def test_an_id_that_is_made_up_is_the_same_when_the_response_is_read_again() -> None:
+    """And another one for the same call in a later turn, whose account differs."""
+    part = {"functionCall": {"name": "look", "args": {"place": "Rome"}}}
+    answers = [{**wrap(part), "usageMetadata": {"promptTokenCount": n}} for n in (3, 3, 90)]
+    for answer in answers:
+        answer.pop("responseId", None)
+
+    calls = [decode(answer).canisters[0] for answer in answers]
+    first, again, later = (call.invocation_id for call in calls if call.role == "invocation")
+
+    assert first == again
+    assert first != later
+
+
 def test_what_the_vendor_executed_is_paired() -> None:
     """By its id, or where it has none by its order."""
     call = {"executableCode": {"language": "PYTHON", "code": "1+1"}}

@@ -10,6 +10,8 @@ whose reason and ratings are native to it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -103,6 +105,7 @@ class Decoder(ResponseDecoder):
         self._call: StreamedFunctionCall | None = None
         self._calls = 0
         self._vendor_id = ""
+        self._chunk: Mapping[str, Any] = {}
         self._leftovers = Leftovers()
         self._usage: msgspec.Raw | Mapping[str, Any] | None = None
 
@@ -175,7 +178,7 @@ class Decoder(ResponseDecoder):
         return self._take_events()
 
     def _read(self, given: Mapping[str, Any]) -> None:
-        chunk = camelize(given)
+        chunk = self._chunk = camelize(given)
         if chunk.get("error"):
             self._fail(given)
         self._begin(chunk)
@@ -306,7 +309,7 @@ class Decoder(ResponseDecoder):
         identity = piece.get("id")
         if not identity:
             # Not the index alone: each answer of a conversation has a first call.
-            identity = f"call_{self._response_id or id(self)}_{index}"
+            identity = f"call_{self._response_id or self._digest_chunk()}_{index}"
             reason = "the vendor gave the invocation no id"
             path = f"contents[{index}].invocation_id"
             loss = Loss(kind=LossKind.SYNTHESIZED, path=path, reason=reason)
@@ -317,6 +320,12 @@ class Decoder(ResponseDecoder):
             ContentStartedEvent(index=index, kind="invocation", invocation_id=identity, name=name)
         )
         return StreamedFunctionCall(index=index, extras={} if piece.get("id") else dict(NAMELESS))
+
+    def _digest_chunk(self) -> str:
+        """Stands for the id of the response: the same where the same response is read again."""
+        # With its account of what was sent so far, which no other turn of a conversation has.
+        written = json.dumps(self._chunk, sort_keys=True).encode()
+        return hashlib.sha256(written).hexdigest()[:16]
 
     def _finish_call(self) -> None:
         call, self._call = self._call, None
