@@ -42,6 +42,15 @@ class Doorman:
             self.doorman.told.append("release")
 
 
+class Clerk(Doorman):
+    """Lets in whoever has a key, and calls them by it."""
+
+    async def authorize(self, arrival: Arrival) -> Doorman.Grant:
+        if not arrival.credential:
+            raise AccessError(fault=ProviderFault.AUTHENTICATION, detail="Who are you?")
+        return await super().authorize(arrival)
+
+
 class Porter(Doorman):
     """Lets in by the subject of the certificate alone, and takes down who came."""
 

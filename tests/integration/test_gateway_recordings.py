@@ -138,6 +138,7 @@ async def test_what_is_carried_arrives_as_it_was(tmp_path: Path, name: str, size
             assert received == (asked if name == "gemini" else {**asked, "model": named})
             assert "sk-client" not in json.dumps(upstream.headers[-1])
             assert records[-1].way == "carry"
+            assert not records[-1].error, exchange["id"]
             if exchange["status"] == 200 and b'"usage' in said.lower():
                 assert records[-1].usage is not None, exchange["id"]
             count += 1

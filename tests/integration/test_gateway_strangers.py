@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from doormen import Clerk
 from gateways import produce_application, serve_gateway
 from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.plugins.specification.daemons import Arrival, Authorizer, Grant
@@ -82,6 +83,21 @@ async def test_who_comes_by_another_is_refused_before_anything_is_asked(
         await session.ws_connect("/v1/responses", headers=headers)
 
 
+@pytest.mark.parametrize("headers", THEIRS, ids=repr)
+async def test_health_is_for_all_and_what_it_has_done_is_not(
+    session: aiohttp.ClientSession, headers: dict[str, str]
+) -> None:
+    for path, status in (
+        ("/healthz", 200),
+        ("/readyz", 200),
+        ("/metrics", 403),
+        ("/openapi.json", 403),
+    ):
+        async with session.get(path, headers=headers) as told:
+            assert told.status == status, path
+            assert status == 200 or "vibe_requests" not in await told.text()
+
+
 class _Anybody(Grant):
     subject = "anybody"
 
@@ -109,3 +125,17 @@ async def test_where_each_says_who_they_are_no_page_can(
         session.get("/v1/models", headers={"host": "gate.example"}) as told,
     ):
         assert told.status == 200
+
+
+async def test_with_keys_metrics_want_one_too(tmp_path_factory: pytest.TempPathFactory) -> None:
+    application = produce_application(tmp_path_factory.mktemp("keys"), "http://127.0.0.1:9")
+    async with (
+        serve_gateway(application, authorizer=Clerk()) as address,
+        aiohttp.ClientSession(address) as session,
+    ):
+        for path in ("/metrics", "/openapi.json"):
+            for headers, status in (({}, 401), ({"authorization": "Bearer friend"}, 200)):
+                async with session.get(path, headers=headers) as told:
+                    assert told.status == status, path
+        async with session.get("/readyz") as told:
+            assert told.status == 200

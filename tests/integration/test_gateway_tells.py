@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from vibe_llms.daemons.contents import MOST_BYTES, BodyBeginning
 from vibe_llms.daemons.logs import AccessLog
 from vibe_llms.secrets import HIDDEN
 from vibe_llms.testing.simulator import Say, Simulator
+from wire_servers import Connection, serve
 
 ASKED = {"messages": [{"role": "user", "content": "My secret question."}]}
 
@@ -148,3 +150,85 @@ async def test_it_says_whether_it_is_ready(tmp_path: Path) -> None:
         async with session.get(f"{address}/v1/chat/completions") as told:
             assert told.status == 405
             assert told.headers["allow"] == "POST"
+
+
+STREAMS: dict[str, tuple[str, bytes, bytes, bytes]] = {
+    "openai_conversations:m": (
+        "/v1/chat/completions",
+        b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+        b'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\n',
+        b'data: {"error":{"message":"It broke.","type":"server_error"}}\n\n',
+    ),
+    "openai_responses:m": (
+        "/v1/responses",
+        b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n',
+        b'data: {"type":"response.completed","response":{"id":"r","output":[]}}\n\n',
+        b'data: {"type":"response.failed","response":{"error":{"message":"It broke."}}}\n\n',
+    ),
+    "anthropic:m": (
+        "/v1/messages",
+        b'event: message_start\ndata: {"type":"message_start","message":{"id":"m"}}\n\n',
+        b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+        b'data: {"type":"error","error":{"type":"overloaded_error","message":"It broke."}}\n\n',
+    ),
+    "google:m": (
+        "/v1beta/models/google:m:streamGenerateContent?alt=sse",
+        b'data: {"candidates":[{"content":{"parts":[{"text":"Hi"}]}}]}\n\n',
+        b'data: {"candidates":[{"content":{},"finishReason":"STOP"}]}\n\n',
+        b'data: {"error":{"code":500,"message":"It broke.","status":"INTERNAL"}}\n\n',
+    ),
+    "ollama:m": (
+        "/api/chat",
+        b'{"message":{"role":"assistant","content":"Hi"},"done":false}\n',
+        b'{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n',
+        b'{"error":"It broke."}\n',
+    ),
+}
+"""By model: the path of its protocol, the beginning of a stream, its end, and an error in it."""
+
+
+@pytest.mark.parametrize("how", ["whole", "ended early", "cut", "error"])
+@pytest.mark.parametrize("model", STREAMS)
+async def test_a_carried_stream_that_breaks_off_is_told_of(
+    tmp_path: Path, model: str, how: str
+) -> None:
+    """The client has what the vendor sent; the log and the metrics say how it ended."""
+    path, begin, end, error = STREAMS[model]
+    rest = {"whole": end, "error": error}.get(how, b"")
+
+    async def answer(connection: Connection) -> None:
+        line, _, _ = await connection.read_request()
+        if "/api/show" in line:
+            await connection.answer(b"{}")
+            line, _, _ = await connection.read_request()
+        kind = "application/x-ndjson" if "/api/" in line else "text/event-stream"
+        await connection.begin(f"Content-Type: {kind}\r\n")
+        await connection.send_chunk(begin + rest)
+        if how != "cut":
+            await connection.send_chunk(b"")
+
+    lines: list[bytes] = []
+    body = {"model": model, "stream": True, "store": False, **ASKED}
+    async with serve(answer) as upstream, aiohttp.ClientSession() as session:
+        application = produce_application(tmp_path, upstream.url)
+        log = AccessLog(lines.append)
+        async with serve_gateway(application, listeners=[log]) as address:
+            said = b""
+            async with session.post(address + path, json=body) as told:
+                with contextlib.suppress(aiohttp.ClientPayloadError):
+                    async for piece in told.content.iter_any():
+                        said += piece
+            await become(lambda: lines)
+            async with session.get(f"{address}/metrics") as told:
+                counted = await told.text()
+    line = json.loads(b"".join(lines))
+    word = {"ended early": "stream-truncated", "cut": "transport", "error": "provider"}.get(how)
+    assert said == begin + rest
+    assert (line["way"], line["status"]) == ("carry", 200)
+    assert line.get("error") == word
+    assert ("It broke" in line.get("detail", "")) == (how == "error")
+    broken = [each for each in counted.splitlines() if each.startswith("vibe_broken_answers_total")]
+    assert [f'error="{word}"' in each and f'model="{model}"' in each for each in broken] == (
+        [] if how == "whole" else [True]
+    )

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from acting import invoke, say
-from doormen import Doorman
+from doormen import Clerk
 from flow_tasks import compose_task
 from hosted import FAST, Premises
 from postgresql_server import produce_url
@@ -25,11 +25,9 @@ from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.routes import Route
 from vibe_llms.daemons.server import Server, ServerSettings
-from vibe_llms.exceptions import AccessError, ProviderFault
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.identities import produce_identity
-from vibe_llms.plugins.specification.daemons import Arrival
 
 _BODIES: Final[dict[str, Any]] = {
     "/approvals": {"digest": "d", "decision": "allow"},
@@ -46,15 +44,6 @@ def pay() -> str:
 
 
 PAY = produce_invoker(pay, effect="once", needs_approval=True)
-
-
-class Clerk(Doorman):
-    """Lets in whoever has a key, and calls them by it."""
-
-    async def authorize(self, arrival: Arrival) -> Doorman.Grant:
-        if not arrival.credential:
-            raise AccessError(fault=ProviderFault.AUTHENTICATION, detail="Who are you?")
-        return await super().authorize(arrival)
 
 
 @attrs.define

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from acting import invoke, say
-from doormen import Doorman
+from doormen import Clerk, Doorman
 from flow_tasks import compose_task
 from run_daemons import read_frames, serving
 from vibe_llms.agents.local import LocalRuns
@@ -236,3 +236,19 @@ async def test_no_page_of_another_port_begins_a_run(
             assert status == 201 or "error" in await told.json()
         _, listed = await daemon.ask("GET", "/runs")
         assert len(listed["data"]) == (status == 201)
+
+
+async def test_metrics_and_the_description_want_what_runs_want(tmp_path: Path) -> None:
+    async with serving(tmp_path, authorizer=Clerk()) as daemon:
+        for path in ("/metrics", "/openapi.json"):
+            for headers, status in (
+                ({}, 401),
+                ({"authorization": "Bearer ann"}, 200),
+                ({"authorization": "Bearer ann", "host": "evil.example"}, 403),
+                ({"authorization": "Bearer ann", "origin": "http://127.0.0.1:1"}, 403),
+            ):
+                async with daemon.session.get(daemon.url + path, headers=headers) as told:
+                    assert told.status == status, (path, headers)
+        for path in ("/healthz", "/readyz"):
+            async with daemon.session.get(daemon.url + path, headers={"host": "x"}) as told:
+                assert told.status == 200

@@ -37,6 +37,17 @@ async def authorize(
     return grant
 
 
+async def admit(
+    authorizer: Authorizer | None,
+    hosts: Collection[str] | None,
+    call: HttpCall,
+    record: CallRecord,
+) -> Grant | None:
+    """Return who asks, by a name of ours and from no page of others. Raises AccessError."""
+    ensure_place(call, hosts)
+    return await authorize(authorizer, call, record)
+
+
 def find_hosts(host: str, named: Collection[str]) -> frozenset[str] | None:
     """Returns the names by which a daemon is reached; ``None`` for any.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
+
+import attrs
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import ApiOperation, describe
@@ -27,10 +30,18 @@ _METRICS: Final = ApiOperation(
 _DESCRIPTION: Final = ApiOperation(summary="Tells what there is to ask.", tag="daemon")
 
 
-def add_health(service: Service, *, page: str = "") -> None:
+def add_health(
+    service: Service,
+    *,
+    guard: Callable[[HttpCall, CallRecord], Awaitable[object]] | None = None,
+    needs_key: bool = False,
+    page: str = "",
+) -> None:
     """Add routes that tell what a service is, and how it is doing.
 
     Args:
+        guard: Refuse clients that may not read metrics and the description; health is for all.
+        needs_key: Whether the guard wants a key.
         page: Where ``/`` redirects a browser, relative to it; empty where there is no page.
     """
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
@@ -51,6 +62,8 @@ def add_health(service: Service, *, page: str = "") -> None:
         await call.tell({"status": word}, 200 if service.is_ready else 503)
 
     async def tell_metrics(call: HttpCall, record: CallRecord) -> None:
+        if guard is not None:
+            await guard(call, record)
         if isinstance(metrics, DependencyError):
             raise metrics
         from vibe_llms.daemons.metrics import CONTENT_TYPE
@@ -58,14 +71,24 @@ def add_health(service: Service, *, page: str = "") -> None:
         await call.answer(200, metrics.write(), {}, content_type=CONTENT_TYPE)
 
     async def tell_description(call: HttpCall, record: CallRecord) -> None:
+        if guard is not None:
+            await guard(call, record)
         await call.tell(describe(service.routes, "vibe-llms"))
 
     told = (
         produce(pattern="/", handler=tell_name, operation=_NAME),
         produce(pattern="/healthz", handler=_tell_health, operation=_LIVES),
         produce(pattern="/readyz", handler=tell_ready, operation=_READY),
-        produce(pattern="/metrics", handler=tell_metrics, operation=_METRICS),
-        produce(pattern="/openapi.json", handler=tell_description, operation=_DESCRIPTION),
+        produce(
+            pattern="/metrics",
+            handler=tell_metrics,
+            operation=attrs.evolve(_METRICS, needs_key=needs_key),
+        ),
+        produce(
+            pattern="/openapi.json",
+            handler=tell_description,
+            operation=attrs.evolve(_DESCRIPTION, needs_key=needs_key),
+        ),
     )
     service.adopt_routes((*service.routes, *told))
 

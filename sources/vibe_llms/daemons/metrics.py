@@ -51,6 +51,10 @@ class Metrics:
         route = ["face", "way", "model", "status"]
         self._requests = counter("vibe_requests", "Requests.", route, registry=registry)
         self._errors = counter("vibe_errors", "What went wrong.", ["error"], registry=registry)
+        broken = ["face", "way", "model", "error"]
+        self._broken = counter(
+            "vibe_broken_answers", "Began well, and broke off.", broken, registry=registry
+        )
         self._tokens = counter("vibe_tokens", "Tokens.", ["model", "kind"], registry=registry)
         self._cents = counter("vibe_cost_cents", "US cents.", ["model"], registry=registry)
         self._losses = counter("vibe_losses", "Losses.", ["face", "kind"], registry=registry)
@@ -84,6 +88,8 @@ class Metrics:
             self._child(self._firsts, *way).observe(record.first_seconds)
         if record.error:
             self._child(self._errors, record.error).inc()
+            if record.status < 400:
+                self._child(self._broken, *way, model, record.error).inc()
         if record.usage is not None:
             for name in _TOKENS:
                 if count := getattr(record.usage, name):

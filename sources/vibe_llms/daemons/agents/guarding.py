@@ -8,14 +8,14 @@ from typing import Final, TypeAlias
 import attrs
 
 from vibe_llms.daemons.agents.bodies import write_error
-from vibe_llms.daemons.arrivals import authorize, ensure_place
+from vibe_llms.daemons.arrivals import admit
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.plain import JsonObject
-from vibe_llms.plugins.specification.daemons import Authorizer
+from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 from vibe_llms.values import frozen
 
 _PAGE: Final = 50
@@ -69,13 +69,16 @@ class Guard:
     authorizer: Authorizer | None = None
     hosts: Collection[str] | None = None
 
+    async def admit(self, call: HttpCall, record: CallRecord) -> Grant | None:
+        """Return who asks; ``None`` where anybody may. Raises AccessError."""
+        return await admit(self.authorizer, self.hosts, call, record)
+
     def produce_route(self, row: RouteRow, *, tag: str) -> Route:
         """Produces a route behind which it is known who asks."""
 
         async def answer(call: HttpCall, record: CallRecord) -> None:
             record.face = tag
-            ensure_place(call, self.hosts)
-            grant = await authorize(self.authorizer, call, record)
+            grant = await self.admit(call, record)
             await row.perform(call, "" if grant is None else grant.subject)
 
         return Route(

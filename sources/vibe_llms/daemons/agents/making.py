@@ -107,5 +107,7 @@ def produce_service(
         stop=stop,
         on_drain=desk.drain,
     )
-    add_health(service, page=PLACE.removeprefix("/"))
+    add_health(
+        service, guard=guard.admit, needs_key=authorizer is not None, page=PLACE.removeprefix("/")
+    )
     return service

@@ -91,5 +91,5 @@ def produce_view(
         ],
         on_drain=desk.drain,
     )
-    add_health(service, page=PLACE.removeprefix("/"))
+    add_health(service, guard=guard.admit, needs_key=True, page=PLACE.removeprefix("/"))
     return service

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from vibe_llms.daemons.asgi import JSON, HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face
+from vibe_llms.daemons.gateway.breaks import EndWatch
 from vibe_llms.daemons.gateway.sifting import UsageSieve, ask_for_usage
 from vibe_llms.daemons.gateway.tapping import Tap
 from vibe_llms.daemons.records import CallRecord
@@ -85,7 +86,10 @@ async def carry(
         # An error is told whole, whatever was asked for.
         if asked.streaming and exchange.status < 400:
             sieve = None if asking is None else UsageSieve()
-            await _pass_on(call, record, exchange, headers, face, limits, sieve)
+            watch = None if face.is_path else EndWatch(face.dialect.PROTOCOL)
+            await _pass_on(call, record, exchange, headers, face, limits, sieve, watch)
+            if watch is not None:
+                _note_failure(record, watch, model)
         else:
             await _hand_over(call, record, exchange, headers, face, limits)
 
@@ -151,8 +155,9 @@ async def _pass_on(
     face: Face,
     limits: Limits,
     sieve: UsageSieve | None,
+    watch: EndWatch | None,
 ) -> None:
-    tap = Tap(face.dialect.PROTOCOL, limits, framing := _find_framing(exchange))
+    tap = Tap(face.dialect.PROTOCOL, limits, framing := _find_framing(exchange), watch)
     if framing == "ndjson":
         sieve = None
     await call.begin(exchange.status, headers)
@@ -171,3 +176,12 @@ async def _pass_on(
         record.usage = tap.find_usage()
         record.is_estimated = record.usage is not None and not tap.is_whole
     await call.finish(b"" if sieve is None else sieve.finish())
+
+
+def _note_failure(record: CallRecord, watch: EndWatch, model: RemoteModel) -> None:
+    """Let logs and metrics know what the client is told by the stream itself, or by its end."""
+    descriptor = model.descriptor
+    failure = watch.find_failure(descriptor.provider, descriptor.name)
+    if failure is not None:
+        failure = model.client.clean(failure)
+        record.error, record.detail = failure.WORD, str(failure)

@@ -112,7 +112,7 @@ def produce_service(
         survey_spellings=survey_spellings,
         admits_page=partial(admits_page, hosts=hosts),
     )
-    add_health(service)
+    add_health(service, guard=gateway.authorize, needs_key=gateway.needs_key)
     if tables is not None:
         tables.serve(service)
     keeper.background.service = service

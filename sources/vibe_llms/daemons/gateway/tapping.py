@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from vibe_llms.daemons.gateway.breaks import EndWatch
 from vibe_llms.daemons.gateway.estimating import SAID_BYTES_A_TOKEN, raise_output
 from vibe_llms.exceptions import LimitError
 from vibe_llms.limits import Limits
@@ -146,13 +147,21 @@ class Tap:
         protocol: That the answer is in.
         limits: ``event_bytes`` holds here.
         framing: How it is cut: ``sse`` or ``ndjson``; empty for a whole answer.
+        watch: Hears the events of a stream, too.
 
     Attributes:
         is_whole: Whether what the answer told of usage is all of it.
     """
 
-    def __init__(self, protocol: str, limits: Limits, framing: str = "") -> None:
+    def __init__(
+        self,
+        protocol: str,
+        limits: Limits,
+        framing: str = "",
+        watch: EndWatch | None = None,
+    ) -> None:
         self._protocol, self._limits = protocol, limits
+        self._watch = watch
         self._reading = _READINGS[protocol]
         self._found: _Fields | None = None
         self._said_bytes = 0
@@ -172,6 +181,8 @@ class Tap:
     def _hear(self, frames: Iterable[Frame]) -> None:
         mark, mark_said = self._reading.mark, self._reading.mark_said
         for frame in frames:
+            if self._watch is not None:
+                self._watch.hear(frame.data)
             if mark_said and mark_said in frame.data:
                 self._said_bytes += self._reading.measure(frame.data)
             elif mark in frame.data:
@@ -200,6 +211,8 @@ class Tap:
             self._hear(self._framer.finish())
         elif self._pieces:
             self.read(whole := b"".join(self._pieces))
+            if self._watch is not None:
+                self._watch.hear_whole(whole)
             if self._found is None:  # it may be a stream that goes by another name
                 framer = SseFramer(self._limits)
                 with contextlib.suppress(LimitError):

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from typing import Final
 
-from vibe_llms.daemons.arrivals import authorize, ensure_place
+from vibe_llms.daemons.arrivals import admit
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
@@ -18,7 +18,7 @@ from vibe_llms.daemons.tools.settings import SessionLimits
 from vibe_llms.invocables.mcp.serving.desk import ToolServer
 from vibe_llms.invocables.mcp.serving.messages import MalformedMessage, read_message
 from vibe_llms.invocables.mcp.serving.sessions import HEARD, produce_manager, produce_user
-from vibe_llms.plugins.specification.daemons import Authorizer
+from vibe_llms.plugins.specification.daemons import Authorizer, Grant
 
 PATH: Final = "/mcp"
 FACE: Final = "mcp"
@@ -159,11 +159,14 @@ class Door:
                 begun.set()
                 await self._ending.wait()
 
+    async def admit(self, call: HttpCall, record: CallRecord) -> Grant | None:
+        """Return who asks; ``None`` where anybody may. Raises AccessError."""
+        return await admit(self._authorizer, self._hosts, call, record)
+
     async def answer(self, call: HttpCall, record: CallRecord) -> None:
         """Answers one request. Raises AccessError, LimitError."""
         record.face = FACE
-        ensure_place(call, self._hosts)
-        grant = await authorize(self._authorizer, call, record)
+        grant = await self.admit(call, record)
         body = await call.read_body()
         if call.method == "POST":
             try:

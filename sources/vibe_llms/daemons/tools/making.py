@@ -68,7 +68,7 @@ def produce_service(
         stop=door.stop,
         on_drain=door.drain,
     )
-    add_health(service)
+    add_health(service, guard=door.admit, needs_key=authorizer is not None)
     return service
 
 

@@ -1,0 +1,117 @@
+"""How a carried stream ended, judged by its last events: whole, broken off, or with an error."""
+
+from __future__ import annotations
+
+import importlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from vibe_llms.exceptions import ConverseError, StreamTruncatedError
+from vibe_llms.unreadable import UNREADABLE
+
+_Fields: TypeAlias = Mapping[str, Any]
+
+_LAST: Final = 6
+"""Behind its end a stream may tell what was used, and of filters."""
+
+_DONE: Final = b"[DONE]"
+_RESPONSE_ENDS: Final = frozenset(
+    f"response.{word}" for word in ("completed", "incomplete", "failed", "cancelled")
+)
+
+
+def _ends_chat(fields: _Fields) -> bool:
+    return any(each.get("finish_reason") for each in _list_mappings(fields.get("choices")))
+
+
+def _ends_responses(fields: _Fields) -> bool:
+    return fields.get("type") in _RESPONSE_ENDS
+
+
+def _ends_messages(fields: _Fields) -> bool:
+    return fields.get("type") == "message_stop"
+
+
+def _ends_gemini(fields: _Fields) -> bool:
+    candidates = _list_mappings(fields.get("candidates"))
+    feedback = fields.get("promptFeedback")
+    is_blocked = isinstance(feedback, Mapping) and bool(feedback.get("blockReason"))
+    return is_blocked or any(each.get("finishReason") for each in candidates)
+
+
+def _ends_ollama(fields: _Fields) -> bool:
+    return bool(fields.get("done"))
+
+
+_ENDS: Final[Mapping[str, Callable[[_Fields], bool]]] = {
+    "chat_completions": _ends_chat,
+    "responses": _ends_responses,
+    "messages": _ends_messages,
+    "generate_content": _ends_gemini,
+    "ollama_chat": _ends_ollama,
+}
+"""By protocol: whether an event says that the answer is complete."""
+
+
+class EndWatch:
+    """The last events of a stream."""
+
+    def __init__(self, protocol: str) -> None:
+        self._protocol = protocol
+        self._last: deque[bytes] = deque(maxlen=_LAST)
+
+    def hear(self, data: bytes) -> None:
+        """Take an event down."""
+        if data:
+            self._last.append(data)
+
+    def hear_whole(self, data: bytes) -> None:
+        """Take an answer down that is one JSON text: an array of events, or a whole answer."""
+        try:
+            fields = msgspec.json.decode(data)
+        except UNREADABLE:
+            return
+        if isinstance(fields, list):
+            self._last.extend(map(msgspec.json.encode, fields[-_LAST:]))
+        elif isinstance(fields, Mapping):
+            self._last.extend((data, _DONE))
+
+    def find_failure(self, provider: str, model: str) -> ConverseError | None:
+        """Return what went wrong, as far as the last events tell; ``None`` for a whole answer."""
+        ends, is_whole = _ENDS[self._protocol], False
+        for data in self._last:
+            if data.strip() == _DONE:
+                is_whole = True
+                continue
+            try:
+                fields = msgspec.json.decode(data)
+            except UNREADABLE:
+                continue
+            if not isinstance(fields, Mapping):
+                continue
+            if _is_error(fields):
+                module = importlib.import_module(
+                    f"vibe_llms.dialects.{self._protocol}.calling.errors"
+                )
+                error: ConverseError = module.produce_error(fields, provider=provider, model=model)
+                return error
+            is_whole = is_whole or ends(fields)
+        if is_whole:
+            return None
+        return StreamTruncatedError(
+            detail=f"The stream of {provider} ended before its response was complete."
+        )
+
+
+def _is_error(fields: _Fields) -> bool:
+    """Tell whether an event is an error, which all protocols have under the same name."""
+    if fields.get("type") == "response.failed":
+        return True
+    return fields.get("type") == "error" or bool(fields.get("error"))
+
+
+def _list_mappings(value: object) -> Iterable[_Fields]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
