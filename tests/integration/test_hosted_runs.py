@@ -19,6 +19,7 @@ from hosted import Premises, produce_application, write_event
 from scripting import write_script
 from vibe_llms.agents import hosting
 from vibe_llms.agents.hosting import HostSettings, RunHost
+from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.spending import count_begun
@@ -443,7 +444,7 @@ async def test_who_was_cut_off_says_nothing_of_a_run_that_another_has_ended(
 async def test_a_flow_that_cannot_reach_its_model_is_tried_again_and_ends_once(
     tmp_path: Path,
 ) -> None:
-    """What it says of its end by itself is no other host's, and not the last word."""
+    """It has no end before the host gives up."""
     cut = {"contents": [{"text": "yes"}], "fault": {"kind": "cut"}}
     task = compose_task("START --> P0 --> END", "yes", script=write_script(tmp_path, cut))
     async with Premises(tmp_path) as premises:
@@ -454,7 +455,7 @@ async def test_a_flow_that_cannot_reach_its_model_is_tried_again_and_ends_once(
     assert (summary.state, summary.reason) == ("ended", "failed")
     assert "ended without" in summary.detail
     assert kinds.count("run.retried") == 3
-    assert [kinds.count(kind) for kind in ("flow.ended", "run.ended")] == [4, 0]
+    assert [kinds.count(kind) for kind in ("flow.ended", "run.ended")] == [1, 0]
 
 
 @pytest.mark.parametrize("what", ["deliver", "write_outcome"])
@@ -688,3 +689,122 @@ async def test_a_flow_is_forked_at_a_node(tmp_path: Path) -> None:
         plain = await premises.start(premises.order(DONE))
         with pytest.raises(RequestError, match="Only a flow"):
             await premises.runs.fork(plain, node="P1")
+
+
+def read_ids(premises: Premises, run_id: str) -> set[str]:
+    """Returns all ids of runs that the events of a run bear."""
+    logged = produce_log(premises.store, run_id).read()
+    named = [getattr(each.event, "run_id", run_id) for each in logged]
+    return {*named, *(each.run_id for each in logged)}
+
+
+def count_ends(premises: Premises, run_id: str) -> int:
+    """Counts the events by which a run is over."""
+    kinds = premises.read_kinds(run_id)
+    return kinds.count("run.ended") + kinds.count("flow.ended")
+
+
+@pytest.mark.parametrize("kind", ["conversation", "flow"])
+async def test_all_events_of_a_run_have_its_id_and_it_has_one_end(
+    tmp_path: Path, kind: str
+) -> None:
+    """Whoever finds an id in an event finds the run by it, also after it was tried again."""
+    path = write_script(tmp_path, {"contents": [invoke("pay")]}, {"contents": DONE})
+    order = Order(model=f"scripted:{path}", ensembles=("any",))
+    if kind == "flow":
+        task = compose_task("START --> P0 --> END", "Pay.", script=path)
+        order = Order(task=task, ensembles=("any",))
+    faults = [EnsembleError(detail="Nobody is there.") for _ in range(2)]
+    async with Premises(tmp_path) as premises:
+
+        async def produce(_: Any) -> Any:
+            if faults:
+                raise faults.pop()
+            return [PAY]
+
+        object.__setattr__(premises.host.performer, "produce_tools", produce)
+        said = [] if kind == "flow" else [UserCanister("Pay.")]
+        run_id = (await premises.runs.start(order, said)).id
+        await premises.wait(run_id, "waiting")
+        (waiting,) = await premises.runs.survey_approvals(run_id)
+        await premises.runs.approve(run_id, allow(waiting.request), key=waiting.key)
+        await premises.wait(run_id, "ended")
+
+        assert "run.retried" in premises.read_kinds(run_id)
+        assert read_ids(premises, run_id) == {run_id}
+        ends = [each for each in premises.read_kinds(run_id) if each.endswith(".ended")]
+        assert ends == (["flow.ended", "flow.ended"] if kind == "flow" else ["run.ended"])
+
+
+@pytest.mark.parametrize("kind", ["conversation", "flow"])
+async def test_a_stop_is_told_before_the_end_that_it_brings_about(
+    tmp_path: Path, kind: str
+) -> None:
+    begun = asyncio.Event()
+
+    async def work() -> str:
+        """Works."""
+        begun.set()
+        await asyncio.sleep(3600)
+        return "worked"
+
+    tool = produce_invoker(work, effect="pure")
+    async with Premises(tmp_path, [tool]) as premises:
+        order = premises.order([invoke("work")], DONE)
+        if kind == "flow":
+            order = Order(
+                task=compose_task("START --> T[/work/] --> P0 --> END", "x"), ensembles=("any",)
+            )
+        said = [] if kind == "flow" else [UserCanister("Work.")]
+        run_id = (await premises.runs.start(order, said)).id
+        await begun.wait()
+        await premises.runs.stop(run_id, reason="Enough.")
+
+        kinds = premises.read_kinds(run_id)
+        end = "flow.ended" if kind == "flow" else "run.ended"
+        assert kinds.index("run.stop_requested") < kinds.index(end) == len(kinds) - 1
+        assert count_ends(premises, run_id) == 1
+        summary = await premises.runs.find(run_id)
+        assert (summary.state, "Enough." in summary.detail) == ("stopped", True)
+
+
+@pytest.mark.parametrize("kind", ["conversation", "flow"])
+async def test_what_is_stopped_before_it_has_begun_has_an_end_too(
+    tmp_path: Path, kind: str
+) -> None:
+    """One, however often it is stopped; and it goes on all the same when it is asked to."""
+    premises = Premises(tmp_path)
+    runs = LocalRuns(premises.store, premises.runs.application)  # where nobody performs any
+    order = premises.order(DONE)
+    if kind == "flow":
+        order = Order(task=compose_task("START --> P0 --> END", "x"))
+    said = [] if kind == "flow" else [UserCanister("Go.")]
+    run_id = (await runs.start(order, said)).id
+    for _ in range(2):
+        await runs.stop(run_id, reason="Enough.")
+
+    end = "flow.ended" if kind == "flow" else "run.ended"
+    stop = "run.stop_requested"
+    assert premises.read_kinds(run_id) == ["run.requested", stop, end, stop]
+    assert (await runs.find(run_id)).state == "stopped"
+    await runs.resume(run_id)
+    async with premises:
+        summary = await premises.wait(run_id, "ended")
+    assert summary.reason == ("ended" if kind == "flow" else "answered")
+    assert read_ids(premises, run_id) == {run_id}
+
+
+async def test_a_run_that_waits_is_over_when_it_is_stopped(tmp_path: Path) -> None:
+    """Nothing of it waits then; resumed, it asks again."""
+    async with Premises(tmp_path, [PAY]) as premises:
+        run_id = await premises.start(premises.order([invoke("pay")], DONE))
+        await premises.wait(run_id, "waiting")
+        await premises.runs.stop(run_id)
+        assert premises.read_kinds(run_id)[-2:] == ["run.stop_requested", "run.ended"]
+        summary = await premises.runs.find(run_id)
+        assert (summary.state, summary.waiting) == ("stopped", 0)
+        await premises.runs.resume(run_id)
+        assert (await premises.wait(run_id, "waiting")).waiting == 1
+        (waiting,) = await premises.runs.survey_approvals(run_id)
+        await premises.runs.approve(run_id, allow(waiting.request), key=waiting.key)
+        await premises.wait(run_id, "ended")

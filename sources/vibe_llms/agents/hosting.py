@@ -18,7 +18,7 @@ from vibe_llms.clocks import double
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent
-from vibe_llms.events.flow import LogEvent
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
 from vibe_llms.events.runs import RunRetriedEvent
 from vibe_llms.exceptions import (
     ConverseError,
@@ -383,7 +383,9 @@ class RunHost:
             first, longest = settings.retry_seconds, settings.longest_retry_seconds
             seconds = double(first, attempt - 1, longest)
             return RunRetriedEvent(detail=str(error), attempt=attempt, seconds=seconds)
-        return RunEndedEvent(run_id=run_id, reason="failed", detail=str(error), error=error)
+        is_flow = any(isinstance(each.event, FlowStartedEvent) for each in log)
+        end = FlowEndedEvent if is_flow else RunEndedEvent
+        return end(run_id=run_id, reason="failed", detail=str(error), error=error)
 
 
 def _wait_for_store(run_id: str, error: StoreError) -> float:

@@ -149,13 +149,14 @@ class OrderPerformer:
             listener=self._listen(conversation.id),
         )
         if any(isinstance(each.event, FlowStartedEvent) for each in log):
-            result = await adapter.resume(conversation.id, begun=begun)
+            result = await adapter.resume(conversation.id, begun=begun, passing=PASSING)
         else:
             result = await adapter.execute(
                 order.task or {},
                 order.variables,
                 conversation=conversation,
                 begun=begun,
+                passing=PASSING,
             )
         _raise_refusal(result)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from vibe_llms.engine.contexts import RunContext
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import StopRequestedEvent
+from vibe_llms.exceptions import StoreError
 
 
 class Attention:
@@ -30,6 +31,12 @@ class Attention:
     async def look(self) -> StopRequestedEvent | None:
         """Hears what was said so far; returns the stop, if there was one."""
         self._hear(await self._context.receive())
+        return self.stop
+
+    async def look_last(self) -> StopRequestedEvent | None:
+        """Do the same for a run that was cancelled, which ends also where nothing can be read."""
+        with suppress(StoreError):
+            await self.look()
         return self.stop
 
     @asynccontextmanager
@@ -64,4 +71,5 @@ class Attention:
 def describe_stop(stop: StopRequestedEvent) -> str:
     """Says who has stopped a run, and why."""
     who = f" by {stop.subject}" if stop.subject else ""
-    return f"It was stopped{who}{': ' + stop.reason if stop.reason else ''}."
+    reason = stop.reason.removesuffix(".")
+    return f"It was stopped{who}{': ' + reason if reason else ''}."

@@ -166,7 +166,9 @@ class Driver:
             end = End(reason=Reason.FAILED, detail=str(error))
             await self._conclude(end, error)
         except (asyncio.CancelledError, KeyboardInterrupt):
-            await self._conclude(End(reason=Reason.CANCELLED))
+            stop = await self._attention.look_last()  # before the end that it has brought about
+            detail = describe_stop(stop) if stop else ""
+            await self._conclude(End(reason=Reason.CANCELLED, detail=detail))
             raise
         except Exception as error:  # a fault of ours or of a plugin: the log says how it ended
             await self._conclude(End(reason=Reason.FAILED, detail=repr(error)))

@@ -16,7 +16,7 @@ from vibe_llms.application import Application, access_application
 from vibe_llms.asynchrony import access_portal
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.exceptions import ConfigurationError, Finding, StoreError
+from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, StoreError
 from vibe_llms.flows.checking import TaskCheck, check_task
 from vibe_llms.flows.reading import TaskReading, Written, examine_task
 from vibe_llms.flows.records import FlowRecord, carry_over, read_record
@@ -101,6 +101,7 @@ class UniversalAdapter:
         run_id: str | None = None,
         conversation: Conversation | None = None,
         begun: BegunRun | None = None,
+        passing: tuple[type[ConverseError], ...] = (),
     ) -> AdapterResult:
         """Runs a task until it has ended, or comes to rest for another reason.
 
@@ -113,6 +114,7 @@ class UniversalAdapter:
             run_id: What the run is called, and its conversation; a new name by default.
             conversation: Instead: of the run, where one was begun that has not come to its flow.
             begun: The same run, where its log was claimed for this.
+            passing: Errors that do not end the run: the result has them, and it can be resumed.
         """
         strict = self.config.strict_validation
         try:
@@ -122,16 +124,24 @@ class UniversalAdapter:
         if conversation is None:
             conversation = begin_conversation(reading.task, run_id)
         given = dict(variables or {})
-        return await TaskRun(self, reading, conversation, given, begun=begun).perform()
+        return await TaskRun(
+            self, reading, conversation, given, begun=begun, passing=passing
+        ).perform()
 
-    async def resume(self, run_id: str, *, begun: BegunRun | None = None) -> AdapterResult:
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        begun: BegunRun | None = None,
+        passing: tuple[type[ConverseError], ...] = (),
+    ) -> AdapterResult:
         """Goes on with a run that came to rest before its end; one that has ended is told again.
 
         It goes on with the task as it was when it began, and with its bounds, but for those that
         this adapter's config changes.
 
         Args:
-            begun: See :meth:`execute`.
+            begun, passing: See :meth:`execute`.
 
         Raises:
             UnknownConversationError: There is no such run.
@@ -146,7 +156,9 @@ class UniversalAdapter:
             conversation = begun.conversation
         reading, config = self._compose_config(record)
         given = record.started.variables
-        run = TaskRun(self, reading, conversation, given, config=config, begun=begun)
+        run = TaskRun(
+            self, reading, conversation, given, config=config, begun=begun, passing=passing
+        )
         return await run.perform()
 
     async def fork(

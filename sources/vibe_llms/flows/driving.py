@@ -46,6 +46,7 @@ class FlowDriver:
         config: What bounds the run.
         answer: Adds what was said last to the conversation; whoever reads in the log that the flow
             has ended finds it there.
+        passing: Errors that do not end the run: they are raised, and it can be resumed.
     """
 
     state: FlowState
@@ -53,6 +54,7 @@ class FlowDriver:
     performer: Performer
     config: AdapterConfig
     answer: Callable[[], Awaitable[None]]
+    passing: tuple[type[ConverseError], ...] = ()
     _working: dict[int, asyncio.Task[NodeFinishedEvent | Rest]] = attrs.field(factory=dict)
     _held: set[int] = attrs.field(factory=set)
     _resting: dict[int, Rest] = attrs.field(factory=dict)
@@ -72,6 +74,7 @@ class FlowDriver:
         Raises:
             CancelledError: It was cancelled; the log says how far it was.
             StoreError: What happened cannot be written down any more.
+            ConverseError: One of those that do not end the run.
         """
         if self.config.debug_mode:
             enable_logging()
@@ -93,11 +96,14 @@ class FlowDriver:
         except ConverseError as error:
             rest = Rest(reason="failed", detail=str(error), error=error)
         except asyncio.CancelledError:
-            await self._rest(Rest(reason="cancelled"), None)
+            stop = await self._attention.look_last()  # before the end that it has brought about
+            await self._rest(_describe_stopped(stop) if stop else Rest(reason="cancelled"), None)
             raise
         except Exception as error:
             await self._rest(Rest(reason="failed", detail=repr(error)), None)
             raise
+        if isinstance(rest.error, self.passing):
+            raise rest.error
         if rest.reason == "ended":
             await self.answer()
         await self._rest(rest, verification)

@@ -79,6 +79,7 @@ class TaskRun:
         listener: Instead of the adapter's.
         budget: What it may use; a part of another's where it is a subflow.
         begun: The same run, where its log was claimed for this.
+        passing: Errors that do not end it: the log has no end, and it can be taken up later.
     """
 
     adapter: UniversalAdapter
@@ -90,6 +91,7 @@ class TaskRun:
     listener: FlowListener | None = attrs.field(kw_only=True)
     budget: Budget = attrs.field(kw_only=True)
     begun: BegunRun | None = attrs.field(default=None, kw_only=True)
+    passing: tuple[type[ConverseError], ...] = attrs.field(default=(), kw_only=True)
 
     @config.default
     def _take_config(self) -> AdapterConfig:
@@ -251,6 +253,7 @@ class TaskRun:
                 performer=performer,
                 config=self.config,
                 answer=functools.partial(_answer, state, conversation, journal),
+                passing=self.passing,
             )
             failure: ConverseError | None = None
             try:

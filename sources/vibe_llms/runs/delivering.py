@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import attrs
 
@@ -15,14 +16,32 @@ from vibe_llms.events.engine import (
     InvocationStartedEvent,
     RunEndedEvent,
     RunStartedEvent,
+    RunSuspendedEvent,
 )
-from vibe_llms.events.flow import LogEvent
-from vibe_llms.events.runs import ApprovalRefusedEvent
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
+from vibe_llms.events.runs import (
+    ApprovalRefusedEvent,
+    RunRequestedEvent,
+    RunResumedEvent,
+    RunRetriedEvent,
+    StopRequestedEvent,
+)
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.inbox import Inbox, Letter
-from vibe_llms.runs.log import PATIENCE_SECONDS, RunLog, claim_soon, read_events
+from vibe_llms.runs.log import ENDS, PATIENCE_SECONDS, RunLog, claim_soon, read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.values import define
+
+_TURNS: Final = (
+    *ENDS,
+    FlowStartedEvent,
+    RunRequestedEvent,
+    RunResumedEvent,
+    RunRetriedEvent,
+    RunStartedEvent,
+    RunSuspendedEvent,
+)
+"""The events by which a run begins, rests, goes on and ends."""
 
 
 @define(eq=False)
@@ -65,10 +84,13 @@ def survey_open(events: Iterable[LogEvent]) -> dict[str, ApprovalRequestedEvent]
     return requests.survey()
 
 
-def take_letters(inbox: Inbox, log: RunLog, run_id: str) -> list[LogEvent]:
+def take_letters(inbox: Inbox, log: RunLog, run_id: str, *, rests: bool = False) -> list[LogEvent]:
     """Moves all letters into a log that the caller has claimed; returns what was written.
 
     When this returns, it is certain. Does file work.
+
+    Args:
+        rests: The caller performs no run: a stop is followed by the end of the run.
 
     Raises:
         StoreError: Something could not be read or written; the letters are where they were.
@@ -88,10 +110,33 @@ def take_letters(inbox: Inbox, log: RunLog, run_id: str) -> list[LogEvent]:
             log.append(run_id, event)
             events.append(event)
             written.append(event)
+        stops = [each for each in letters if isinstance(each, StopRequestedEvent)]
+        if rests and stops and (end := _compose_end(events, run_id, stops[-1])):
+            log.append(run_id, end)
+            written.append(end)
         log.synchronize()
 
     inbox.empty(take)
     return written
+
+
+def _compose_end(
+    events: Sequence[LogEvent], run_id: str, stop: StopRequestedEvent
+) -> RunEndedEvent | FlowEndedEvent | None:
+    """Return the end of a run that was stopped at rest; ``None`` where its log has one already."""
+    turns = [each for each in events if isinstance(each, _TURNS)]
+    if not turns or (isinstance(turns[-1], ENDS) and turns[-1].reason != "waiting"):
+        return None
+    is_flow = any(
+        isinstance(each, FlowStartedEvent)
+        or (isinstance(each, RunRequestedEvent) and each.order.get("task") is not None)
+        for each in turns
+    )
+    if not is_flow:
+        return RunEndedEvent(run_id=run_id, reason="cancelled", detail=stop.reason)
+    if isinstance(turns[-1], FlowEndedEvent):  # with what was used by visits that are not over
+        return attrs.evolve(turns[-1], reason="cancelled", detail=stop.reason)
+    return FlowEndedEvent(run_id=run_id, reason="cancelled", detail=stop.reason)
 
 
 def judge(letter: Letter, events: Sequence[LogEvent]) -> LogEvent:
@@ -127,7 +172,7 @@ def deliver(
             return False
         try:
             last = log.read_last()
-            take_letters(inbox, log, last.run_id if last else identity)
+            take_letters(inbox, log, last.run_id if last else identity, rests=True)
         finally:
             log.close()
 

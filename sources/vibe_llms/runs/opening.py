@@ -80,7 +80,8 @@ async def open_run(
     Args:
         conversation: Grows by what the run brings.
         store: Where it is kept, and the run's log beside it; ``None`` for nowhere.
-        run_id: The name of the run; a new one by default.
+        run_id: The name of the run; by default that of its conversation, where it is kept: by that
+            it is found, and no other run of it works meanwhile. Else a new one.
         listener, checked: See :class:`LocalRunContext`.
         begun: The same run, where its log was claimed for this.
 
@@ -88,9 +89,8 @@ async def open_run(
         StoreError: Another run of the conversation is on its way, or something cannot be
             written.
     """
-    opening = _Opening(
-        ConversationJournal(conversation, store), store, run_id or produce_identity()
-    )
+    name = run_id or (produce_identity() if store is None else conversation.id)
+    opening = _Opening(ConversationJournal(conversation, store), store, name)
     if begun is not None:
         opening.log = begun.take()
     try:

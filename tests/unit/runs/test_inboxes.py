@@ -190,7 +190,8 @@ def test_a_run_that_works_is_waited_for_a_little(store: ConversationStore) -> No
     log.append("r", RunSuspendedEvent(run_id="r", digests=()))
     log.close()
     assert deliver(store, "a")
-    assert [each.run_id for each in log.read()] == ["r", "r"]
+    assert [each.run_id for each in log.read()] == ["r", "r", "r"]
+    assert [each.event.type for each in log.read()][1:] == ["run.stop_requested", "run.ended"]
 
 
 def test_a_letter_that_was_torn_was_never_acknowledged(tmp_path: Path) -> None:
