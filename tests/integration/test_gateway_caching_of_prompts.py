@@ -66,3 +66,34 @@ async def test_others_are_not(tmp_path: Path, model: str) -> None:
     asked, losses = await ask(tmp_path, model)
     assert "cache_control" not in json.dumps(asked)
     assert [each for each in losses if "cache_control" in each]
+
+
+async def test_a_mark_of_a_message_goes_on_its_end(tmp_path: Path) -> None:
+    """Vercel's package marks messages whose content is a text, results and calls among them."""
+    messages = [
+        {"role": "system", "content": "Be short.", **KEPT},
+        {"role": "user", "content": "What is it?", **KEPT},
+        {"role": "assistant", "content": "I look.", "tool_calls": [CALL], **KEPT},
+        {"role": "tool", "tool_call_id": "call_1", "content": "A sea.", **KEPT},
+        {"role": "assistant", "content": None, "tool_calls": [{**CALL, "id": "call_2"}], **KEPT},
+        {"role": "tool", "tool_call_id": "call_2", "content": "A lake."},
+        {"role": "assistant", "content": "It is both.", **KEPT},
+        {"role": "user", "content": "Which?"},
+    ]
+    tools = [{"type": "function", "function": FUNCTION}]
+    body = {"model": "anthropic:claude-sonnet-5", "messages": messages, "tools": tools}
+    async with (
+        Simulator() as simulator,
+        serve_gateway(produce_application(tmp_path, simulator.url)) as address,
+        aiohttp.ClientSession(address) as session,
+    ):
+        async with session.post("/v1/chat/completions", json=body) as answer:
+            assert answer.status == 200, await answer.text()
+            losses = json.loads(answer.headers.get("x-vibe-losses", "[]"))
+        (asked,) = [each.body for each in simulator.requests]
+
+    blocks = [block for message in asked["messages"] for block in message["content"]]
+    marked = [each.get("text") or each["type"] for each in blocks if "cache_control" in each]
+    assert marked == ["What is it?", "I look.", "tool_result", "tool_use", "It is both."]
+    assert "cache_control" in asked["system"][0]
+    assert not losses

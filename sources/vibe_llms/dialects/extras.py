@@ -25,6 +25,12 @@ NAMELESS: Final[Mapping[str, Any]] = {"$nameless": True}
 """What notes of a call, or a message, that it came without an id: it goes without one, too."""
 
 
+LENIENT: Final = "$lenient"
+"""Notes of a tool that it came with the word that its schema is not enforced, as in silence."""
+
+MESSAGE: Final = "$message"
+"""Notes of a call what was said of the message that it came in, where nothing else was in it."""
+
 AS_IT_IS: Final = "$as_it_is"
 """Notes of a request or a tool that it came in its protocol with a schema that its vendor shall
 judge, though it takes it hardly."""

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard, TypeVar
 import attrs
 
 from vibe_llms.dialects.bookkeeping import is_bookkeeping
-from vibe_llms.dialects.extras import TOLD, is_mark, read_native, unescape
+from vibe_llms.dialects.extras import MESSAGE, TOLD, is_mark, read_native, unescape
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister, Origin
 from vibe_llms.messages.contents import MediaContent, Native
@@ -182,6 +182,8 @@ class Ledger:
         fields = read_native(native, path)
         if not fields or self.admits(native, canister):
             return fields
+        # What was said of the message that a call was in is lost like what was said of the call.
+        fields = {**(fields.pop(MESSAGE, None) or {}), **fields}
         going = {name: fields.pop(name) for name in shared if fields.get(name) is not None}
         self._withhold_fields(fields, path, f"only {_whose(native, canister)} knows it")
         return going

@@ -26,7 +26,7 @@ from vibe_llms.dialects.chat_completions.calling.thinking import Thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.extras import keep_native, leave, make_native, write_json
+from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -201,7 +201,7 @@ class MessageReader:
             return
         if self.calls.calls:
             call = self.calls.calls[0]
-            call.kept["$message"] = self._kept
+            call.kept[MESSAGE] = self._kept
             assert call.index is not None
             self._natives[call.index] = call.kept
         else:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
-from vibe_llms.dialects.extras import merge, read_native
+from vibe_llms.dialects.extras import LENIENT, merge, read_native
 from vibe_llms.dialects.free_text import part_format, write_chat_format
 from vibe_llms.dialects.invocations import (
     InvocablesWriter,
@@ -67,6 +67,8 @@ def _write_tool(
     if quirks.takes_strict:
         if holds_strictly(invocable, kept, path, ledger):
             function["strict"] = True
+        elif kept.get(LENIENT):
+            function["strict"] = False
     elif invocable.enforced:
         ledger.drop(f"{path}.enforced", "the vendor holds no arguments to their schema")
     if _LEGACY in kept:

@@ -12,7 +12,7 @@ from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter, write
 from vibe_llms.dialects.chat_completions.calling.reasoning import tell, write_detail, write_thinking
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
-from vibe_llms.dialects.extras import merge, read_native, write_json
+from vibe_llms.dialects.extras import MESSAGE, merge, read_native, write_json
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import reading_natives
@@ -81,7 +81,7 @@ class TurnWriter:
         kept = self.parts.ledger.open(canister.native, path, canister)
         # A message that only calls has no content: what was said of it was kept with its first
         # call.
-        self._kept = self._kept | kept.pop("$message", {})
+        self._kept = self._kept | kept.pop(MESSAGE, {})
         if canister.content:
             reason = "an invocation holds nothing but its arguments"
             self.parts.ledger.drop(f"{path}.content", reason)

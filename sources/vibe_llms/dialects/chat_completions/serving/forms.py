@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
-from vibe_llms.dialects.extras import merge, without
+from vibe_llms.dialects.extras import MESSAGE, merge, without
 from vibe_llms.events.stream import ContentStartedEvent
 
 Form: TypeAlias = Callable[[str], dict[str, Any]]
@@ -54,7 +54,7 @@ def begin_call(start: ContentStartedEvent, kept: Mapping[str, Any], place: int) 
         call |= {"type": "custom", "custom": {"name": start.name, "input": ""}}
     else:
         call["function"] = {"name": start.name, "arguments": ""}
-    return {"tool_calls": [merge(call, without(kept, "$message"))]}
+    return {"tool_calls": [merge(call, without(kept, MESSAGE))]}
 
 
 def is_plain(form: Form | None) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
-from vibe_llms.dialects.extras import AS_IT_IS, leave, make_native
+from vibe_llms.dialects.extras import AS_IT_IS, LENIENT, leave, make_native
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
@@ -67,12 +67,13 @@ def _is_function(tool: Mapping[str, Any]) -> bool:
 
 def _normalize_function(tool: Mapping[str, Any], field: str = "function") -> InvocableDescription:
     kept, function = leave(tool, ("type", "function")), tool["function"]
-    enforced = function.get("strict") is True
-    inner = leave(
-        function, ("name", "description", "parameters", *(("strict",) if enforced else ()))
-    )
+    strict = function.get("strict")
+    enforced, known = strict is True, ("name", "description", "parameters")
+    inner = leave(function, (*known, "strict") if isinstance(strict, bool) else known)
     if inner or field == "functions":
         kept[field] = inner
+    if strict is False:
+        kept[LENIENT] = True
     schema = function.get("parameters")
     if enforced and not is_closed(schema):
         kept[AS_IT_IS] = True

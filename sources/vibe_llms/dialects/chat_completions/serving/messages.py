@@ -13,7 +13,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.serving.contents import read_part, read_reasoning
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS
 from vibe_llms.dialects.decoding import is_blank
-from vibe_llms.dialects.extras import keep_native, leave, make_native, write_json
+from vibe_llms.dialects.extras import MESSAGE, keep_native, leave, make_native, write_json
 from vibe_llms.dialects.serving import refuse_nonsense
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -158,7 +158,7 @@ class _MessagesReader:
             fields["invocation_id"] = self._make_up_id("tool_calls")
             self._unanswered.append(fields["invocation_id"])
         self.names[fields["invocation_id"]] = fields["name"]
-        kept = fields.pop("kept") | ({"$message": message} if message else {})
+        kept = fields.pop("kept") | ({MESSAGE: message} if message else {})
         return InvocationCanister(**fields, turn_id=turn_id, native=keep_native(PROTOCOL, kept))
 
     def _read_legacy_call(
@@ -166,7 +166,7 @@ class _MessagesReader:
     ) -> InvocationCanister:
         self.legacy += 1
         kept = {"function_call": leave(function, ("name", "arguments"))} | (
-            {"$message": message} if message else {}
+            {MESSAGE: message} if message else {}
         )
         return InvocationCanister(
             invocation_id=f"function_call_{self.legacy}",

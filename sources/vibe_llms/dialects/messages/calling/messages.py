@@ -17,6 +17,7 @@ from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_his
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
+from vibe_llms.dialects.messages.tables import SHARED
 from vibe_llms.exceptions import ParseError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -110,13 +111,15 @@ class _MessagesWriter:
             case UserCanister():
                 self._write_user(canister, path)
             case DocumentCanister():
-                extras = self.ledger.open(canister.native, path)
-                self._add("user", path, _write_document(canister, path, self.blocks), extras)
+                extras, shared = self._open(canister, path)
+                content = _write_document(canister, path, self.blocks)
+                self._add("user", path, self._mark_end(content, shared, path), extras)
             case ResultCanister(owner=Owner.OURS):
                 self._write_result(canister, path)
             case AssistantCanister():
-                extras = self.ledger.open(canister.native, path, canister)
+                extras, shared = self._open(canister, path)
                 content = self.blocks.write(canister.content, path, canister)
+                content = self._mark_end(content, shared, path)
                 self._add("assistant", path, content, extras, self._goes_on(canister))
             case InvocationCanister(owner=Owner.OURS):
                 content = [write_invocation(canister, path, self.ledger)]
@@ -176,23 +179,43 @@ class _MessagesWriter:
         else:
             self.messages.append((path, {"role": role, "content": content, **extras}))
 
+    def _open(self, canister: AnyCanister, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns the extras of a message, and what any protocol says of one: it goes on its end.
+
+        A message of this protocol has no such field.
+        """
+        native = canister.native
+        extras = self.ledger.open(native, path, canister, shared=SHARED)
+        if native is None or native.protocol == PROTOCOL:
+            return extras, {}
+        return extras, {name: extras.pop(name) for name in SHARED if name in extras}
+
+    def _mark_end(self, content: list[Block], shared: dict[str, Any], path: str) -> list[Block]:
+        """Returns blocks of which the last has what was said of their message."""
+        if shared and not content:
+            reason = f"{', '.join(shared)}: there is no content to say it of"
+            self.ledger.drop(f"{path}.native", reason)
+        return [*content[:-1], *({**shared, **block} for block in content[-1:])]
+
     def _write_supervisor(self, canister: SupervisorCanister, path: str) -> None:
-        extras = self.ledger.open(canister.native, path)
+        extras, shared = self._open(canister, path)
         content = self.blocks.write_texts(canister.content, path, canister)
+        content = self._mark_end(content, shared, path)
         if not self.messages and not extras:
             self.system += content
         else:
             self._add("system", path, content, extras)
 
     def _write_user(self, canister: UserCanister, path: str) -> None:
-        extras = self.ledger.open(canister.native, path)
         follows = isinstance(self._last, ResultCanister) and self._last.owner is Owner.OURS
+        extras, shared = self._open(canister, path)
         content = self.blocks.write(canister.content, path, canister)
+        content = self._mark_end(content, shared, path)
         # Where a client began a message here, its role was kept.
         self._add("user", path, content, extras, follows and "role" not in extras)
 
     def _write_result(self, canister: ResultCanister, path: str) -> None:
-        extras = self.ledger.open(canister.native, path, canister)
+        extras = self.ledger.open(canister.native, path, canister, shared=SHARED)
         wrapper = extras.pop("message", {})
         block: Block = {"type": "tool_result", "tool_use_id": canister.invocation_id}
         if content := self.blocks.write(canister.content, path, canister):
@@ -215,7 +238,7 @@ def write_invocation(canister: InvocationCanister, path: str, ledger: Ledger) ->
         "name": canister.name,
         "input": _read_arguments(canister, path, ledger),
     }
-    return merge(block, ledger.open(canister.native, path, canister))
+    return merge(block, ledger.open(canister.native, path, canister, shared=SHARED))
 
 
 def _read_arguments(canister: InvocationCanister, path: str, ledger: Ledger) -> Any:

@@ -14,6 +14,7 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
 from vibe_llms.dialects.responses.calling import hosted
 from vibe_llms.dialects.responses.calling.answers import write_answer
+from vibe_llms.dialects.responses.calling.items import CUSTOM
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.namespaces import SEARCH, Home, name_at_home, read_home
 from vibe_llms.dialects.responses.quirks import PROTOCOL
@@ -138,11 +139,8 @@ class CallsWriter:
         asked = hosted.ANSWERS.get(str(call.get("type"))) if call else extras.get("type")
         if asked in hosted.OUTPUTS:
             return write_answer(canister, str(asked), extras, path, self.ledger)
-        kind = extras.pop("type", None)
-        if call.get("type") == "custom_tool_call":
-            kind = "custom_tool_call_output"
-        elif kind != "custom_tool_call_output" or call:
-            kind = "function_call_output"
+        is_custom = call.get("type") == "custom_tool_call" if call else bool(extras.get(CUSTOM))
+        kind = "custom_tool_call_output" if is_custom else "function_call_output"
         if canister.is_error:
             self.ledger.drop(f"{path}.is_error", "there is no word for it: the contents must say")
         output = self.parts.write_content(canister, path)

@@ -40,6 +40,9 @@ NATIVE_ITEMS: Final = (
 )
 """Items without a common word."""
 
+CUSTOM: Final = "$custom"
+"""Notes of a result that it answers a custom tool."""
+
 _NO_NAMES: Final[Mapping[Home, str]] = {}
 
 
@@ -180,12 +183,14 @@ def _read_function_output(item: Mapping[str, Any]) -> ResultCanister:
     contents = _read_contents(output, "input_text")
     if output == "":
         contents = []
-    known = ("call_id", "output", *(("type",) if item["type"] == "function_call_output" else ()))
+    rest = leave(item, ("call_id", "output", "type"))
+    if item["type"] == "custom_tool_call_output":
+        rest[CUSTOM] = True
     return ResultCanister(
         contents,
         invocation_id=str(item.get("call_id") or ""),
         name=name if isinstance(name, str) else None,
-        native=keep_native(PROTOCOL, leave(item, known)),
+        native=keep_native(PROTOCOL, rest),
     )
 
 

@@ -33,6 +33,8 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     request, parts, extras = draft.request, draft.parts, draft.extras
     defaults = compose_defaults(draft.attributes, extras)
     native: dict[str, Any] = {"model": draft.attributes.address.name, **defaults, **parts.messages}
+    if request.invocation_choice == "auto":
+        native |= extras.get("$said", {})  # which is as if it were not said
     for part in (parts.controls, parts.invocations, nativize_schema(request.schema)):
         native = merge(native, part)
     native = merge(native, _fit_extras(request, extras))

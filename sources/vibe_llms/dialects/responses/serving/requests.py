@@ -63,6 +63,8 @@ def _collect_extras(
         del rest["instructions"]
     # What a client has not said is for the vendor to decide, and not for our defaults.
     extras = {"store": None, "include": None, **leave(rest, _READ)}
+    if extras.get("tool_choice") == "auto":  # which is what silence means
+        extras["$said"] = {"tool_choice": extras.pop("tool_choice")}
     if rest.get("stream_options"):
         extras["$stream_options"] = rest["stream_options"]
     return extras | ({"$choice": choice} if "tool_choice" in extras else {})
