@@ -3,10 +3,10 @@ import { make, quote } from './elements.js';
 import { count, layOut, reveal, tellMoment, tellMoney } from './words.js';
 
 const TELL = {
-  'run.requested': (event) => ['Asked for', event.subject],
-  'run.started': (event) => ['Begun', event.model],
+  'run.requested': (event) => ['Queued', event.subject],
+  'run.started': (event) => ['Started', event.model],
   'run.suspended': () => ['Waits for an approval'],
-  'run.completed': (event) => ['Over', [event.reason, event.detail].filter(Boolean).join(': ')],
+  'run.completed': (event) => ['Completed', [event.limit || event.reason, event.detail].filter(Boolean).join(': ')],
   'run.resumed': (event) => ['Asked to go on', event.subject],
   'run.detached': (event) => ['Detached', event.subject],
   'run.stop_requested': (event) => ['Asked to stop', [event.subject, event.reason].filter(Boolean).join(': ')],
@@ -28,18 +28,19 @@ const TELL = {
     (event.result.content ?? []).map((each) => each.text ?? `[${each.type}]`).join('\n'),
   ],
   'message.received': (event) => ['Told', (event.canister.content ?? []).map((each) => each.text ?? '').join('\n')],
-  'flow.started': () => ['The flow begins'],
-  'node.started': (event) => ['Comes to', `${event.node}, visit ${event.visit}`],
-  'node.finished': (event) => ['Leaves', [event.node, event.category, event.detail].filter(Boolean).join(' · '), event.response],
-  'flow.ended': (event) => ['The flow is over', [event.reason, event.detail].filter(Boolean).join(': ')],
+  'flow.started': () => ['The flow has started'],
+  'node.started': (event, name) => ['Started', [name(event.node), `visit ${event.visit}`, event.purpose].filter(Boolean).join(' · ')],
+  'node.finished': (event, name) => ['Completed', [name(event.node), event.category, event.detail].filter(Boolean).join(' · '), event.response],
+  'flow.ended': (event) => ['The flow has ended', [describeEnd(event), event.detail].filter(Boolean).join(': ')],
 };
 const HIDDEN = new Set(['run.state']);
 
-export function composeEvent({ id, type, data }) {
+// With `name` nodes are told by what is written on them.
+export function composeEvent({ id, type, data }, name = (node) => node) {
   const tell = TELL[type];
   let told = [type];
   try {
-    told = tell ? tell(data.event) : told;
+    told = tell ? tell(data.event, name) : told;
   } catch {
     told = [type]; // of another version: its name says what there is
   }
@@ -49,8 +50,13 @@ export function composeEvent({ id, type, data }) {
     { class: `event ${type.replace(/[^a-z_]/g, '-')}`, value: id, hidden: HIDDEN.has(type) },
     make('span', { class: 'facts' }, data.timestamp ? tellMoment(data.timestamp) : ''),
     make('span', {}, make('b', {}, words), detail ? ' ' : null, detail ? quote(reveal(detail)) : null),
-    whole ? make('details', {}, make('summary', {}, 'Whole'), make('pre', { dir: 'auto' }, /^[{[]/.test(whole) ? layOut(whole) : reveal(whole))) : null,
+    whole ? make('details', {}, make('summary', {}, 'Details'), make('pre', { dir: 'auto' }, /^[{[]/.test(whole) ? layOut(whole) : reveal(whole))) : null,
   );
+}
+
+function describeEnd(event) {
+  if (event.reason === 'ended' && typeof event.goal_met === 'boolean') return event.goal_met ? 'goal met' : 'goal not met';
+  return event.limit || event.reason;
 }
 
 function describeStep(event) {

@@ -1,6 +1,7 @@
 // Where a flow stands: its diagram, drawn in a frame that reaches nothing of this page, and its nodes.
 import { make, quote, show } from './elements.js';
 import { ask } from './service.js';
+import { reveal } from './words.js';
 
 const LOWEST = 120;
 const HIGHEST = 640;
@@ -10,7 +11,8 @@ export function composeFlow(path, signal) {
   // Without a place of its own it has no key, and no page to change.
   const frame = make('iframe', { src: 'diagram.html', sandbox: 'allow-scripts', title: 'Diagram of the flow', class: 'diagram' });
   const list = make('ul', { class: 'nodes', 'aria-label': 'Nodes of the flow' });
-  const element = make('section', { class: 'flow', 'aria-labelledby': 'flow-title' }, make('h2', { id: 'flow-title' }, 'The flow'), frame, list);
+  const result = make('div', { class: 'result' });
+  const element = make('section', { class: 'flow', 'aria-labelledby': 'flow-title' }, make('h2', { id: 'flow-title' }, 'The flow'), frame, list, result);
   let outline = null;
   let isReady = false;
 
@@ -38,9 +40,34 @@ export function composeFlow(path, signal) {
     if (outline && JSON.stringify(outline) === JSON.stringify(read)) return;
     outline = read;
     show(list, outline.nodes.map(composeNode));
+    show(result, composeResult(outline));
     draw();
   }
-  return { element, look };
+  function name(id) {
+    const title = outline?.nodes.find((node) => node.id === id)?.title.replace(/(<br\s*\/?>|\s)+/g, ' ').trim();
+    return title && title !== id ? `${title} (${id})` : id;
+  }
+  return { element, look, name };
+}
+
+// What the flow has come to: its last words, and what became of each condition of the goal.
+function composeResult({ response, verdicts }) {
+  return [
+    response ? make('h3', {}, 'Final response') : null,
+    response ? make('div', { class: 'text final', dir: 'auto' }, reveal(response)) : null,
+    verdicts.length ? make('h3', {}, 'Conditions of the goal') : null,
+    verdicts.length ? make('ul', { class: 'verdicts' }, verdicts.map(composeVerdict)) : null,
+  ];
+}
+
+function composeVerdict({ description, evidence, is_met: isMet }) {
+  return make(
+    'li',
+    {},
+    make('span', { class: `mark ${isMet ? 'ended' : 'failed'}` }, isMet ? '✓ met' : '! not met'),
+    quote(description, 'b'),
+    make('span', { class: 'facts', dir: 'auto' }, reveal(String(evidence ?? ''))),
+  );
 }
 
 function describe(node) {

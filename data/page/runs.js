@@ -151,9 +151,9 @@ export async function showRun(main, signal, id) {
   tellShown();
 
   async function look() {
-    const before = run.state;
+    const before = run.label;
     run = await ask(path, { signal });
-    if (run.state !== before) say(`The run is ${run.state}.`);
+    if (run.label !== before) say(`The run: ${run.label}.`);
     if (flow) await flow.look();
     else await composeMessages(messages, id, signal);
     show(heading, quote(titleOf({ ...run, first_words: readFirstWords(messages) })));
@@ -178,7 +178,7 @@ export async function showRun(main, signal, id) {
       return;
     }
     if (event.id) {
-      log.append(composeEvent(event));
+      log.append(composeEvent(event, flow?.name));
       if (log.children.length > KEPT) log.firstChild.remove();
       if (/^step\.(completed|failed|started)$/.test(event.type)) show(writing);
     } else if (event.type === 'content.delta' && event.data.event.kind === 'text') {
@@ -211,7 +211,7 @@ function collect(look, signal) {
 
 function composeSummary(run) {
   const facts = [
-    ['State', [markState(run), run.detail ? quote(` ${run.detail}`) : null, run.limit ? ` (${run.limit})` : null]],
+    ['State', [markState(run), run.detail ? quote(` ${run.detail}`) : null]],
     ['Model', run.model ? quote(run.model) : 'none named'],
     ['Used', tellUse(run).join(' · ')],
     ['Last event', tellMoment(run.updated)],

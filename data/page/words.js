@@ -1,21 +1,19 @@
 // How states, moments, money and arguments are put into words.
 import { make } from './elements.js';
 
-const MARKS = { queued: '…', working: '▶', waiting: '?', due: '…', broken_off: '!', stopped: '■', ended: '✓' };
+const MARKS = { queued: '…', working: '▶', waiting: '?', due: '…', broken_off: '!', stopped: '■', ended: '✓', failed: '!' };
 
 export function nameState(state) {
   return state.replace('_', ' ');
 }
 
+// Where a run stands is put into words by the daemon: the same everywhere.
 export function markState(summary) {
-  const failed = summary.state === 'ended' && !['answered', 'ended', ''].includes(summary.reason);
-  const words = failed ? summary.reason : nameState(summary.state);
-  const mark = failed ? '!' : MARKS[summary.state];
   return make(
     'span',
-    { class: `mark ${failed ? 'failed' : summary.state}` },
-    make('span', { 'aria-hidden': 'true' }, `${mark} `),
-    words,
+    { class: `mark ${summary.tone}` },
+    make('span', { 'aria-hidden': 'true' }, `${MARKS[summary.tone] ?? '·'} `),
+    summary.label,
   );
 }
 
@@ -31,7 +29,7 @@ export function tellMoment(text) {
 }
 
 export function tellMoney(cents) {
-  if (cents === null || cents === undefined) return 'price unknown';
+  if (cents === null || cents === undefined) return ''; // of one's own machine, say
   return cents >= 100 ? `$${(cents / 100).toFixed(2)}` : `${Number(cents.toPrecision(3))} ¢`;
 }
 
@@ -40,11 +38,11 @@ export function count(number, one, many = `${one}s`) {
 }
 
 export function tellUse(summary) {
-  const steps = summary.kind === 'flow' ? ['visit'] : ['step'];
   return [
-    count(summary.steps, ...steps),
+    summary.kind === 'flow' ? count(summary.visits, 'visit') : '',
+    count(summary.steps, 'answer'),
     summary.invocations ? count(summary.invocations, 'invocation') : '',
-    count(summary.tokens, 'token'),
+    summary.tokens ? count(summary.tokens, 'token') : '',
     tellMoney(summary.cents),
   ].filter(Boolean);
 }

@@ -86,7 +86,7 @@ async def test_an_approval_is_given_and_the_run_is_seen_to_end(tab: Tab, tmp_pat
         assert "\u202e" not in shown  # what turns the direction of words is seen
         await click(tab, ".approval button.main")
         await tab.wait_for(has("Allowed: pay.", ".approval .outcome"))
-        await tab.wait_for(has("ended", ".summary"))
+        await tab.wait_for(has("answered", ".summary"))
         await tab.wait_for(has(f"Done. {ATTACK}", ".messages"))
         await tab.wait_for(has("A call is done", ".log"))
         # all that was said by strangers is text
@@ -263,6 +263,51 @@ async def test_a_flow_is_drawn_and_its_nodes_lead_to_what_was_said(
         await tab.wait_for(has("good", ".message.assistant"))
         assert tab.complaints == []
         assert all(url.startswith((daemon.url, "blob:", "about:")) for url in tab.requests)
+
+
+async def test_a_flow_that_missed_its_goal_says_so_and_why(tab: Tab, tmp_path: Path) -> None:
+    """With its last words, the conditions, and the names that are written on its nodes."""
+    condition = {"evaluation_type": "CONTAINS", "expected_value": "42", "description": "Says 42"}
+    diagram = "START --> L([Again x2])\nL --> P0[Draft it] --> L\nL --> END"
+    task = compose_task(diagram, f"six times nine {ATTACK}", conditions=[condition])
+    async with serving(tmp_path) as daemon:
+        _, run = await daemon.ask("POST", "/runs", {"task": task})
+        await daemon.watch(run["id"])
+        _, told = await daemon.ask("GET", f"/runs/{run['id']}")
+        assert (told["label"], told["tone"], told["goal_met"]) == ("goal not met", "failed", False)
+
+        await tab.visit(f"{daemon.url}/page/#/runs")
+        await tab.wait_for(has("goal not met", ".rows .mark.failed"))
+        facts = await tab.evaluate("document.querySelector('.rows li').innerText")
+        assert "7 visits" in facts  # START, three times the loop, twice P0, END
+        assert "2 answers" in facts
+        assert "price" not in facts
+        await click(tab, f"#run-{run['id']}")
+        await tab.wait_for(has("goal not met", ".summary .mark.failed"))
+        await tab.wait_for(has(f"six times nine {ATTACK.replace(chr(0x202E), '')[:20]}", ".final"))
+        await tab.wait_for(has("Says 42", ".verdicts"))
+        await tab.wait_for(has("not met", ".verdicts .mark.failed"))
+        await tab.wait_for(has("does not contain '42'", ".verdicts"))
+        await tab.wait_for(has("Draft it (P0)", ".log"))
+        await tab.wait_for(has("The flow has ended goal not met", ".log"))
+        assert tab.complaints == []
+
+
+async def test_titles_of_runs_are_seen_however_wide_the_window_is(tab: Tab, tmp_path: Path) -> None:
+    async with serving(tmp_path) as daemon:
+        task = compose_task("START --> P0 --> END", "x", variables={"word": "y"})
+        task["goal"]["description"] = "Research and summarize a topic " * 3
+        _, run = await daemon.ask("POST", "/runs", {"task": task})
+        await daemon.watch(run["id"])
+        await tab.visit(f"{daemon.url}/page/#/runs")
+        await tab.wait_for(has("goal met", ".rows"))
+        title = "document.querySelector('.rows .title').getBoundingClientRect().width"
+        for width in (320, 480, 640, 641, 700, 768, 800, 900, 959, 961, 1100, 1400):
+            await tab.look(width=width)
+            assert await tab.evaluate(title) >= min(190, width / 2), width
+            wide = "document.documentElement.scrollWidth"
+            assert await tab.evaluate(wide) <= width
+        await tab.look()
 
 
 async def test_a_picture_is_seen_and_a_file_can_be_kept(tab: Tab, tmp_path: Path) -> None:

@@ -125,10 +125,12 @@ async def test_where_a_flow_stands_is_told_before_it_begins_and_after(tmp_path: 
         C -->|bad| P1 --> P0
     """
     async with serving(tmp_path) as daemon:
-        order = Order(task=compose_task(diagram, "good", "bad"))
+        condition = {"evaluation_type": "CONTAINS", "expected_value": "42", "description": "42"}
+        order = Order(task=compose_task(diagram, "good", "bad", conditions=[condition]))
         idle = LocalRuns(daemon.premises.store, daemon.premises.runs.application)  # performs none
         waits = await idle.outline((await idle.start(order)).id)
         assert {each.state for each in waits.nodes} == {"unreached"}
+        assert (waits.goal, waits.response, tuple(waits.verdicts)) == ("Find out.", "", ())
         _, run = await daemon.ask("POST", "/runs", order.export())
         await daemon.watch(run["id"])
         status, told = await daemon.ask("GET", f"/runs/{run['id']}/flow")
@@ -142,6 +144,10 @@ async def test_where_a_flow_stands_is_told_before_it_begins_and_after(tmp_path: 
         said = f"/conversations/{nodes['P0']['conversation_id']}"
         assert (await daemon.ask("GET", said))[1]["count"] == 2
         assert "flow-unreached" in told["diagram"]
+        assert told["response"] == "good"
+        (verdict,) = told["verdicts"]
+        assert (verdict["description"], verdict["is_met"]) == ("42", False)
+        assert "does not contain '42'" in verdict["evidence"]
         run_id = await daemon.start(DONE)
         assert (await daemon.ask("GET", f"/runs/{run_id}/flow"))[0] == 409
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import attrs
+
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.runs import RunRequestedEvent
-from vibe_llms.exceptions import StoreError
+from vibe_llms.exceptions import ConfigurationError, CorruptionError, StoreError
 from vibe_llms.flows.compiling import compile_flow
 from vibe_llms.flows.courses import Course
 from vibe_llms.flows.drawing import UNREACHED, annotate
 from vibe_llms.flows.reading import examine_task
-from vibe_llms.flows.records import read_record
+from vibe_llms.flows.records import FlowRecord, read_record
+from vibe_llms.flows.state import FlowState
+from vibe_llms.flows.tasks import Task
 from vibe_llms.mermaid import parse_diagram
+from vibe_llms.plain import JsonValue
 from vibe_llms.runs.places import produce_log
 from vibe_llms.values import frozen
 
@@ -46,10 +51,17 @@ class Outline:
         diagram: As Mermaid, with what has happened; the looks of states are left to who draws it,
             by classes such as ``flow-done``.
         nodes: Of the flow, as the diagram names them.
+        goal: What the flow is for.
+        response: The final response; empty before the flow has ended.
+        verdicts: What became of each condition of the goal: its ``description``,
+            ``evaluation_type``, ``is_met`` and ``evidence``; empty before they were looked at.
     """
 
     diagram: str
     nodes: Sequence[OutlinedNode]
+    goal: str = ""
+    response: str = ""
+    verdicts: Sequence[Mapping[str, JsonValue]] = ()
 
 
 def read_outline(store: ConversationStore, run_id: str) -> Outline:
@@ -67,20 +79,34 @@ def read_outline(store: ConversationStore, run_id: str) -> Outline:
         if task is None:
             raise
         return _outline(task, Course())
-    return _outline(record.reading.task.flow_diagram.mermaid, Course.read(record.log))
+    task, course = record.reading.task, Course.read(record.log)
+    return attrs.evolve(
+        _outline(task, course),
+        response=_find_response(record),
+        verdicts=course.ended.verdicts if course.ended else (),
+    )
 
 
-def _find_task(store: ConversationStore, run_id: str) -> str | None:
-    """Returns the diagram of what was asked for and has not begun."""
+def _find_response(record: FlowRecord) -> str:
+    """Return what a flow has said in the end; empty where it does not lead there."""
+    try:
+        return FlowState.fold(record.flow, record.events).final or ""
+    except (ConfigurationError, CorruptionError, KeyError, IndexError):  # a log that was changed
+        return ""
+
+
+def _find_task(store: ConversationStore, run_id: str) -> Task | None:
+    """Returns the task of what was asked for and has not begun."""
     for each in produce_log(store, run_id).read():
         if isinstance(each.event, RunRequestedEvent):
             task = each.event.order.get("task")
             if isinstance(task, Mapping):
-                return examine_task(task, strict=False).task.flow_diagram.mermaid
+                return examine_task(task, strict=False).task
     return None
 
 
-def _outline(text: str, course: Course) -> Outline:
+def _outline(task: Task, course: Course) -> Outline:
+    text = task.flow_diagram.mermaid
     flow = compile_flow(parse_diagram(text)).flow
     states = course.states
     nodes = []
@@ -97,4 +123,4 @@ def _outline(text: str, course: Course) -> Outline:
                 conversation_id=said[-1] if said else "",
             )
         )
-    return Outline(diagram=annotate(text, course, {}), nodes=nodes)
+    return Outline(diagram=annotate(text, course, {}), nodes=nodes, goal=task.goal.description)

@@ -31,6 +31,7 @@ from vibe_llms.flows.words import (
     describe_tokens,
 )
 from vibe_llms.mermaid import parse_diagram
+from vibe_llms.runs.summaries import summarize
 
 _LEGEND: Final = (
     *(compose_mark(state, f"{mark} {state}") for state, mark in MARKS.items()),
@@ -102,7 +103,7 @@ class _RunPage:
             "Visits": str(total.visits),
             "Used": None if usage is None else describe_usage(usage),
             "Cost": describe_cost(total.cost_cents),
-            "Model": self.task.resource_llm.address,
+            "Model": summarize(self.record.log, self.record.run_id).model,
             "Run": self.record.run_id,
         }
 

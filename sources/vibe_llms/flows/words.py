@@ -6,6 +6,7 @@ from typing import Final
 
 from vibe_llms.events.flow import FlowEndedEvent
 from vibe_llms.flows.courses import Sum, VisitState
+from vibe_llms.runs.summaries import describe_ending
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
@@ -74,6 +75,4 @@ def _describe_parts(count: str, seconds: float | None, total: Sum) -> list[str]:
 
 def describe_reason(event: FlowEndedEvent) -> str:
     """Returns what became of a run."""
-    if event.reason == "ended":
-        return {True: "goal met", False: "goal not met", None: "ended"}[event.goal_met]
-    return f"limit reached: {event.limit}" if event.limit else event.reason
+    return describe_ending(event.reason, event.limit, event.goal_met)

@@ -41,6 +41,9 @@ from vibe_llms.values import define, frozen
 RunKind: TypeAlias = Literal["conversation", "flow"]
 _PARKED: Final = "It waits for an answer of a vendor's batch."
 
+_WELL: Final = frozenset({"", "answered", "ended"})
+"""Why a run has ended that has done what it was to do."""
+
 RunState: TypeAlias = Literal[
     "queued", "working", "waiting", "due", "broken_off", "stopped", "ended"
 ]
@@ -61,6 +64,8 @@ class RunSummary:
         detail: The same in a sentence, or why it was stopped, or what it cannot reach; may be
             empty.
         limit: The name of the limit at which it has ended, if at one.
+        goal_met: Of a flow that has ended, whether it has met its goal; ``None`` where that was not
+            looked at.
         model: The address of the model that is asked; empty where none was named.
         subject: On whose behalf it was asked for; empty where nobody was named.
         name: What people call it; may be empty.
@@ -70,6 +75,7 @@ class RunSummary:
         steps: Answers of models since it was last asked for; visits of a flow count when they are
             over.
         invocations: Invocations that were begun since; those of a flow's visits are not counted.
+        visits: Visits of nodes that have begun, of a flow; over its whole life.
         tokens: Input and output since, as far as vendors have said.
         cents: What was paid since, in US cents; ``None`` while no price is known of any.
         waiting: How many calls wait for an approval.
@@ -77,6 +83,9 @@ class RunSummary:
         is_attached: It ends with those who watch it.
         order: What was asked for, as plain data; empty where it was begun in process.
         origin: Of a fork, the id of what it was forked from; else empty.
+        label: How it stands, for people: ``goal not met``, ``waiting for 2 approvals``. The same
+            words everywhere; they follow from the others.
+        tone: The same for a picture of it: the state, or ``failed`` for one that has ended badly.
     """
 
     id: str
@@ -85,6 +94,7 @@ class RunSummary:
     reason: str = ""
     detail: str = ""
     limit: str = ""
+    goal_met: bool | None = None
     model: str = ""
     subject: str = ""
     name: str = ""
@@ -92,6 +102,7 @@ class RunSummary:
     updated: datetime
     sequence: int
     steps: int = 0
+    visits: int = 0
     invocations: int = 0
     tokens: int = 0
     cents: float | None = None
@@ -100,6 +111,36 @@ class RunSummary:
     is_attached: bool = False
     order: Mapping[str, JsonValue] = attrs.field(factory=dict)
     origin: str = ""
+    label: str = ""
+    tone: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        # Also where others are put in their places, or an older daemon does not tell them.
+        object.__setattr__(self, "label", _label(self))
+        object.__setattr__(self, "tone", "failed" if _has_failed(self) else self.state)
+
+
+def describe_ending(reason: str, limit: str = "", goal_met: bool | None = None) -> str:
+    """Return why a run has ended, in a few words."""
+    if reason == "ended" and goal_met is not None:
+        return "goal met" if goal_met else "goal not met"
+    return f"limit reached: {limit}" if limit else reason or "ended"
+
+
+def _label(summary: RunSummary) -> str:
+    match summary.state:
+        case "ended":
+            return describe_ending(summary.reason, summary.limit, summary.goal_met)
+        case "waiting" if summary.waiting:
+            return f"waiting for {summary.waiting} approval{'s' * (summary.waiting != 1)}"
+        case "queued" if queue := summary.order.get("queue"):  # workers may know nothing of it
+            return f"queued in {queue}"
+    return summary.state.replace("_", " ")
+
+
+def _has_failed(summary: RunSummary) -> bool:
+    is_well = summary.reason in _WELL and summary.goal_met is not False and not summary.limit
+    return summary.state == "ended" and not is_well
 
 
 @define(eq=False)
@@ -128,6 +169,9 @@ class RunFold:
     _spending: Readings = attrs.field(factory=Readings)
     _unsettled: FlowEndedEvent | None = None
     _visits: dict[int, dict[str, str]] = attrs.field(factory=dict)
+    _goal_met: bool | None = None
+    _begun: set[tuple[str, int, int]] = attrs.field(factory=set)
+    _visited: int = 0
     _first: LoggedEvent | None = None
     _last: LoggedEvent | None = None
 
@@ -195,6 +239,7 @@ class RunFold:
             reason=reason,
             detail=detail,
             limit=limit,
+            goal_met=self._goal_met if self._state == "ended" else None,
             model=self._model,
             subject=request.subject if request else "",
             name=self._name,
@@ -202,6 +247,7 @@ class RunFold:
             updated=self._last.timestamp,
             sequence=self._last.sequence,
             steps=spending.steps,
+            visits=self._visited,
             invocations=spending.invocations,
             tokens=spending.tokens,
             cents=spending.cents,
@@ -263,8 +309,9 @@ class RunFold:
             self._stop = attrs.evolve(self._stop, run_id="")
 
     def _end(self, event: RunEndedEvent | FlowEndedEvent) -> None:
+        self._goal_met = None
         if isinstance(event, FlowEndedEvent):
-            self._unsettled = event
+            self._unsettled, self._goal_met = event, event.goal_met
         ending = (event.reason, event.detail, event.limit)
         if event.reason == "waiting":
             self._rest("waiting")
@@ -297,11 +344,21 @@ class RunFold:
             case InvocationStartedEvent():
                 spending.invocations += 1
             case NodeStartedEvent() as event:
+                self._note_visit(event)
                 self._visits.setdefault(event.branch, {})[event.purpose] = event.conversation_id
             case NodeFinishedEvent() as event:
+                self._begun.discard(self._note_visit(event))
                 self._visits.pop(event.branch, None)
                 spending.steps += event.requests
                 spending.count(event.usage, event.cost_cents)
+
+    def _note_visit(self, event: NodeStartedEvent | NodeFinishedEvent) -> tuple[str, int, int]:
+        """Count a visit when it is first told of: some are over at once, others begin before."""
+        key = (event.node, event.visit, event.branch)
+        if key not in self._begun:
+            self._begun.add(key)
+            self._visited += 1
+        return key
 
 
 def _find_model(event: FlowStartedEvent) -> str:

@@ -12,7 +12,6 @@ import pytest
 
 from vibe_llms.exceptions import StoreError
 from vibe_llms.instruments.channels.batches.databases import open_database
-from vibe_llms.interfaces.cli.runs.words import describe_state
 from vibe_llms.runs.summaries import RunSummary
 
 
@@ -53,5 +52,5 @@ def test_a_run_that_waits_says_in_which_queue() -> None:
     """Where it is not the usual one: no worker may have it."""
     moment = datetime(2026, 11, 26, tzinfo=UTC)
     run = RunSummary(id="a", created=moment, updated=moment, sequence=1)
-    assert describe_state(run) == "queued"
-    assert describe_state(attrs.evolve(run, order={"queue": "nightly"})) == "queued in nightly"
+    assert run.label == "queued"
+    assert attrs.evolve(run, order={"queue": "nightly"}).label == "queued in nightly"

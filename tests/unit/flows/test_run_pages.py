@@ -16,7 +16,7 @@ from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
-from vibe_llms.flows import run_task
+from vibe_llms.flows import AdapterConfig, run_task
 from vibe_llms.flows.live_pages import LivePage
 from vibe_llms.flows.pages import compose_table, embed_json
 from vibe_llms.flows.run_pages import read_run_page
@@ -103,6 +103,18 @@ def test_columns_without_anything_are_left_out() -> None:
     table = compose_table("x", "X", {"a": False, "b": True}, [("", ("1", "")), ("", ("2", ""))])
     assert ">a</th>" in table
     assert ">b</th>" not in table
+
+
+def test_a_page_names_the_model_that_was_asked() -> None:
+    """Which may be another than the task's."""
+    store = MemoryStore()
+    task = compose_task("START --> P0 --> END", "x")
+    run = run_task(task, AdapterConfig(model="scripted:weather"), store=store)
+
+    page = read_run_page(store, run.run_id)
+
+    assert "scripted:weather" in page
+    assert "scripted:echo" not in page
 
 
 def test_a_run_that_has_failed_says_why() -> None:

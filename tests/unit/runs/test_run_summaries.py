@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,7 @@ from vibe_llms.events.runs import (
     StopRequestedEvent,
 )
 from vibe_llms.exceptions import StoreError, UnknownConversationError
+from vibe_llms.flows.courses import Course
 from vibe_llms.messages.canisters import StopReason, Usage, UserCanister
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.delivering import survey_open
@@ -160,6 +162,59 @@ STEPS: Any = [
     # What it was asked for once was seen to.
     ([STARTED, SUSPENDED, end("answered")], "ended"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("ending", "label", "tone"),
+    [
+        (RunEndedEvent(run_id="r", reason="answered"), "answered", "ended"),
+        (RunEndedEvent(run_id="r", reason="failed"), "failed", "failed"),
+        (
+            RunEndedEvent(run_id="r", reason="limited", limit="run_steps"),
+            "limit reached: run_steps",
+            "failed",
+        ),
+        (FlowEndedEvent(run_id="a", reason="ended", goal_met=True), "goal met", "ended"),
+        (FlowEndedEvent(run_id="a", reason="ended", goal_met=False), "goal not met", "failed"),
+        (FlowEndedEvent(run_id="a", reason="ended"), "ended", "ended"),
+        (FlowEndedEvent(run_id="a", reason="failed", goal_met=False), "failed", "failed"),
+    ],
+)
+def test_how_a_run_has_ended_has_one_label(ending: LogEvent, label: str, tone: str) -> None:
+    """The same in all places; what was judged before it went on counts no more."""
+    is_flow = isinstance(ending, FlowEndedEvent)
+    events = [FLOW, ending] if is_flow else [STARTED, ending]
+    summary = fold(*events)
+
+    assert (summary.label, summary.tone) == (label, tone)
+    again = fold(*events, *events[:1])
+    assert (again.label, again.tone, again.goal_met) == ("working", "working", None)
+    assert attrs.evolve(summary, state="waiting", waiting=2).label == "waiting for 2 approvals"
+    told = msgspec.json.decode(msgspec.json.encode(summary))
+    assert (told["label"], told["tone"]) == (label, tone)
+    del told["label"], told["tone"]  # an older daemon does not tell them
+    assert msgspec.convert(told, RunSummary) == summary
+
+
+def test_visits_are_counted_as_everywhere() -> None:
+    """Each once, however often it was begun; and those that are over at once."""
+    events = [
+        FLOW,
+        NodeFinishedEvent(node="START", visit=1, edges=(0,)),
+        NodeStartedEvent(node="P0", visit=1, conversation_id="v"),
+        NodeStartedEvent(node="P0", visit=1, conversation_id="w", purpose="category"),
+        FlowEndedEvent(run_id="a", reason="cancelled"),
+        FLOW,
+        NodeStartedEvent(node="P0", visit=1, conversation_id="v"),
+        NodeFinishedEvent(node="P0", visit=1, edges=(1,), requests=2),
+        NodeStartedEvent(node="P0", visit=2, conversation_id="x"),
+    ]
+    logged = [
+        LoggedEvent(sequence=number, timestamp=MORNING, run_id="a", event=event)
+        for number, event in enumerate(events, 1)
+    ]
+
+    assert summarize(logged).visits == len(Course.read(logged).visits) == 3
 
 
 @pytest.mark.parametrize(("events", "state"), STEPS)

@@ -208,7 +208,7 @@ def test_010_flows_are_runs(vibe: Vibe, home: Path) -> None:
 
     identity, state = vibe("runs", "list", "--flow").out.split("\t")[:2]
 
-    assert state == "ended (ended)"
+    assert state == "goal met"
     assert "P0 is over" in vibe("runs", "watch", identity).out
     forked = vibe("runs", "fork", identity)
     assert forked.code == ExitCode.USAGE

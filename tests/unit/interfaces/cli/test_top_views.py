@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -182,11 +183,32 @@ def test_005_pages_are_turned_where_there_are_any() -> None:
 
 
 def test_a_column_that_has_no_room_is_left_out_whole() -> None:
-    """Half of a cost would be another; a name may be cut."""
+    """Half of a cost would be another; a name may be cut, and comes before what is less telling."""
     names = ["state", "last", "run", "tokens", "cost"]
-    for columns in range(1, 43):
+    for columns in range(1, 200):
         found = words.compose_header(columns).split()
-        assert found == names[: len(found)], columns
+        fixed = [each for each in found if each in names]
+        assert fixed == names[: len(fixed)], columns
+        assert found[len(fixed) :] in ([], ["name"], ["name", "model"]), columns
+        assert "name" in found or columns < 34
+
+
+@pytest.mark.parametrize(
+    ("ending", "word"),
+    [
+        ({"reason": "failed"}, "failed"),
+        ({"reason": "ended", "goal_met": False}, "failed"),
+        ({"reason": "limit", "limit": "run_steps"}, "failed"),
+        ({"reason": "answered"}, "ended"),
+    ],
+)
+def test_a_run_that_ended_badly_is_seen_with_its_title(ending: Any, word: str) -> None:
+    """In a terminal of any usual size."""
+    run = summarize("run1", name="Research the tides", model="scripted:echo")
+    row = words.compose_row(attrs.evolve(run, state="ended", **ending), 80, NOW)
+
+    assert row.split()[0] == word
+    assert "Research the tides" in row
 
 
 def test_it_is_said_how_a_run_goes_on_that_nobody_here_may_perform() -> None:

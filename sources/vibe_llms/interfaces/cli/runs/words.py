@@ -33,12 +33,12 @@ from vibe_llms.events.runs import (
     RunRetriedEvent,
     StopRequestedEvent,
 )
-from vibe_llms.flows.words import describe_cost, describe_tokens
+from vibe_llms.flows.words import describe_cost, describe_reason, describe_tokens
 from vibe_llms.interfaces.cli.output import reveal, shorten
 from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs.log import LoggedEvent
-from vibe_llms.runs.summaries import RunSummary
+from vibe_llms.runs.summaries import RunSummary, describe_ending
 
 _COLUMNS = 100
 ANSWERED = {"allow": "Allowed", "deny": "Denied", "edit": "Allowed with other arguments"}
@@ -47,24 +47,10 @@ ANSWERED = {"allow": "Allowed", "deny": "Denied", "edit": "Allowed with other ar
 _DECISIONS = {"allow": "allowed", "deny": "denied", "edit": "allowed with other arguments"}
 
 
-def describe_state(summary: RunSummary) -> str:
-    """Returns where a run stands."""
-    match summary.state:
-        case "ended":
-            return f"ended ({summary.limit or summary.reason})"
-        case "waiting":
-            return f"waiting for {count(summary.waiting, 'approval')}"
-        case "broken_off":
-            return "broken off"
-        case "queued" if queue := summary.order.get("queue"):  # of which workers may know nothing
-            return f"queued in {queue}"
-        case state:
-            return state
-
-
 def describe_spending(summary: RunSummary) -> str:
     """Returns what a run used, as far as that is known."""
     parts = (
+        count(summary.visits, "visit") if summary.kind == "flow" else "",
         count(summary.steps, "answer"),
         count(summary.invocations, "call") if summary.invocations else "",
         describe_tokens(summary.tokens) if summary.tokens else "",
@@ -116,8 +102,10 @@ def _describe_step(event: LogEvent) -> str:
             return _cut(f"{event.name}{failed}: {text_of(event.result)}")
         case RunSuspendedEvent() if event.digests:
             return f"waits for {count(len(event.digests), 'approval')}"
-        case RunEndedEvent() | FlowEndedEvent():
-            return _cut(f"ended ({event.limit or event.reason}) {event.detail}")
+        case RunEndedEvent():
+            return _cut(f"{describe_ending(event.reason, event.limit)} {event.detail}".rstrip())
+        case FlowEndedEvent():
+            return _cut(f"{describe_reason(event)} {event.detail}".rstrip())
     return ""
 
 

@@ -45,6 +45,7 @@ _STYLES: Final = {
     "working": "$success",
     "due": "$warning",
     "broken_off": "$error",
+    "failed": "$error",
     "stopped": "$text-muted",
     "ended": "$text-muted",
 }
@@ -311,7 +312,7 @@ class TopApp(App[None]):
 
 def _colour(summary: RunSummary, row: str) -> Content:
     """Lights the state of a run, which is the first word of its row."""
-    return Content(row).stylize(_STYLES.get(summary.state, ""), 0, len(summary.state))
+    return Content(row).stylize(_STYLES.get(summary.tone, ""), 0, len(summary.tone))
 
 
 def _compose_course(view: View) -> Content:

@@ -11,12 +11,15 @@ from typing import Final
 from vibe_llms.flows.words import describe_cost, describe_tokens
 from vibe_llms.interfaces.cli.output import measure_text, reveal, sanitize, shorten
 from vibe_llms.interfaces.cli.runs.naming import advise_to_resume
-from vibe_llms.interfaces.cli.runs.words import count, describe_spending, describe_state
+from vibe_llms.interfaces.cli.runs.words import count, describe_spending
 from vibe_llms.interfaces.cli.top.courses import CourseLine
 from vibe_llms.interfaces.cli.top.views import View
 from vibe_llms.runs.summaries import RunSummary
 
 _COLUMNS: Final = (("state", 10), ("last", 4), ("run", 8), ("tokens", 6), ("cost", 8))
+_LESSER: Final = frozenset({"tokens", "cost"})
+_NAME: Final = 14
+"""What is left for the name of a run at least, before other columns have room."""
 _MODEL_SHARE: Final = 3
 _GAP: Final = "  "
 
@@ -34,7 +37,7 @@ def compose_header(columns: int) -> str:
 def compose_row(summary: RunSummary, columns: int, now: datetime) -> str:
     """Returns a run as a line of so many columns at most."""
     cells = [
-        f"{summary.state.replace('_', ' ')} {summary.waiting or ''}",
+        f"{summary.tone.replace('_', ' ')} {summary.waiting or ''}",
         describe_age((now - summary.updated).total_seconds()),
         summary.id,
         describe_tokens(summary.tokens).split(" ")[0] if summary.tokens else "",
@@ -52,15 +55,24 @@ def describe_name(summary: RunSummary) -> str:
 
 def _compose(cells: list[str], model: str, name: str, columns: int) -> str:
     fixed = ""
-    for cell, (_, width) in zip(cells, _COLUMNS, strict=True):
+    for cell, (column, width) in zip(cells, _COLUMNS, strict=True):
         wider = f"{fixed}{_GAP if fixed else ''}{_fit(cell, width)}"
-        if measure_text(wider) > columns:  # half of a number is another
-            return fixed.rstrip()
+        # Half of a number is another; and by its name a run is known, not by what it costs.
+        room = columns - (_NAME if column in _LESSER else 0)
+        if measure_text(wider) > room:
+            break
         fixed = wider
-    rest = columns - measure_text(fixed) - 2 * len(_GAP)
-    share = max(12, rest // _MODEL_SHARE)
-    line = _GAP.join((fixed, _fit(model, share), shorten(flatten(name), max(0, rest - share))))
-    return shorten_end(line.rstrip(), columns)
+    rest = columns - measure_text(fixed) - len(_GAP)
+    if rest < _NAME // 2:
+        return fixed.rstrip()
+    share = rest // _MODEL_SHARE if rest >= _MODEL_SHARE * _NAME else 0
+    parts = [fixed]
+    if share:
+        rest -= share + len(_GAP)
+    parts.append(_fit(name, rest))
+    if share:
+        parts.append(_fit(model, share))
+    return shorten_end(_GAP.join(parts).rstrip(), columns)
 
 
 def _fit(text: str, columns: int) -> str:
@@ -137,7 +149,7 @@ def describe_head(summary: RunSummary) -> tuple[str, str]:
     title = f"{summary.id}  {describe_name(summary)}".rstrip()
     detail = summary.detail if summary.state != "waiting" else ""
     parts = (
-        describe_state(summary),
+        summary.label,
         summary.model,
         describe_spending(summary),
         f"for {summary.subject}" if summary.subject else "",

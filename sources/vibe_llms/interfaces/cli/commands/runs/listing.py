@@ -40,7 +40,6 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
     ended     it has answered, has reached a limit, or has failed
     """
     from vibe_llms.interfaces.cli.runs.naming import compose_run_command, export_summary
-    from vibe_llms.interfaces.cli.runs.words import describe_state
 
     wanted = cast("tuple[RunState, ...]", states) or STATES
     rows = run(_survey(address, wanted, limit, flows=flows, named=not as_json))
@@ -53,7 +52,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
         (
             (
                 each.id,
-                describe_state(each),
+                each.label,
                 write_moment(each.updated),
                 each.model,
                 each.name,

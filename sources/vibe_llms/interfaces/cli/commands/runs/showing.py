@@ -63,10 +63,10 @@ async def _read(
 
 
 def _write_head(summary: RunSummary) -> None:
-    from vibe_llms.interfaces.cli.runs.words import describe_spending, describe_state
+    from vibe_llms.interfaces.cli.runs.words import describe_spending
 
     write_styled(f"{summary.id}  {summary.name}".rstrip(), "bold")
-    parts = (describe_state(summary), summary.model, describe_spending(summary))
+    parts = (summary.label, summary.model, describe_spending(summary))
     write(" · ".join(part for part in parts if part))
     if summary.detail:
         write(summary.detail)
