@@ -157,7 +157,7 @@ def test_a_choice_and_a_goal_that_a_model_judges_keep_to_the_budget(
     assert (result.limit, result.requests) == ("max_requests", 3)
     again = resume(store, result.run_id, max_requests=5)
     assert (again.success, again.goal_met, again.requests) == (True, False, 5)
-    assert "max_requests" in str(again.verification[0]["evidence"])
+    assert "max_requests" in str(again.verification[0].evidence)
 
 
 def test_what_was_answered_before_a_death_needs_no_budget(unasked: None, tmp_path: Path) -> None:

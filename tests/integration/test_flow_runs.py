@@ -21,6 +21,7 @@ from vibe_llms.flows import AdapterConfig, AdapterResult, UniversalAdapter, exec
 from vibe_llms.flows.records import read_record, replay_flow
 from vibe_llms.invocables import validator_process
 from vibe_llms.invocables.approvals import allow
+from vibe_llms.plugins import PredicateContext
 from vibe_llms.runs import answer, survey_waiting
 
 
@@ -387,8 +388,14 @@ def test_the_goal_is_looked_at_in_the_end() -> None:
         ],
     )
     assert (result.success, result.goal_met) == (True, False)
-    assert [each["is_met"] for each in result.verification] == [True, False]
-    assert all(each["evidence"] for each in result.verification)
+    assert [each.is_met for each in result.verification] == [True, False]
+    assert all(each.evidence for each in result.verification)
+    first = result.verification[0]
+    assert (first.description, first.evaluation_type, first.confidence) == ("has it", "CONTAINS", 1)
+    with pytest.warns(DeprecationWarning, match=r"write verdict\.is_met"):
+        assert first["is_met"] is True
+    with pytest.raises(KeyError):
+        first["nothing"]
     lax = AdapterConfig(require_all_conditions=False)
     assert run_task(
         compose_task(
@@ -401,6 +408,49 @@ def test_the_goal_is_looked_at_in_the_end() -> None:
         ),
         lax,
     ).goal_met
+
+
+def test_predicates_may_be_functions_of_the_program() -> None:
+    """By their own names, or by those that they are given; asynchronous ones, too."""
+
+    def is_brief(response: str) -> bool:
+        return len(response.split()) < 3
+
+    async def is_on_topic(response: str, context: PredicateContext) -> tuple[bool, str]:
+        return str(context.variables["topic"]) in response, "The topic is there."
+
+    diagram = "START --> P0 --> C{which?}\nC -->|short| P1 --> END\nC -->|else| END"
+    task = compose_task(
+        diagram,
+        "on tides",
+        "again {{topic}}",
+        variables={"topic": "tides"},
+        categories={"short": {"predicate": "is_brief"}},
+        conditions=[
+            {
+                "description": "on topic",
+                "evaluation_type": "CUSTOM",
+                "expected_value": "is_on_topic",
+            }
+        ],
+    )
+
+    result = run_task(task, predicates=[is_brief, is_on_topic])
+    named = run_task(task, predicates={"is_brief": lambda text: False, "is_on_topic": is_on_topic})
+
+    assert result.path == ("START", "P0", "C", "P1", "END")
+    assert (result.goal_met, "The topic is there." in result.verification[0].evidence) == (
+        True,
+        True,
+    )
+    assert named.path == ("START", "P0", "C", "END")
+    missing = run_task(task, predicates=[is_brief])
+    assert "There is no predicate called 'is_on_topic'" in missing.errors[0]
+    for wrong, said in (("is_brief", "not str"), ([lambda text: True], "a name")):
+        with pytest.raises(TypeError, match=said):
+            run_task(task, predicates=wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Two predicates"):
+        run_task(task, predicates=[is_brief, is_brief])
 
 
 def test_a_model_that_chooses_is_asked_once_however_often_the_run_is_resumed(

@@ -18,6 +18,7 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import ConfigurationError, ConverseError, Finding, StoreError
 from vibe_llms.flows.checking import TaskCheck, check_task
+from vibe_llms.flows.predicates import GivenPredicates, gather_predicates
 from vibe_llms.flows.reading import TaskReading, Written, examine_task
 from vibe_llms.flows.records import FlowRecord, carry_over, read_record
 from vibe_llms.flows.results import AdapterResult, refuse
@@ -39,6 +40,7 @@ class AdapterSettings(TypedDict, total=False):
     store: ConversationStore | None
     approver: Approver | None
     listener: FlowListener | None
+    predicates: GivenPredicates
 
 
 class UniversalAdapter:
@@ -57,6 +59,9 @@ class UniversalAdapter:
         store: Where runs are kept, node by node, so that they can be resumed; ``None`` for nowhere.
         approver: Is asked about invocations that need it; without one, such a run waits.
         listener: Hears of each visit, and of what happens within.
+        predicates: Functions that tasks may name as predicates, besides those of plugins: each by
+            its own name, or as ``{"name": function}``. One takes the response, and if it wants to
+            the :class:`~vibe_llms.plugins.specification.flows.PredicateContext`.
     """
 
     def __init__(
@@ -68,12 +73,14 @@ class UniversalAdapter:
         store: ConversationStore | None = None,
         approver: Approver | None = None,
         listener: FlowListener | None = None,
+        predicates: GivenPredicates = (),
     ) -> None:
         self.config = AdapterConfig() if config is None else _ensure_config(config)
         self.tools = gather_ensembles(tools)
         self.store = store
         self.approver = approver
         self.listener = listener
+        self.predicates = gather_predicates(predicates)
         self._given_application = application
 
     @property

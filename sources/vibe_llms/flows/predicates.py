@@ -6,9 +6,10 @@ condition), a plugin has them (the hook ``survey_predicates``).
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from vibe_llms.events.bus import is_asynchronous
 from vibe_llms.exceptions import ConverseError, PluginError, Stage, UnknownNameError
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from vibe_llms.plugins.manager import PluginManager
 
 Predicates = Mapping[str, Predicate]
+PredicateFunction: TypeAlias = Predicate | Callable[[str], Any]
+"""What a program may give: a predicate, or one that looks at nothing but the response."""
+
+GivenPredicates: TypeAlias = (
+    Mapping[str, PredicateFunction] | Iterable[PredicateFunction] | PredicateFunction
+)
 
 ENOUGH: Final = 0.5
 """How sure a predicate must at least be for what it says to hold."""
@@ -54,6 +61,54 @@ def survey_predicates(plugins: PluginManager) -> Predicates:
     for each in plugins.survey_pieces(PredicateSpecification):
         found.setdefault(each.name, each.predicate)
     return found
+
+
+def gather_predicates(given: GivenPredicates) -> Predicates:
+    """Return predicates by their names; functions without another one have their own.
+
+    Raises:
+        TypeError: One of them is not a function, or has no name, or two have the same.
+    """
+    if isinstance(given, Mapping):
+        return {name: _take(each) for name, each in given.items()}
+    found: dict[str, Predicate] = {}
+    several: Any = given
+    if callable(given) or isinstance(several, str):
+        several = [given]
+    for each in several:
+        predicate, name = _take(each), getattr(each, "__name__", "<lambda>")
+        if name == "<lambda>":
+            raise TypeError("A predicate needs a name: write predicates={'name': function}.")
+        if name in found:
+            raise TypeError(f"Two predicates are called {name!r}. Rename one of them.")
+        found[name] = predicate
+    return found
+
+
+def _take(given: object) -> Predicate:
+    """Return a function as a predicate, which is given a context, too."""
+    if not callable(given):
+        kind = type(given).__name__
+        raise TypeError(f"A predicate is a function of the response, not {kind}.")
+    function = cast("Any", given)
+    try:
+        inspect.signature(function).bind("", PredicateContext())
+    except TypeError:  # it takes the response alone
+        pass
+    except ValueError:  # one of C says nothing of itself
+        return cast("Predicate", function)
+    else:
+        return cast("Predicate", function)
+
+    @functools.wraps(function)
+    def look(response: str, context: PredicateContext, /) -> Any:
+        return function(response)
+
+    @functools.wraps(function)
+    async def look_in_loop(response: str, context: PredicateContext, /) -> Any:
+        return await function(response)
+
+    return cast("Predicate", look_in_loop if is_asynchronous(function) else look)
 
 
 def access_predicate(predicates: Predicates, name: str) -> Predicate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -17,6 +18,49 @@ from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)
+class GoalVerdict:
+    """What became of one condition of the goal.
+
+    Attributes:
+        description: The condition, in words.
+        evaluation_type: How it was looked at, such as ``CONTAINS``.
+        is_met: Whether it holds.
+        confidence: In the verdict, from 0 to 1; 0 where it could not be looked at.
+        evidence: Why, in a sentence for people that quotes the place.
+    """
+
+    description: str
+    evaluation_type: str
+    is_met: bool
+    confidence: float = 1.0
+    evidence: str = ""
+
+    @classmethod
+    def read(cls, plain: Mapping[str, JsonValue]) -> GoalVerdict:
+        """Make a verdict of what the log of a run has of it."""
+        confidence = plain.get("confidence")
+        return cls(
+            description=str(plain.get("description", "")),
+            evaluation_type=str(plain.get("evaluation_type", "")),
+            is_met=plain.get("is_met") is True,
+            confidence=confidence if isinstance(confidence, (int, float)) else 1.0,
+            evidence=str(plain.get("evidence", "")),
+        )
+
+    def __getitem__(self, name: str) -> JsonValue:
+        """Return an attribute by its name. Deprecated: verdicts were mappings once."""
+        if name not in (field.name for field in attrs.fields(type(self))):
+            raise KeyError(name)
+        warnings.warn(
+            f"Verdicts are values now: write verdict.{name} for verdict[{name!r}].",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        value: JsonValue = getattr(self, name)
+        return value
+
+
+@frozen(kw_only=True)
 class AdapterResult:
     """What came of a task.
 
@@ -25,8 +69,7 @@ class AdapterResult:
         goal_met: Whether the conditions of the goal are met; ``None`` where it did not end.
         responses: What each node said last, by its id.
         final_response: What was said when the flow ended; empty before.
-        verification: What became of each condition: its ``description``, ``evaluation_type``,
-            ``is_met``, ``confidence`` and ``evidence``.
+        verification: What became of each condition of the goal.
         errors: Why it did not come to its end, or what is wrong with the task; a line each.
         warnings: What is odd in the task but harms nobody, and why visits failed from which the
             flow went on.
@@ -45,7 +88,7 @@ class AdapterResult:
     goal_met: bool | None = None
     responses: Mapping[str, str] = attrs.field(factory=dict)
     final_response: str = ""
-    verification: tuple[Mapping[str, JsonValue], ...] = ()
+    verification: tuple[GoalVerdict, ...] = ()
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     reason: FlowReason | str = "ended"
@@ -112,7 +155,7 @@ def produce_result(
         goal_met=ending.goal_met,
         responses=dict(state.responses),
         final_response=state.final or "",
-        verification=ending.verdicts,
+        verification=tuple(map(GoalVerdict.read, ending.verdicts)),
         errors=() if is_ended else (f"{place}{ending.detail or 'It was cancelled.'}",),
         warnings=tuple(told),
         reason=ending.reason,

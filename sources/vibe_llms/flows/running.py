@@ -174,7 +174,7 @@ class TaskRun:
         unknown = find_unknown_names(self.reading, application.configuration, is_asked=is_asked)
         reading = attrs.evolve(self.reading, errors=(*self.reading.errors, *unknown))
         predicates = await asyncio.to_thread(survey_predicates, application.plugins)
-        return reading, predicates
+        return reading, {**predicates, **self.adapter.predicates}
 
     async def _bound(
         self, check: TaskCheck, tools: Tools, attributes: ModelAttributes

@@ -168,8 +168,8 @@ def _tell_end(result: AdapterResult, *, as_json: bool) -> int:
 
 def _tell_goal(result: AdapterResult) -> None:
     for verdict in result.verification:
-        if not verdict["is_met"]:
-            note(f"Not met: {verdict['description']}: {verdict['evidence']}")
+        if not verdict.is_met:
+            note(f"Not met: {verdict.description}: {verdict.evidence}")
     kept = f"Kept as {result.run_id}; look at it with: "
     note(kept + compose_command("flow", "show", result.run_id))
 
@@ -203,5 +203,5 @@ def export_result(result: AdapterResult) -> dict[str, Any]:
     kept = attrs.asdict(result, recurse=False)
     del kept["error"]
     kept["usage"] = None if result.usage is None else attrs.asdict(result.usage)
-    kept["verification"] = [dict(each) for each in result.verification]
+    kept["verification"] = [attrs.asdict(each) for each in result.verification]
     return kept
