@@ -83,6 +83,7 @@ def repair_history(
     answers = pair_results(canisters)
     names = _survey_names(canisters, rules, ledger)
     answering = set(answers.values())
+    breaks = _count_breaks(canisters)
     placed: list[Placed] = []
     for run in _split_turns(canisters):
         for index in run:
@@ -93,7 +94,7 @@ def repair_history(
                 ledger.coerce(path, "a result without its invocation goes as the user's words")
                 placed.append(Placed(tell_result(canister), path))
         owed = [index for index in run if _is_our_invocation(canisters[index])]
-        placed += _place_results(canisters, owed, answers, names, ledger)
+        placed += _place_results(canisters, owed, answers, names, breaks, ledger)
     return tuple(placed)
 
 
@@ -173,13 +174,14 @@ def _place_results(
     owed: Sequence[int],
     answers: Mapping[int, int],
     names: Mapping[int, str],
+    breaks: Sequence[int],
     ledger: Ledger,
 ) -> Iterator[Placed]:
     """Yields the results of a turn's invocations, as they were given, then those made up."""
     given = sorted((answers[index], index) for index in owed if index in answers)
     for position, index in given:
         path = f"canisters[{position}]"
-        if not _follows(canisters, index, position):
+        if breaks[index] != breaks[position]:
             ledger.coerce(path, "the result moves to the turn of its invocation")
         yield Placed(_rename(canisters[position], names.get(index)), path)
     for index in owed:
@@ -199,14 +201,16 @@ def _place_results(
         yield Placed(result, path)
 
 
-def _follows(canisters: Sequence[AnyCanister], index: int, position: int) -> bool:
-    """Tells whether only the rest of its turn and results stand between the two."""
-    for earlier, canister in itertools.pairwise(canisters[index : position + 1]):
-        if isinstance(canister, ResultCanister) and canister.owner is Owner.OURS:
-            continue
-        if not belongs(earlier, canister):
-            return False
-    return True
+def _count_breaks(canisters: Sequence[AnyCanister]) -> list[int]:
+    """Return for each position how many canisters up to it end the turn before them.
+
+    Between two positions with the same number stand only the rest of a turn and results.
+    """
+    breaks = [0]
+    for earlier, canister in itertools.pairwise(canisters):
+        is_result = isinstance(canister, ResultCanister) and canister.owner is Owner.OURS
+        breaks.append(breaks[-1] + (not is_result and not belongs(earlier, canister)))
+    return breaks
 
 
 def _survey_names(
@@ -215,12 +219,15 @@ def _survey_names(
     """Returns an alias for each invocation whose id would be refused or is another's too."""
     taken: set[str] = set()
     aliases = {}
+    derived: dict[str, Iterator[str]] = {}
     for index, canister in enumerate(canisters):
         if not _is_our_invocation(canister):
             continue
         name = canister.invocation_id
         if name in taken or not re.fullmatch(rules.id_pattern, name):
-            alias = next(alias for alias in _derive_aliases(name, rules) if alias not in taken)
+            # An id that many have goes on behind the last of its aliases.
+            ways = derived.setdefault(name, _derive_aliases(name, rules))
+            alias = next(alias for alias in ways if alias not in taken)
             reason = f"the id {name!r} goes as {alias}: this vendor takes no such id"
             if name in taken:
                 reason = f"the id {name!r} goes as {alias}: an earlier invocation has it"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.extras import AS_IT_IS, read_native, without
@@ -248,10 +248,32 @@ def is_free(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def find_free_name(name: str, taken: Container[str]) -> str:
-    """Returns the name itself, or else with the first number that makes it one of its own."""
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}_{number}"
-    return free
+class TakenNames:
+    """Names that are taken. One more takes the same time, however many there are.
+
+    Args:
+        names: Those that are taken from the start.
+    """
+
+    __slots__ = ("_names", "_numbers")
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = set(names)
+        self._numbers: dict[str, int] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def add(self, name: str) -> None:
+        """Take a name."""
+        self._names.add(name)
+
+    def find_free(self, name: str) -> str:
+        """Return the name itself, or else with the first number that makes it one of its own."""
+        if name not in self._names:
+            return name
+        number = self._numbers.get(name, 2)
+        while (free := f"{name}_{number}") in self._names:
+            number += 1
+        self._numbers[name] = number
+        return free

@@ -7,14 +7,19 @@ is to take it for the end. What the protocol's word does not say is told as a lo
 from __future__ import annotations
 
 import functools
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
 from vibe_llms.dialects.extras import keep_native, make_native
-from vibe_llms.dialects.invocations import NO_ARGUMENTS, find_free_name, keep_parameters, keep_tool
+from vibe_llms.dialects.invocations import (
+    NO_ARGUMENTS,
+    TakenNames,
+    keep_parameters,
+    keep_tool,
+)
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
@@ -131,11 +136,11 @@ def describe_function(
 
 
 def describe_own_tool(
-    protocol: str, tool: Mapping[str, Any], name: str, taken: Container[str]
+    protocol: str, tool: Mapping[str, Any], name: str, taken: TakenNames
 ) -> InvocableDescription:
     """Returns a vendor's own tool: whole, and under a name that no other of the request has."""
     return InvocableDescription(
-        name=find_free_name(name, taken),
+        name=taken.find_free(name),
         description=str(tool.get("description") or ""),
         schema=None,
         native=make_native(protocol, keep_tool(tool)),

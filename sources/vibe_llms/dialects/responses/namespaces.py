@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from vibe_llms.dialects.extras import TOLD, read_native, without
-from vibe_llms.dialects.invocations import find_free_name
+from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
@@ -91,7 +91,7 @@ def name_tools(native: Mapping[str, Any]) -> dict[Home, str]:
     """
     tools = (*(native.get("tools") or ()), *list_loaded(native))
     given = [tool for tool in tools if isinstance(tool, Mapping)]
-    taken = {*CHOICES, *(str(tool["name"]) for tool in given if is_plain(tool))}
+    taken = TakenNames((*CHOICES, *(str(tool["name"]) for tool in given if is_plain(tool))))
     names: dict[Home, str] = {}
     for tool in given:
         homes = [Home(str(tool["name"]), str(inner["name"])) for inner in open_namespace(tool)]
@@ -101,7 +101,7 @@ def name_tools(native: Mapping[str, Any]) -> dict[Home, str]:
             name = home.join()
             if name in taken:
                 marked = mark_name(clean_name(name), f"{home.namespace}\0{home.name}")
-                name = find_free_name(marked, taken)
+                name = taken.find_free(marked)
             names[home] = name
             taken.add(name)
     return names

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vibe_llms.dialects.chat_completions.calling.invocations import nativize_invocables
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.extras import AS_IT_IS, LENIENT, leave, make_native
-from vibe_llms.dialects.invocations import is_closed
+from vibe_llms.dialects.invocations import TakenNames, is_closed
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -23,14 +23,14 @@ def normalize_invocables(
     A choice that names nothing of them is left at ``auto``; the request keeps it beside.
     """
     invocables: list[InvocableDescription] = []
-    names: set[str] = set()
+    # A tool with the name of a choice, such as `none`, could not be chosen.
+    taken = TakenNames(CHOICES)
     for tool in native.get("tools") or ():
-        # A tool with the name of a choice, such as `none`, could not be chosen.
-        invocables.append(_normalize_tool(tool, names | {*CHOICES}))
-        names.add(invocables[-1].name)
+        invocables.append(_normalize_tool(tool, taken))
+        taken.add(invocables[-1].name)
     for function in native.get("functions") or ():
         invocables.append(_normalize_function({"function": function}, "functions"))
-        names.add(invocables[-1].name)
+    names = {each.name for each in invocables}
     choice = _normalize_choice(native)
     if (
         choice not in names
@@ -41,7 +41,7 @@ def normalize_invocables(
     return Translation((tuple(invocables), choice))
 
 
-def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescription:
+def _normalize_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescription:
     match tool:
         case {"function": {"name": str(name), **inner}} if name and _is_function(tool):
             if name not in taken and isinstance(inner.get("parameters"), Mapping | None):

@@ -10,6 +10,7 @@ from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.schemas import normalize_schema_form
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
+from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.serving import describe_function, describe_own_tool
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Translation
@@ -25,7 +26,7 @@ def normalize_invocables(
     given = _access_choice(fields)
     enforced = str(given.get("mode", "")).upper() == "VALIDATED"
     invocables: list[InvocableDescription] = []
-    names: set[str] = set()
+    taken = TakenNames()
     for tool in [tools] if isinstance(tools, Mapping) else tools:
         for kind, value in camelize(tool).items():
             if value is None:
@@ -35,9 +36,10 @@ def normalize_invocables(
             else:
                 # ``googleSearch`` is ``google_search``.
                 plain = "".join(f"_{each.lower()}" if each.isupper() else each for each in kind)
-                read = [describe_own_tool(PROTOCOL, {kind: value}, plain, names)]
+                read = [describe_own_tool(PROTOCOL, {kind: value}, plain, taken)]
             invocables += read
-            names |= {each.name for each in read}
+            for each in read:
+                taken.add(each.name)
     functions = {each.name for each in invocables if each.schema is not None}
     return Translation((tuple(invocables), _read_choice(given, functions)))
 

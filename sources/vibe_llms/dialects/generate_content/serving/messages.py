@@ -20,6 +20,7 @@ from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.tables import JSON_TYPE
 from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -93,7 +94,7 @@ def _read_system(content: str | Mapping[str, Any] | Sequence[Any]) -> Supervisor
 class _ContentsReader:
     """Reads contents in order; calls without an id are told apart by their order."""
 
-    _unanswered: list[tuple[str, str]] = attrs.field(factory=list, init=False)
+    _unanswered: WaitingInvocations = attrs.field(factory=WaitingInvocations, init=False)
 
     def read(self, content: str | Mapping[str, Any]) -> Iterator[AnyCanister]:
         role, parts, extras = _open_content(content)
@@ -143,7 +144,7 @@ class _ContentsReader:
     ) -> InvocationCanister:
         call = camelize(part["functionCall"])
         identity = call.get("id") or f"call_{produce_identity()}"
-        self._unanswered.append((identity, call.get("name") or ""))
+        self._unanswered.add(Unanswered(identity, call.get("name") or ""))
         return InvocationCanister(
             invocation_id=identity,
             name=call.get("name") or "",
@@ -185,16 +186,10 @@ class _ContentsReader:
         block = camelize(part["functionResponse"])
         identity, name = block.get("id"), block.get("name")
         waiting = self._unanswered
-        found = (
-            next((pair for pair in waiting if pair[0] == identity), None)
-            if identity
-            else next((pair for pair in waiting if pair[1] == name), None)
-        )
-        if found is None and not identity and waiting and not name:
-            found = waiting[0]
-        if found is not None:
-            waiting.remove(found)
-        given = identity or (found[0] if found else f"call_{produce_identity()}")
+        found = waiting.take_by_id(identity) if identity else waiting.take_by_name(name)
+        if found is None and not identity and not name:
+            found = waiting.take_first()
+        given = identity or (found.invocation_id if found else f"call_{produce_identity()}")
         return read_result(part, given, wrapper)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vibe_llms.dialects.extras import AS_IT_IS, leave
+from vibe_llms.dialects.invocations import TakenNames
 from vibe_llms.dialects.messages.calling.schemas import can_be_enforced
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS
@@ -28,14 +29,15 @@ def normalize_invocables(
 
 def take_invocables(rest: dict[str, Any]) -> tuple[InvocableDescription, ...]:
     """Takes the tools out of a request."""
-    invocables: dict[str, InvocableDescription] = {}
+    invocables: list[InvocableDescription] = []
+    taken = TakenNames(CHOICES)
     for tool in rest.pop("tools", None) or ():
-        invocable = _read_tool(tool, {*invocables, *CHOICES})
-        invocables[invocable.name] = invocable
-    return tuple(invocables.values())
+        invocables.append(_read_tool(tool, taken))
+        taken.add(invocables[-1].name)
+    return tuple(invocables)
 
 
-def _read_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescription:
+def _read_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescription:
     schema = tool.get("input_schema")
     is_ours = tool.get("type") in (None, "custom") and isinstance(schema, Mapping)
     if not is_ours or tool["name"] in taken:  # what is wrong with a name, the vendor says

@@ -16,6 +16,7 @@ from vibe_llms.dialects.ollama_chat.calling.calls import (
 from vibe_llms.dialects.ollama_chat.calling.media import read_media
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL
 from vibe_llms.dialects.serving import refuse_nonsense
+from vibe_llms.dialects.unanswered import Unanswered, WaitingInvocations
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -28,7 +29,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.losses import Loss, LossKind, Translation
-from vibe_llms.values import define, frozen
+from vibe_llms.values import define
 
 
 def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanister, ...]]:
@@ -48,21 +49,12 @@ def normalize_messages(native: Mapping[str, Any]) -> Translation[tuple[AnyCanist
     return Translation(tuple(canisters), reader.losses)
 
 
-@frozen
-class _Pending:
-    """An invocation of the last turn that is not answered yet."""
-
-    invocation_id: str
-    name: str
-    is_made_up: bool
-
-
 @define
 class _MessagesReader:
     """Reads one message after the other; results may answer without saying what."""
 
     losses: list[Loss] = attrs.field(factory=list)
-    _pending: list[_Pending] = attrs.field(factory=list, init=False)
+    _pending: WaitingInvocations = attrs.field(factory=WaitingInvocations, init=False)
 
     def read(self, message: Mapping[str, Any], path: str) -> Iterator[AnyCanister]:
         extras = leave(message, COMMON_FIELDS)
@@ -109,7 +101,7 @@ class _MessagesReader:
             identity = call.get("id") or self._make_up_id(place)
             if extras:
                 kept["message"], extras = extras, {}
-            self._pending.append(_Pending(identity, name, identity != call.get("id")))
+            self._pending.add(Unanswered(identity, name, identity != call.get("id")))
             yield InvocationCanister(
                 invocation_id=identity,
                 name=name,
@@ -132,16 +124,15 @@ class _MessagesReader:
             native=keep_native(PROTOCOL, extras),
         )
 
-    def _answer(self, given: str | None, name: str | None) -> _Pending | None:
+    def _answer(self, given: str | None, name: str | None) -> Unanswered | None:
         """Finds the invocation which a result answers: by id, then by name, then by order."""
         # A client cannot know the ids that were made up here, and so may give others.
-        candidates = [item for item in self._pending if not given or item.is_made_up]
-        by_id = [item for item in self._pending if item.invocation_id == given]
-        by_name = [item for item in candidates if item.name == name]
-        found = next(iter((*by_id, *by_name, *candidates)), None)
-        if found is not None:
-            self._pending.remove(found)
-        return found
+        pending, is_made_up = self._pending, bool(given)
+        return (
+            pending.take_by_id(given)
+            or pending.take_by_name(name, is_made_up=is_made_up)
+            or pending.take_first(is_made_up=is_made_up)
+        )
 
     def _make_up_id(self, path: str) -> str:
         place = "".join(letter if letter.isalnum() else "_" for letter in path).strip("_")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from vibe_llms.dialects.extras import AS_IT_IS, leave, make_native, without
-from vibe_llms.dialects.invocations import is_closed
+from vibe_llms.dialects.invocations import TakenNames, is_closed
 from vibe_llms.dialects.responses.calling.invocations import point_at
 from vibe_llms.dialects.responses.namespaces import (
     LOADED,
@@ -36,7 +36,7 @@ def normalize_invocables(
     """Returns the descriptions and the choice in a client's request."""
     tools = native.get("tools") or ()
     names = name_tools(native)
-    taken = {*CHOICES, *names.values()}
+    taken = TakenNames((*CHOICES, *names.values()))
     pairs: list[_Pair] = []
     seen: set[Home] = set()
     for tool in tools:
@@ -100,7 +100,7 @@ def _normalize_namespace(
         yield _normalize_plain(named, noted), {**tool, "namespace": home.namespace}
 
 
-def _normalize_tool(tool: Mapping[str, Any], taken: Container[str]) -> InvocableDescription:
+def _normalize_tool(tool: Mapping[str, Any], taken: TakenNames) -> InvocableDescription:
     if not is_plain(tool) or tool["name"] in taken:  # what is wrong with a name, the vendor says
         name = str(tool.get("name") or tool.get("server_label") or tool.get("type") or "tool")
         return describe_own_tool(PROTOCOL, tool, name, taken)

@@ -1,0 +1,67 @@
+"""Invocations of a client's request that wait for their results, where these may not name them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+
+from vibe_llms.values import frozen
+
+
+@frozen
+class Unanswered:
+    """An invocation that waits for its result.
+
+    Attributes:
+        is_made_up: The client gave no id.
+    """
+
+    invocation_id: str
+    name: str
+    is_made_up: bool = False
+
+
+class WaitingInvocations:
+    """Invocations that wait for their results; finding one takes the same time among many."""
+
+    def __init__(self) -> None:
+        self._places: dict[Hashable, deque[tuple[int, Unanswered]]] = {}
+        self._left: set[int] = set()
+        self._count = 0
+
+    def add(self, invocation: Unanswered) -> None:
+        """Let an invocation wait."""
+        kinds = ("", "made up") if invocation.is_made_up else ("",)
+        self._count += 1
+        self._left.add(self._count)
+        for place in (
+            ("id", invocation.invocation_id),
+            *((kind, name) for kind in kinds for name in (None, invocation.name)),
+        ):
+            self._places.setdefault(place, deque()).append((self._count, invocation))
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._places.clear()
+        self._left.clear()
+
+    def take_by_id(self, invocation_id: str | None) -> Unanswered | None:
+        """Take the first with an id."""
+        return self._take(("id", invocation_id))
+
+    def take_by_name(self, name: str | None, *, is_made_up: bool = False) -> Unanswered | None:
+        """Take the first that invokes something of a name, perhaps of those without an id."""
+        return None if name is None else self._take(("made up" if is_made_up else "", name))
+
+    def take_first(self, *, is_made_up: bool = False) -> Unanswered | None:
+        """Take the first, perhaps of those without an id."""
+        return self._take(("made up" if is_made_up else "", None))
+
+    def _take(self, place: Hashable) -> Unanswered | None:
+        waiting = self._places.get(place)
+        while waiting:
+            number, invocation = waiting.popleft()
+            if number in self._left:
+                self._left.remove(number)
+                return invocation
+        return None

@@ -1,0 +1,60 @@
+"""What something costs, counted and not timed: lines that run, and bytes asked for by each.
+
+A clock says something else on every machine. Lines show each loop in Python, and bytes what is
+copied within one of them, such as a set that grows.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+LINEAR: float = 3.0
+"""How much more twice as much may cost: twice, and what a table is copied for
+that grows. Four times
+would be the square."""
+
+
+def measure(work: Callable[[], object]) -> tuple[int, int]:
+    """Return how many lines of Python ran, and how many bytes they asked for."""
+    lines = size = before = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal lines, size, before
+        lines += 1
+        now, peak = tracemalloc.get_traced_memory()
+        size += peak - before
+        tracemalloc.reset_peak()
+        before = now
+        return note
+
+    former = sys.gettrace()
+    tracemalloc.start()
+    sys.settrace(note)
+    try:
+        work()
+    finally:
+        sys.settrace(former)
+        tracemalloc.stop()
+    return lines, size
+
+
+def find_growth(produce: Callable[[int], Callable[[], object]], count: int) -> tuple[float, float]:
+    """Return how many times the lines and the bytes of twice as much are those of the half.
+
+    What any amount costs, however little it is, does not count.
+
+    Args:
+        produce: Makes the work of an amount.
+        count: The amount.
+    """
+    produce(count)()  # what is made but once
+    none, half, whole = (measure(produce(each)) for each in (count, 2 * count, 4 * count))
+    lines, size = (
+        (much - some) / max(some - little, 1)
+        for little, some, much in zip(none, half, whole, strict=True)
+    )
+    return lines, size
