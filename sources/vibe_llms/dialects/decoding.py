@@ -19,6 +19,9 @@ _ESCAPE: Final = re.compile(
 )
 """Any escape; with a first group a character in two halves, with a second one half alone."""
 
+_CUT: Final = re.compile(rb'\\u[dD][89abAB][0-9a-fA-F]{2}"')
+"""The first half of a character at the end of a text."""
+
 _NONSENSE: Final = (
     msgspec.DecodeError,
     AttributeError,
@@ -124,10 +127,12 @@ class ResponseDecoder(abc.ABC):
         self._begun = False
         self._finished = False
         self.is_complete = False
+        # A frame that ends a text in half a character, and what reads it.
+        self._held: tuple[bytes, Callable[[Any], None]] | None = None
 
     def decode_response(self, body: Any) -> list[StreamEvent]:
         """Returns the events of a whole response, to their end. Raises ConverseError."""
-        return [*self._receive(body, self._read_response), *self.finish()]
+        return [*self._read_data(body, self._read_response), *self.finish()]
 
     def finish(self) -> list[StreamEvent]:
         """Returns the last events. To be called when the stream has ended.
@@ -139,6 +144,8 @@ class ResponseDecoder(abc.ABC):
         """
         if self._finished:
             return []
+        if self._held is not None:
+            return [*self._let_go(), *self.finish()]
         if not self._has_ended():
             raise StreamTruncatedError(
                 detail=f"The stream of {self._provider} ended before its response was complete.",
@@ -161,6 +168,32 @@ class ResponseDecoder(abc.ABC):
         if isinstance(data, bytes) and data.strip() == b"[DONE]":  # some gateways end any stream so
             self.is_complete = self.is_complete or self.ends_by_mark
             return []
+        if isinstance(data, bytes) and find_cut(data) is not None:
+            # The other half may come first in the next frame. Until then this one waits, and the
+            # next one comes to `_join` instead, however the dialect would have read it.
+            self._held = data, read
+            self.decode = self._join
+            return []
+        return self._read_data(data, read)
+
+    def _join(self, data: Any, event: str = "") -> list[StreamEvent]:
+        """Returns the events of the frame that waits, and of the one behind it."""
+        if isinstance(data, bytes) and self._held is not None:
+            first, read = self._held
+            joined = join_frames(first, data)
+            if joined is not None:
+                self._held, (first, data) = (joined[0], read), joined
+        events = self._let_go()
+        return [*events, *self.decode(data, event)]
+
+    def _let_go(self) -> list[StreamEvent]:
+        """Returns the events of the frame that waits."""
+        assert self._held is not None
+        (data, read), self._held = self._held, None
+        del self.__dict__["decode"]
+        return self._read_data(data, read)
+
+    def _read_data(self, data: Any, read: Callable[[Any], None]) -> list[StreamEvent]:
         with self._explaining:
             fields, losses = decode_json(data) if isinstance(data, bytes) else (data, ())
             read(fields)
@@ -190,6 +223,33 @@ class ResponseDecoder(abc.ABC):
     @abc.abstractmethod
     def _end(self) -> ResponseFinishedEvent:
         """Ends the contents that are open; returns the last event."""
+
+
+def find_cut(data: bytes) -> re.Match[bytes] | None:
+    """Finds the first half of a character at the end of a text; ``None`` where there is none."""
+    if b"\\u" not in data or _CUT.search(data) is None:
+        return None
+    halves = (found for found in _ESCAPE.finditer(data) if found[2] is not None)
+    return next((each for each in halves if _CUT.match(data, each.start())), None)
+
+
+def join_frames(first: bytes, second: bytes) -> tuple[bytes, bytes] | None:
+    """Moves half a character from the end of a text to the other half, which begins the next.
+
+    Returns:
+        Both frames; ``None`` where the second one does not begin a text with the other half.
+    """
+    half, rest, last = find_cut(first), None, 0
+    for found in _ESCAPE.finditer(second):
+        is_first = second[found.start() - 1 : found.start()] == b'"' and last != found.start()
+        if found[2] is not None and is_first and found[2][2:3] in b"cdefCDEF":
+            rest = found.start()
+            break
+        last = found.end()
+    if half is None or rest is None:
+        return None
+    kept = first[: half.start()] + first[half.end() :]
+    return kept, second[:rest] + half[0] + second[rest:]
 
 
 def mend_escapes(data: bytes) -> bytes:

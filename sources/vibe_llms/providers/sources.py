@@ -209,11 +209,10 @@ class WireSource:
         framer, decoder = self._framer, self._decoder
         assert framer is not None
         assert decoder is not None
-        decode = decoder.decode
         is_cut = not data and framer.has_pending
         try:
             for frame in framer.feed(data) if data else framer.finish():
-                events += decode(frame.data, frame.event)
+                events += decoder.decode(frame.data, frame.event)
                 if self._may_be_complete and decoder.is_complete:  # type: ignore[attr-defined]
                     self._ended, self._has_rest = True, bool(data)
                     events += decoder.finish()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hostility import FACES, produce_body, produce_decoder, produce_streams, read_body
 from vibe_llms.dialects.decoding import decode_json
+from vibe_llms.events.stream import ContentDeltaEvent, LossEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.losses import LossKind
 from vibe_llms.messages.views import text_of
@@ -85,3 +86,113 @@ def _break_values(data: bytes) -> list[bytes]:
     """Returns the event with two bytes that are no UTF-8 in each text of its JSON, in turn."""
     places = [found.end() for found in re.finditer(rb'":"(?=[A-Za-z])', data)]
     return [data[:place] + b"\xff\xfe" + data[place:] for place in places]
+
+
+def _frames(protocol: str, *texts: str) -> list[tuple[bytes, str]]:
+    """Returns a stream whose text comes in these pieces, which are JSON without quotation marks."""
+    marks = [f"m{number}" for number in range(len(texts))]
+    frames = _STREAMS[protocol](marks)
+    pieces = dict(zip(marks, texts, strict=True))
+    written = []
+    for data, event in frames:
+        line = json.dumps(data)
+        for mark, text in pieces.items():
+            line = line.replace(f'"{mark}"', f'"{text}"')
+        written.append((line.encode(), event))
+    return written
+
+
+def _stream_chat(marks: list[str]) -> list[tuple[Any, str]]:
+    deltas = [{"choices": [{"index": 0, "delta": {"content": mark}}]} for mark in marks]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    return [(each, "") for each in (*deltas, end)]
+
+
+def _stream_gemini(marks: list[str]) -> list[tuple[Any, str]]:
+    parts = [{"candidates": [{"content": {"parts": [{"text": mark}]}}]} for mark in marks]
+    return [(each, "") for each in (*parts, {"candidates": [{"finishReason": "STOP"}]})]
+
+
+def _stream_ollama(marks: list[str]) -> list[tuple[Any, str]]:
+    lines = [
+        {"model": "m", "message": {"role": "assistant", "content": mark}, "done": False}
+        for mark in marks
+    ]
+    end = {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True}
+    return [(each, "") for each in (*lines, end | {"done_reason": "stop"})]
+
+
+def _stream_messages(marks: list[str]) -> list[tuple[Any, str]]:
+    block = {"type": "text", "text": ""}
+    events: list[Any] = [
+        {"type": "message_start", "message": {"id": "m", "model": "m", "content": []}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *(
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": mark},
+            }
+            for mark in marks
+        ),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
+    return [(each, each["type"]) for each in events]
+
+
+def _stream_responses(marks: list[str]) -> list[tuple[Any, str]]:
+    place = {"output_index": 0, "content_index": 0, "item_id": "msg"}
+    item = {"type": "message", "id": "msg", "role": "assistant", "status": "completed"}
+    part = {"type": "output_text", "text": "", "annotations": []}
+    response = {"id": "r", "model": "m", "object": "response", "output": []}
+    events: list[Any] = [
+        {"type": "response.created", "response": {**response, "status": "in_progress"}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.content_part.added", **place, "part": part},
+        *({"type": "response.output_text.delta", **place, "delta": mark} for mark in marks),
+        {"type": "response.completed", "response": {**response, "status": "completed"}},
+    ]
+    return [(each, each["type"]) for each in events]
+
+
+_STREAMS: dict[str, Any] = {
+    "chat_completions": _stream_chat,
+    "generate_content": _stream_gemini,
+    "messages": _stream_messages,
+    "ollama_chat": _stream_ollama,
+    "responses": _stream_responses,
+}
+
+HIGH, LOW = r"\ud83d", r"\ude00"
+
+
+@pytest.mark.parametrize("protocol", sorted(FACES))
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["One ", HIGH, LOW, " more"], "One \U0001f600 more"),
+        (["One " + HIGH, LOW + " more", "."], "One \U0001f600 more."),
+        ([HIGH, LOW + HIGH, LOW + HIGH, LOW], "\U0001f600" * 3),
+        (["One", HIGH, LOW], "One\U0001f600"),
+        (["One ", HIGH, "more"], "One \ufffdmore"),
+        (["One ", "so " + HIGH], "One so \ufffd"),
+        (["One ", LOW, HIGH], "One \ufffd\ufffd"),
+        (["One " + HIGH, r"\"" + LOW, "."], 'One \ufffd"\ufffd.'),
+        (["One " + HIGH, HIGH, LOW], "One \ufffd\U0001f600"),
+        (["One ", r"\\ud83d", r"\\ude00"], r"One \ud83d\ude00"),
+    ],
+)
+def test_a_character_in_two_pieces_of_a_stream_is_whole(
+    protocol: str, texts: list[str], expected: str
+) -> None:
+    """And what has no other half is told once it is sure, in its place."""
+    decoder = produce_decoder(protocol)
+    events = [event for frame in _frames(protocol, *texts) for event in decoder.decode(*frame)]
+    events += decoder.finish()
+
+    said = "".join(event.text for event in events if isinstance(event, ContentDeltaEvent))
+    assert said == expected
+    losses = [event for event in events if isinstance(event, LossEvent)]
+    assert bool([each for each in losses if "half" in each.loss.reason]) is ("\ufffd" in expected)

@@ -6,9 +6,16 @@ import io
 
 import pytest
 
-from vibe_llms.events.stream import ContentDeltaEvent, LossEvent, ResponseStartedEvent, RetryEvent
+from vibe_llms.events.stream import (
+    ContentDeltaEvent,
+    LossEvent,
+    ResponseFinishedEvent,
+    ResponseStartedEvent,
+    RetryEvent,
+)
 from vibe_llms.exceptions import TransportError
 from vibe_llms.interfaces.cli.chat.output import PlainOutput, Remarks, describe_losses
+from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.losses import Loss, LossKind
 
 
@@ -91,3 +98,32 @@ def test_losses_go_to_the_notes_and_never_into_the_answer(ends: str) -> None:
     assert out.getvalue() == ("Hello\n" if ends == "answered" else "")
     assert notes.getvalue().count("\n") == 1
     assert "signature: known" in notes.getvalue()
+
+
+def test_a_remark_leaves_no_line_end_in_a_pipe() -> None:
+    """What is told in the middle of an answer goes beside it, and the answer stays one text."""
+    out, notes = io.StringIO(), io.StringIO()
+    output = PlainOutput(out, notes)
+    output.begin("vendor:m")
+
+    for event in (ContentDeltaEvent(0, "One "), THOUGHT, ContentDeltaEvent(0, "line.")):
+        output.feed(event)
+    output.finish()
+
+    assert out.getvalue() == "One line.\n"
+    assert "a thought of another model" in notes.getvalue()
+
+
+def test_texts_of_two_turns_are_two_lines_in_a_pipe() -> None:
+    """What the model says before it calls, and what it says with the result."""
+    out = io.StringIO()
+    output = PlainOutput(out, io.StringIO())
+    output.begin("vendor:m")
+
+    output.feed(ContentDeltaEvent(0, "Let me look."))
+    output.feed(ResponseFinishedEvent(stop_reason=StopReason.INVOCATION))
+    output.feed(ContentDeltaEvent(0, "It is "))
+    output.feed(ContentDeltaEvent(0, "sunny."))
+    output.finish()
+
+    assert out.getvalue() == "Let me look.\nIt is sunny.\n"

@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # where nothing is invoked, nobody pays for the events of tha
 
 _FOLDED = 160
 """So many characters of arguments and results are shown; a reader wants to read the answer."""
+_PARTING = frozenset({"invocation.finished", "invocation.started", "response.finished"})
+"""What comes between two texts: a call, or the end of a turn."""
 _MOST_LOSSES = 4
 """More kinds of losses than these are not named in a line; a reader wants to read the answer."""
 
@@ -179,7 +181,8 @@ def describe_canister(canister: AnyCanister) -> list[tuple[str, str]]:
 class PlainOutput:
     """Answers as they are, to one stream; everything else to another.
 
-    On a terminal, reasoning is shown, dimmed; elsewhere it is left out.
+    On a terminal, reasoning is shown, dimmed; elsewhere it is left out. A remark begins a line of
+    its own on a terminal; a file or a pipe gets a line end only between two texts.
     """
 
     _out: TextIO
@@ -187,17 +190,20 @@ class PlainOutput:
     _remarks: Remarks = attrs.field(factory=Remarks, init=False)
     _kind: str = attrs.field(default="", init=False)
     _last: str = attrs.field(default="\n", init=False)
+    _is_parted: bool = attrs.field(default=False, init=False)
 
     def begin(self, model: str) -> None:
         """Shows nothing."""
         self._remarks.begin(model)
-        self._kind, self._last = "", "\n"
+        self._kind, self._last, self._is_parted = "", "\n", False
 
     def feed(self, event: StreamEvent | LogEvent) -> None:
         """Writes a piece."""
         for remark in self._remarks.take(event):
-            self._end_line()
+            if self._out.isatty():
+                self._end_line()
             self.say(remark)
+        self._is_parted = self._is_parted or event.type in _PARTING
         piece = read_delta(event)
         if piece is not None:
             self._write(*piece)
@@ -238,8 +244,9 @@ class PlainOutput:
         is_terminal = self._out.isatty()
         if not text or (kind == "reasoning" and not is_terminal):
             return
-        if kind != self._kind and self._kind:
+        if self._is_parted or (kind != self._kind and self._kind):
             self._end_line()
+        self._is_parted = False
         self._kind, self._last = kind, text
         if is_terminal:  # files and pipes get it as it is
             text = sanitize(text)
