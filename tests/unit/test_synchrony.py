@@ -46,13 +46,14 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
         Engine,
         {  # for those who build on an engine
             *("access_registry", "join_listeners", "limits", "load_media", "prepare"),
-            *("produce_asking", "produce_pattern", "survey_own"),
+            *("produce_asking", "produce_pattern", "survey_own", "vary"),
         },
     ),
     SyncChannel: (AsyncChannel, set()),
     SyncBatchChannel: (BatchChannel, set()),
     SyncVendorBatchChannel: (VendorBatchChannel, set()),
     SyncFollowing: (Following, {"close"}),  # leaving the context closes it
+    SyncReplyFollowing: (ReplyFollowing, {"close"}),
     SyncStream: (AsyncStream, set()),
 }
 """Each face, the class that it is of, and what of that class it leaves out."""

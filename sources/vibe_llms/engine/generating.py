@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -24,6 +24,7 @@ from vibe_llms.events.engine import (
     GenerationStartedEvent,
 )
 from vibe_llms.events.reactors import ConversationReactors
+from vibe_llms.events.stream import StreamEvent
 from vibe_llms.exceptions import ConverseError, StoreError
 from vibe_llms.invocables.deduplicators import trim_stale
 from vibe_llms.invocables.registry import Registry
@@ -38,6 +39,9 @@ _LOGGER = logging.getLogger(__name__)
 
 _PAUSE_SECONDS: Final = 0.5
 
+Hear: TypeAlias = Callable[[StreamEvent], Awaitable[object]]
+"""Takes an event of an answer; the answer goes on once it has returned."""
+
 
 @frozen(kw_only=True, eq=False)
 class ModelCall:
@@ -51,6 +55,7 @@ class ModelCall:
         stream: Whether answers are wanted piece by piece.
         price: Returns what an answer cost, in US cents; ``None`` where that is not known.
         parking: Has requests answered later, and not at once; ``None`` for the usual.
+        hear: Is given each event of an answer that comes piece by piece, and waited for.
     """
 
     model: ConverserModel
@@ -59,6 +64,7 @@ class ModelCall:
     stream: bool = True
     price: Callable[[Origin], float | None] | None = None
     parking: Parking | None = None
+    hear: Hear | None = None
 
     @property
     def address(self) -> str:
@@ -170,9 +176,11 @@ class Generator:
             return await asking.model.converse(request, asking.reactors, stream=False)
         async with asking.model.stream(request, asking.reactors) as stream:
             try:
-                if self._context.is_followed:
+                if self._context.is_followed or asking.hear is not None:
                     async for event in stream:
                         self._context.tell(event)
+                        if asking.hear is not None:
+                            await asking.hear(event)
                 return await stream.response()
             finally:  # also of an answer that breaks off, which was paid for as well
                 self._arrived = stream.canisters

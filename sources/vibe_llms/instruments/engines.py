@@ -7,8 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Self, TypeAlias, Unpack
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from copy import copy
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 import attrs
 
@@ -19,7 +29,7 @@ from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.driver import Driver, RunEnding
-from vibe_llms.engine.generating import ModelCall
+from vibe_llms.engine.generating import Hear, ModelCall
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.parking import Parking
 from vibe_llms.engine.states import Reason
@@ -32,8 +42,8 @@ from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.options import EngineOptions as EngineOptions
 from vibe_llms.instruments.options import compose_fields
 from vibe_llms.invocables.approvals import Approval, Approver
-from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
-from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.ensembles import Ensemble, LentEnsemble, gather_ensembles
+from vibe_llms.invocables.ensembles import Tool as Tool
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
@@ -47,11 +57,15 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.messages.views import add_usages, text_of, usage_of
 from vibe_llms.representation import represent
 from vibe_llms.runs.opening import BegunRun, open_run
-from vibe_llms.synchrony import SyncFace, blocking, constructed_like
+from vibe_llms.synchrony import SyncFace, blocking, constructed_like, entering
 from vibe_llms.values import frozen
 
-Tool: TypeAlias = Ensemble | Invoker | Callable[..., Any]
-"""What can be given as a tool: a function, an invoker, or an ensemble of them."""
+if TYPE_CHECKING:
+    from vibe_llms.instruments.channels.following import ReplyFollowing, SyncReplyFollowing
+    from vibe_llms.instruments.parsers.parsers import Parser
+
+T = TypeVar("T")
+_P = ParamSpec("_P")
 
 
 class EngineSettings(EngineOptions, total=False):
@@ -131,12 +145,14 @@ class Run:
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
         begun: BegunRun | None = None,
+        hear: Hear | None = None,
     ) -> None:
         self.conversation = conversation.copy()
         self.outcome: RunOutcome | None = None
         self._engine = engine
         self._approvals = approvals
         self._spent, self._passing, self._begun = spent, passing, begun
+        self._hear = hear
 
     async def perform(self) -> RunOutcome:
         """Goes on with the conversation until nothing is left to do, or a limit is reached.
@@ -145,7 +161,7 @@ class Run:
             CancelledError: It was cancelled; ``outcome`` and ``conversation`` tell how far it was.
         """
         engine, conversation = self._engine, self.conversation
-        asking = await engine.produce_asking()
+        asking = attrs.evolve(await engine.produce_asking(), hear=self._hear)
         await engine.load_media(conversation)
         opened = open_run(
             conversation,
@@ -267,6 +283,7 @@ class Engine(Closing):
         spent: Readings | None = None,
         passing: tuple[type[ConverseError], ...] = (),
         begun: BegunRun | None = None,
+        hear: Hear | None = None,
     ) -> Run:
         """Makes a run of a conversation, or of whatever else can be asked.
 
@@ -275,10 +292,11 @@ class Engine(Closing):
             spent: What was used before of what the limits allow, where it is taken up.
             passing: Errors that do not end it: they are raised, and it can be taken up later.
             begun: The same conversation, where its log was claimed for this run.
+            hear: Is given each event of the answers, and waited for.
         """
         if not isinstance(conversation, Conversation):
             conversation = Conversation(canisters=gather_canisters(conversation))
-        return Run(self, conversation, approvals, spent, passing, begun)
+        return Run(self, conversation, approvals, spent, passing, begun, hear)
 
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()
@@ -302,6 +320,49 @@ class Engine(Closing):
         if outcome.error is not None:
             raise outcome.error
         return outcome.conversation
+
+    @overload
+    def follow(
+        self, conversation: Input, kind: Parser[T] | type[T]
+    ) -> AbstractAsyncContextManager[ReplyFollowing[T]]: ...
+    @overload
+    def follow(
+        self, conversation: Input, kind: object
+    ) -> AbstractAsyncContextManager[ReplyFollowing[Any]]: ...
+    def follow(
+        self, conversation: Input, kind: Any
+    ) -> AbstractAsyncContextManager[ReplyFollowing[Any]]:
+        """Goes on with a conversation, and shows what has arrived of the value that it ends in.
+
+        ::
+
+            async with engine.follow("How is the weather in Rome?", Weather) as following:
+                async for partial in following:
+                    print(partial.degrees)
+                weather = await following.value()
+
+        Args:
+            kind: What the answer shall become: a type, a JSON Schema, or a :class:`.Parser`.
+
+        Raises:
+            ParseError: No answer fits.
+            ConverseError: No answer.
+        """
+        from vibe_llms.instruments.channels.asynchronous import follow_engine
+
+        return follow_engine(self, conversation, kind)
+
+    def vary(self, tools: Iterable[Ensemble], options: EngineOptions) -> Engine:
+        """Produces an engine like this one, with further tools and other options.
+
+        What is connected here is used there, and stays connected.
+        """
+        varied = copy(self)
+        connected = self._given or self._registry
+        ours = self.ensembles if connected is None else (LentEnsemble(connected),)
+        varied.ensembles, varied._given = (*ours, *tools), None
+        varied._options = {**self._options, **options}
+        return varied
 
     async def produce_asking(self) -> ModelCall:
         """Returns how the model is asked in every turn of a run."""
@@ -388,6 +449,19 @@ class Engine(Closing):
         return self
 
 
+def entering_reply(
+    method: Callable[Concatenate[Any, _P], AbstractAsyncContextManager[ReplyFollowing[T]]],
+) -> Callable[Concatenate[Any, _P], AbstractContextManager[SyncReplyFollowing[T]]]:
+    """Enters a context of a :class:`.ReplyFollowing`, of whatever it is."""
+
+    def produce_face(entered: ReplyFollowing[T]) -> SyncReplyFollowing[T]:
+        from vibe_llms.instruments.channels.following import SyncReplyFollowing
+
+        return SyncReplyFollowing(entered)
+
+    return entering(method, produce_face)
+
+
 class SyncEngine(SyncFace[Engine]):
     """The same for synchronous code. It works anywhere, also where an event loop runs.
 
@@ -399,6 +473,7 @@ class SyncEngine(SyncFace[Engine]):
         super().__init__(Engine(*given, **settings))
 
     answer = blocking(Engine.answer)
+    follow = entering_reply(Engine.follow)
     run = blocking(Engine.run)
     close = blocking(Engine.close)
 

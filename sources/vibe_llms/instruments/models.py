@@ -29,7 +29,9 @@ from vibe_llms.instruments.inputs import PLACEHOLDER, Input, gather_canisters, s
 from vibe_llms.instruments.options import EngineOptions, ParseOptions, check_options, compose_fields
 from vibe_llms.instruments.options import RequestOptions as RequestOptions
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
+from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.requests import Request, RequestFields, Response, WindowPolicy
 from vibe_llms.plain import JsonValue
 from vibe_llms.representation import represent
@@ -141,7 +143,8 @@ class Model(Closing):
         """
         # Most questions are a text alone, and the last request but for its words.
         if not options and prompt.__class__ is str:
-            return renew(self._access_pattern(), canisters=(say(prompt),))
+            said, identity = (say(prompt),), produce_identity()
+            return renew(self._access_pattern(), canisters=said, conversation_id=identity)
         if options:
             check_options(options)
         if isinstance(prompt, Request):
@@ -157,11 +160,27 @@ class Model(Closing):
             canisters = (SupervisorCanister(options["system"]), *canisters)
         return Request(
             canisters=canisters,
-            invocables=tuple(options.get("invocables", ())),
+            invocables=_describe(options),
             continuation=options.get("continuation", False),
             **self.compose_fields(options),
-            conversation_id=getattr(prompt, "id", "") if hasattr(prompt, "canisters") else "",
+            # Of a question alone, a new one: by it what happens to its answer is told apart.
+            conversation_id=getattr(prompt, "id", "")
+            if hasattr(prompt, "canisters")
+            else produce_identity(),
         )
+
+    async def _compose(self, prompt: Input | Request, options: RequestOptions) -> Request:
+        """Builds a request, also with tools that have to be connected to be described."""
+        if (given := options.get("tools")) is not None:
+            from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles, list_tools
+            from vibe_llms.invocables.registry import Registry
+
+            tools = list_tools(given)
+            if any(isinstance(tool, Ensemble) for tool in tools):
+                async with Registry(gather_ensembles(tools)) as registry:
+                    tools = registry.describe()
+            options = {**options, "tools": tools}
+        return self.request(prompt, **options)
 
     def _access_pattern(self) -> Request:
         """Returns what all requests for a text begin as: most that it says was said before."""
@@ -205,7 +224,7 @@ class Model(Closing):
         Raises:
             ConverseError: No answer, or not to its end.
         """
-        request = self.request(prompt, **options)
+        request = await self._compose(prompt, options) if options else self.request(prompt)
         # Most calls wait for nothing before they ask, and take no turn of the event loop for it.
         if prompt.__class__ is not str and needs_content_store(request.canisters):
             request = await self.hydrate(request)
@@ -244,7 +263,7 @@ class Model(Closing):
                     ...
                 response = await stream.response()
         """
-        request = await self.hydrate(self.request(prompt, **options))
+        request = await self.hydrate(await self._compose(prompt, options))
         model = await self.access()
         async with model.stream(request, await self.join_reactors(reactors)) as stream:
             yield stream
@@ -363,6 +382,16 @@ class Model(Closing):
         contents = self.application.store.contents
         loaded = await asyncio.to_thread(hydrate, request.canisters, contents)
         return attrs.evolve(request, canisters=loaded)
+
+
+def _describe(options: RequestOptions) -> tuple[InvocableDescription, ...]:
+    """Returns what a model is told about what it may call."""
+    invocables, tools = options.get("invocables", ()), options.get("tools", ())
+    if not tools and all(isinstance(each, InvocableDescription) for each in invocables):
+        return tuple(invocables)
+    from vibe_llms.invocables.ensembles import describe_tools
+
+    return (*describe_tools(invocables), *describe_tools(tools))
 
 
 def following(

@@ -13,7 +13,10 @@ from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.suggestions import suggest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from vibe_llms.instruments.parsers.dialogue import Listener
+    from vibe_llms.invocables.ensembles import Tool
 
 
 class EngineOptions(TypedDict, total=False):
@@ -45,11 +48,14 @@ class RequestOptions(EngineOptions, total=False):
 
     Attributes:
         system: Instructions, put before everything.
-        invocables: What the model may invoke.
+        tools: What the model may call: functions, invokers, descriptions and ensembles, or one of
+            them. Its calls come back in the answer; an :class:`.Engine` executes them.
+        invocables: The same, by their descriptions.
         continuation: The model shall go on with its own last turn.
     """
 
     system: str
+    tools: Iterable[Tool] | Tool
     invocables: Sequence[InvocableDescription]
     continuation: bool
 

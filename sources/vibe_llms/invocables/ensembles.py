@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
+from vibe_llms.exceptions import RequestError
 from vibe_llms.invocables.invokers import Invoker, produce_invoker
+from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
     from vibe_llms.invocables.libraries import LibraryPrompt, Resource
+    from vibe_llms.invocables.registry import Registry
 
 
 @runtime_checkable
@@ -62,8 +65,11 @@ LOOSE: Final = "functions"
 """The name of the ensemble that functions become which are given as tools by themselves."""
 
 
-def _ensure_invokers(given: Iterable[Invoker | Callable[..., Any]]) -> tuple[Invoker, ...]:
-    return tuple(each if isinstance(each, Invoker) else produce_invoker(each) for each in given)
+_Loose: TypeAlias = Invoker | InvocableDescription | Callable[..., Any]
+
+
+def _ensure_invokers(given: Iterable[_Loose]) -> tuple[Invoker, ...]:
+    return tuple(map(produce_invoker, given))
 
 
 @define(eq=False)
@@ -104,18 +110,67 @@ class FunctionsEnsemble:
         """Does nothing: the functions stay."""
 
 
-_Tool = Ensemble | Invoker | Callable[..., Any]
+class LentEnsemble:
+    """The invokers of a registry that is connected, for another one; it stays as it is.
+
+    Args:
+        registry: As of now: what its ensembles have later is not here.
+    """
+
+    name: Final = "lent"
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def connect(self) -> None:
+        """Does nothing: it is connected."""
+
+    async def disconnect(self) -> None:
+        """Does nothing: who has connected it, disconnects it."""
+
+    async def survey(self) -> Sequence[Invoker]:
+        """Returns the invokers, by the names that the model knows."""
+        return tuple(each.invoker for each in self._registry.survey())
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Does nothing."""
 
 
-def list_tools(tools: Iterable[_Tool] | _Tool) -> tuple[_Tool, ...]:
+Tool: TypeAlias = Ensemble | Invoker | InvocableDescription | Callable[..., Any]
+"""What can be given as a tool: a function, an invoker, a description, or an ensemble of them."""
+
+
+def describe_tools(tools: Iterable[Tool] | Tool) -> tuple[InvocableDescription, ...]:
+    """Describes tools that need no connection, for a model whose calls come back.
+
+    Raises:
+        RequestError: One is an ensemble, which has to be connected first.
+    """
+    described: list[InvocableDescription] = []
+    for tool in list_tools(tools):
+        if isinstance(tool, Ensemble) and not isinstance(tool, FunctionsEnsemble):
+            raise RequestError(
+                path="tools",
+                detail=f"The ensemble {tool.name!r} has to be connected before it is described.",
+                remedy="Ask with `ask`, `answer` or `stream`; or give it to an Engine.",
+            )
+        invokers = tool.invokers if isinstance(tool, FunctionsEnsemble) else (tool,)
+        described += [
+            each if isinstance(each, InvocableDescription) else produce_invoker(each).describe()
+            for each in invokers
+        ]
+    return tuple(described)
+
+
+def list_tools(tools: Iterable[Tool] | Tool) -> tuple[Tool, ...]:
     """Returns tools one by one, also where somebody gives but one."""
-    if callable(tools) or isinstance(tools, (Ensemble, Invoker)):
+    if callable(tools) or isinstance(tools, (Ensemble, Invoker, InvocableDescription)):
         return (tools,)
     return tuple(tools)
 
 
 def gather_ensembles(
-    tools: Iterable[_Tool] | _Tool,
+    tools: Iterable[Tool] | Tool,
 ) -> tuple[Ensemble, ...]:
     """Makes ensembles of whatever somebody gives as tools.
 
@@ -124,7 +179,7 @@ def gather_ensembles(
             ensemble.
     """
     ensembles: list[Ensemble] = []
-    loose: list[Invoker | Callable[..., Any]] = []
+    loose: list[_Loose] = []
     for tool in list_tools(tools):
         if isinstance(tool, Ensemble):
             ensembles.append(tool)

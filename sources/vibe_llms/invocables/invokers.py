@@ -13,7 +13,7 @@ from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.invocables.contexts import InvocationContext
 from vibe_llms.invocables.deduplicators import Deduplicator
 from vibe_llms.invocables.gates import Gates
-from vibe_llms.invocables.outcomes import Outcome, produce_outcome, produce_structure
+from vibe_llms.invocables.outcomes import Outcome, fail, produce_outcome, produce_structure
 from vibe_llms.invocables.validation import ArgumentFault, Validator, produce_validator
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.json_values import ensure_schema
@@ -161,6 +161,8 @@ class Invoker:
 
     def describe(self) -> InvocableDescription:
         """Returns what a model is told about it."""
+        if isinstance(self.source, InvocableDescription):
+            return attrs.evolve(self.source, name=self.name)
         return InvocableDescription(
             name=self.name, description=self.description, schema=self.schema
         )
@@ -195,7 +197,7 @@ class Invoker:
 
 
 def produce_invoker(
-    function: Callable[..., Any],
+    function: Callable[..., Any] | Invoker | InvocableDescription,
     *,
     name: str = "",
     description: str = "",
@@ -206,7 +208,9 @@ def produce_invoker(
 
     Args:
         function: Its annotations become the schema, its docstring the description; arguments
-            are given to it by name, as values of the types that it names.
+            are given to it by name, as values of the types that it names. An invoker is returned
+            as it is; a call of a mere description waits: a run rests until the conversation has
+            its result.
         name: By default the function's.
         description: By default the text of its docstring, without the section on arguments.
         schema: Instead of what the annotations say; then arguments are given as they arrive.
@@ -218,6 +222,10 @@ def produce_invoker(
     """
     from vibe_llms.invocables.schemas import derive_form, produce_binder
 
+    if isinstance(function, Invoker):
+        return function
+    if isinstance(function, InvocableDescription):
+        return _await_elsewhere(function)
     said = {**getattr(function, MARK, {})}
     name = name or said.pop("name", "") or getattr(function, "__name__", "")
     description = description or said.pop("description", "")
@@ -237,6 +245,22 @@ def produce_invoker(
         function=function,
         bind=bind,
         **options,
+    )
+
+
+def _await_elsewhere(described: InvocableDescription) -> Invoker:
+    """Makes an invoker of what is executed elsewhere: each call waits."""
+
+    def explain(arguments: JsonObject, context: InvocationContext) -> Outcome:
+        return fail(f"{described.name} is executed elsewhere, and has no function here.")
+
+    return Invoker(
+        name=described.name,
+        description=described.description or described.name,
+        schema=described.schema or {},
+        function=explain,
+        needs_approval=True,
+        source=described,
     )
 
 

@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from acting import invoke, say, script
+from vibe_llms.absence import ABSENT
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.engine.states import Reason, State
@@ -423,3 +424,102 @@ def test_what_a_channel_is_made_of_can_be_copied_and_pickled() -> None:
             assert duplicate(parser).name == "city"
             composed = duplicate(prompt).compose(a="two")
             assert [text_of(each) for each in composed] == ["Be brief.", "two"]
+
+
+_FIRST, _FULL = [invoke("weather", place="Paris")], invoke("City", name="Paris", people=2102650)
+
+
+def survey_names(partials: list[Any]) -> list[Any]:
+    """Returns what was seen of the names, as it grew."""
+    names = [partial.name for partial in partials]
+    return [name for name in dict.fromkeys(names) if name is not ABSENT]
+
+
+@pytest.mark.parametrize(
+    ("mode", "last"), [("native", say(PARIS)), ("tool", _FULL), ("prompt", say(PARIS))]
+)
+async def test_what_arrives_of_a_value_is_shown_behind_calls_of_tools(mode: Any, last: Any) -> None:
+    """In parts, in order, and the value last; by a channel and by an engine that is open."""
+    parser = Parser(City, mode=mode)
+    channel = AsyncChannel(script(_FIRST, [last]), parser=parser, tools=[weather])
+
+    async with channel.follow("Paris?") as following:
+        *partials, value = [each async for each in following]
+        reply = await following.reply()
+    async with (
+        Engine(script(_FIRST, [last]), [weather]) as engine,
+        engine.follow("Paris?", parser) as followed,
+    ):
+        *others, other = [each async for each in followed]
+
+    assert value == other == reply.value == City("Paris", 2102650)
+    for seen in (survey_names(partials), survey_names(others)):
+        assert len(seen) > 1
+        assert seen[-1] == "Paris"
+        assert all("Paris".startswith(name) for name in seen)
+    assert list_roles(reply.conversation)[-4:] in ("uira", "irir")
+    assert len(channel.conversation) == len(reply.conversation)
+
+
+async def test_what_arrives_begins_anew_where_an_answer_is_mended() -> None:
+    """The first one is shown, too, for nobody knows yet that it will not fit."""
+    model = script([say('{"name": "Rome", "people": "many"}')], [say(PARIS)])
+    channel = AsyncChannel(model, parser=City)
+
+    async with channel.follow("Paris?") as following:
+        *partials, value = [each async for each in following]
+
+    assert survey_names(partials)[-1] == "Paris"
+    assert "Rome" in survey_names(partials)
+    assert value == City("Paris", 2102650)
+
+
+async def test_leaving_what_is_followed_stops_the_run() -> None:
+    """What had arrived is in the conversation, and the channel can be asked again."""
+    channel = AsyncChannel(script([say(PARIS)], [say(PARIS)]), parser=City)
+
+    async with channel.follow("Paris?") as following:
+        async for _ in following:
+            break
+    with pytest.raises(ConverseError, match="left before"):
+        await following.reply()
+
+    assert list_roles(channel.conversation) == "ua"
+    assert text_of(channel.conversation.canisters[-1]) != PARIS
+    assert (await channel.ask("Again?")).value == City("Paris", 2102650)
+
+
+async def test_a_run_that_waits_has_no_value_to_follow() -> None:
+    """The reply says what it waits for; an error of the run is raised."""
+    tool = produce_invoker(weather, needs_approval=True)
+    channel = AsyncChannel(script(_FIRST, [say(PARIS)]), parser=City, tools=[tool])
+
+    async with channel.follow("Paris?") as following:
+        assert [each async for each in following] == []
+        waiting = await following.reply()
+    failing = AsyncChannel(script([say("no")]), parser=Parser(City, attempts=1))
+
+    assert [request.name for request in waiting.requests] == ["weather"]
+    async with failing.follow("Paris?") as following:
+        with pytest.raises(ParseError):
+            await following.value()
+    with pytest.raises(RequestError, match="Give it a parser"):
+        async with AsyncChannel(script([say("x")])).follow("Paris?"):
+            pass
+
+
+def test_synchronous_code_follows_channels_and_engines() -> None:
+    """With a plain loop."""
+    with (
+        SyncChannel(script(_FIRST, [say(PARIS)]), parser=City, tools=[weather]) as channel,
+        channel.follow("Paris?") as following,
+    ):
+        *partials, value = following
+        assert following.reply().value == value == City("Paris", 2102650)
+    with (
+        SyncEngine(script(_FIRST, [say(PARIS)]), [weather]) as engine,
+        engine.follow("Paris?", City) as followed,
+    ):
+        assert followed.value() == City("Paris", 2102650)
+
+    assert survey_names(partials)[-1] == "Paris"

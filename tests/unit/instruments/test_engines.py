@@ -16,7 +16,10 @@ from vibe_llms.instruments.engines import Engine, SyncEngine
 from vibe_llms.invocables import Registry, produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.invocables.ensembles import gather_ensembles
-from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.canisters import ResultCanister, UserCanister
+from vibe_llms.messages.contents import Native
+from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.messages.views import text_of
 from vibe_llms.runs.places import produce_log
 
 
@@ -227,3 +230,52 @@ async def test_an_interrupt_in_a_call_is_raised_and_ends_the_run(
     assert last is not None
     assert isinstance(last.event, RunEndedEvent)
     assert last.event.reason == "cancelled"
+
+
+FORECAST = InvocableDescription(
+    name="weather",
+    description="Tells the weather.",
+    schema={"type": "object", "properties": {"place": {"type": "string"}}},
+)
+
+
+async def test_what_is_executed_elsewhere_waits_for_its_result() -> None:
+    """A description stands where a function would: the run rests until the conversation has it."""
+    engine = Engine(MODEL, [FORECAST])
+    waiting = await engine.answer("What is the weather in Rome?")
+    conversation = waiting.conversation.copy()
+    (request,) = waiting.requests
+
+    conversation.add_canister(
+        ResultCanister("sunny", invocation_id=request.invocation_id, name=request.name)
+    )
+    outcome = await engine.answer(conversation)
+
+    assert waiting.state is State.AWAIT
+    assert (request.name, request.arguments) == ("weather", '{"place":"Rome"}')
+    assert outcome.text == "It is sunny."
+    assert [each.role for each in outcome.canisters] == ["assistant"]
+
+
+async def test_an_approval_does_not_execute_what_is_executed_elsewhere() -> None:
+    """There is no function; the model is told."""
+    engine = Engine(MODEL, FORECAST)
+    waiting = await engine.answer("What is the weather in Rome?")
+    outcome = await engine.answer(
+        waiting.conversation, approvals=[allow(request) for request in waiting.requests]
+    )
+
+    assert outcome.canisters[0].is_error  # type: ignore[union-attr]
+    assert "executed elsewhere" in text_of(outcome.canisters[0])
+
+
+async def test_a_vendors_own_tool_is_described_as_it_is() -> None:
+    """Also one without a schema, whose vendor executes it."""
+    own = InvocableDescription(
+        name="web_search",
+        description="",
+        schema=None,
+        native=Native(protocol="messages", data='{"type": "web_search_20250305"}'),
+    )
+    async with Registry(gather_ensembles([own, FORECAST])) as registry:
+        assert registry.describe() == (own, FORECAST)

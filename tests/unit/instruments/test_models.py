@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from acting import invoke
+from scripting import write_script
 from vibe_llms import (
     Application,
     ConversationReactors,
@@ -25,6 +29,9 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.exceptions import RequestError, UnknownNameError
+from vibe_llms.invocables import FunctionsEnsemble, produce_invoker
+from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.mcp import McpEnsemble, McpServer
 
 
 @pytest.fixture
@@ -69,7 +76,7 @@ def test_what_can_be_asked_becomes_a_request(application: Application) -> None:
     assert model.request([DocumentCanister("d"), user]).canisters[1] is user
     assert model.request(conversation).canisters == (user,)
     assert model.request(conversation).conversation_id == conversation.id
-    assert model.request("hi").conversation_id == ""
+    assert model.request("hi").conversation_id not in ("", model.request("hi").conversation_id)
     assert isinstance(model.request("hi", system="be kind").canisters[0], SupervisorCanister)
     request = Request(canisters=[user])
     assert model.request(request) is request
@@ -300,3 +307,80 @@ def test_half_a_surrogate_pair_is_refused_in_a_prompt(application: Application) 
     """No text can be written with it."""
     with pytest.raises(RequestError, match="half of a surrogate pair"):
         Model(application=application).request("\ud800")
+
+
+def weather(place: str) -> str:
+    """Tells the weather at a place."""
+    return f"sunny in {place}"
+
+
+class Connected(FunctionsEnsemble):
+    """An ensemble that has its invokers while it is connected."""
+
+    connects = 0
+
+    async def connect(self) -> None:
+        """Counts."""
+        self.connects += 1
+
+    async def survey(self) -> Sequence[Invoker]:
+        """Returns them, where it is connected."""
+        return self.invokers if self.connects else ()
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        weather,
+        [weather],
+        produce_invoker(weather),
+        [produce_invoker(weather).describe()],
+        produce_invoker(weather).describe(),
+        FunctionsEnsemble("f", (weather,)),
+        [Connected("f", (weather,))],
+    ],
+    ids=["function", "list", "invoker", "descriptions", "description", "ensemble", "connected"],
+)
+async def test_tools_are_described_and_their_calls_come_back(tools: Any, tmp_path: Path) -> None:
+    """However they are given; nothing is executed, which is for an engine."""
+    path = write_script(tmp_path, {"contents": [invoke("weather", place="Rome")]})
+    async with Model(f"scripted:{path}") as model:
+        asked = await model.ask("How is the weather?", tools=tools)
+        answered = await model.answer("How is the weather?", tools=tools)
+        async with model.stream("How is the weather?", tools=tools) as stream:
+            streamed = await stream.response()
+
+    for response in (asked, answered, streamed):
+        (described,) = response.request.invocables
+        assert described == produce_invoker(weather).describe()
+        assert [each.role for each in response.canisters] == ["invocation"]
+
+
+def test_functions_are_taken_by_their_older_name_and_ensembles_have_to_be_connected() -> None:
+    """A request is built without waiting for anything."""
+    model = SyncModel("scripted:echo")
+
+    assert model.request("x", invocables=[weather]).invocables[0].name == "weather"  # type: ignore[list-item]
+    with pytest.raises(RequestError, match="give it to an Engine"):
+        model.request("x", tools=McpEnsemble(McpServer(name="m", command="true")))
+
+
+def test_each_question_has_an_id_in_its_events() -> None:
+    """A question alone one of its own, a conversation its own."""
+    heard: list[str] = []
+    reactors = ConversationReactors(
+        allocator=lambda event: heard.append(event.conversation_id),
+        deallocator=lambda event: heard.append(event.conversation_id),
+    )
+    conversation = Conversation()
+    conversation.add_user_message("three")
+    with SyncModel("scripted:echo", reactors=reactors) as model:
+        model.ask("one")
+        model.ask("two", system="Be brief.")
+        model.ask(conversation)
+        model.ask(conversation)
+
+    assert all(heard)
+    assert heard[::2] == heard[1::2]
+    assert len({*heard}) == 3
+    assert heard[-4:] == [conversation.id] * 4

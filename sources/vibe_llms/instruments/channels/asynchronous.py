@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from vibe_llms.absence import ABSENT
 from vibe_llms.closing import Closing
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.engine.generating import Hear
 from vibe_llms.exceptions import ParseError, RequestError, Stage
 from vibe_llms.instruments.channels.composing import Composing, compose_aside
+from vibe_llms.instruments.channels.following import ReplyFollowing
 from vibe_llms.instruments.channels.replies import Reply
-from vibe_llms.instruments.engines import Engine, EngineSettings, RunOutcome, Tool
+from vibe_llms.instruments.engines import (
+    Engine,
+    EngineOptions,
+    EngineSettings,
+    RunOutcome,
+    Tool,
+)
 from vibe_llms.instruments.inputs import Input, gather_canisters
 from vibe_llms.instruments.models import AnyModel, Model, read_model
 from vibe_llms.instruments.parsers.choosing import Mode, ModeChoice
 from vibe_llms.instruments.parsers.dialogue import Repair
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.invocables.approvals import Approval
-from vibe_llms.invocables.ensembles import list_tools
+from vibe_llms.invocables.ensembles import Ensemble, FunctionsEnsemble, list_tools
 from vibe_llms.messages.canisters import (
     AnyCanister,
     SupervisorCanister,
@@ -131,14 +141,49 @@ class AsyncChannel(Closing, Generic[T]):
                 again.
         """
         # Outside of the turn: it may take a while, and touches nothing that others use.
-        composed = await self._compose(said, variables)
+        return await self._ask(await self._compose(said, variables))
+
+    async def _ask(self, composed: Sequence[AnyCanister], hear: Hear | None = None) -> Reply[T]:
         async with self._turn:
             engine, choice = await self._link.access()
             # Within the turn: the question before may have brought the same instructions.
             said = _leave_out_known(
                 self.conversation, (*self._list_instructions(choice), *composed)
             )
-            return await self._answer(engine, choice, said)
+            return await self._answer(engine, choice, said, hear=hear)
+
+    @asynccontextmanager
+    async def follow(
+        self, said: Input | None = None, /, **variables: Any
+    ) -> AsyncIterator[ReplyFollowing[T]]:
+        """Asks, and shows what has arrived of the value, also behind calls of tools; leaving the
+        context stops the run.
+
+        ::
+
+            async with channel.follow("How is the weather in Rome?") as following:
+                async for partial in following:
+                    print(partial.degrees)
+                reply = await following.reply()
+
+        Takes what :meth:`ask` takes.
+
+        Raises:
+            RequestError: There is no parser: text has no parts. A ``listener`` hears its words.
+        """
+        composed = await self._compose(said, variables)
+        async with self._follow(composed) as following:
+            yield following
+
+    def _follow(self, composed: Sequence[AnyCanister]) -> ReplyFollowing[T]:
+        if self.parser is None:
+            raise RequestError(
+                path="parser",
+                detail="A channel without a parser has no value that could arrive in parts.",
+                remedy="Give it a parser; a listener or reactors hear the words of a text.",
+                stage=Stage.CONFIGURE,
+            )
+        return ReplyFollowing(self.parser, partial(self._ask, composed))
 
     async def resume(self, *approvals: Approval) -> Reply[T]:
         """Goes on with the conversation as it is: after a limit, an error, or a wait.
@@ -224,10 +269,11 @@ class AsyncChannel(Closing, Generic[T]):
         choice: ModeChoice | None,
         said: Sequence[AnyCanister],
         approvals: Sequence[Approval] = (),
+        hear: Hear | None = None,
     ) -> Reply[T]:
         async def answer(said: Sequence[AnyCanister]) -> RunOutcome:
             # They are for what was waiting, not for answers that are asked to be mended after it.
-            return await self._say(engine, said, () if said else approvals)
+            return await self._say(engine, said, () if said else approvals, hear)
 
         if self.parser is None or choice is None:
             outcome = await answer(said)
@@ -242,7 +288,11 @@ class AsyncChannel(Closing, Generic[T]):
         return Reply(outcomes=tuple(repair.outcomes), choice=choice, value=repair.value)
 
     async def _say(
-        self, engine: Engine, said: Sequence[AnyCanister], approvals: Sequence[Approval]
+        self,
+        engine: Engine,
+        said: Sequence[AnyCanister],
+        approvals: Sequence[Approval],
+        hear: Hear | None,
     ) -> RunOutcome:
         """Has the conversation answered; whatever becomes of that, it has grown."""
         conversation = self.conversation
@@ -250,7 +300,7 @@ class AsyncChannel(Closing, Generic[T]):
             # A copy, so that the channel is as it was where no run can be prepared.
             conversation = conversation.copy()
             conversation.add_canisters(said)
-        run = engine.prepare(conversation, approvals)
+        run = engine.prepare(conversation, approvals, hear=hear)
         try:
             outcome = await run.perform()
         finally:
@@ -258,6 +308,16 @@ class AsyncChannel(Closing, Generic[T]):
         if outcome.error is not None:
             raise outcome.error
         return outcome
+
+
+def follow_engine(engine: Engine, conversation: Input, kind: Any) -> ReplyFollowing[Any]:
+    """Follow an engine's answer to a conversation; see :meth:`.Engine.follow`."""
+    channel: AsyncChannel[Any] = AsyncChannel(engine.model, parser=kind)
+    channel._link.base = engine
+    if isinstance(conversation, Conversation):
+        channel.conversation = conversation.copy()
+        return channel._follow(())
+    return channel._follow(gather_canisters(conversation))
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
@@ -291,7 +351,11 @@ def _leave_out_known(
 
 
 class _Link:
-    """The engine of a channel and of its forks, made when the model is known."""
+    """The engine of a channel and of its forks, made when the model is known.
+
+    Attributes:
+        base: The engine that it is to be made of; ``None`` for one of its own.
+    """
 
     def __init__(
         self,
@@ -305,6 +369,7 @@ class _Link:
         self._tools: tuple[Tool, ...] = list_tools(tools)
         self._parser = parser
         self._settings = settings
+        self.base: Engine | None = None
         self._engine: Engine | None = None
         self._choice: ModeChoice | None = None
 
@@ -323,20 +388,25 @@ class _Link:
         return self._engine, self._choice
 
     async def _produce(self) -> Engine:
-        parser, tools, settings = self._parser, self._tools, dict(self._settings)
+        parser, base = self._parser, self.base
+        options: EngineOptions = {}
+        answering: tuple[Ensemble, ...] = ()
         if parser is not None:
             model = self.model
             converser = await model.access() if isinstance(model, Model) else model
+            has_tools = bool(self._tools if base is None else base.ensembles)
             attributes = converser.descriptor.attributes
-            self._choice = parser.choose(attributes, has_tools=bool(tools))
+            self._choice = parser.choose(attributes, has_tools=has_tools)
             if self._choice.mode is Mode.NATIVE:
-                settings["schema"] = parser.kind.asked
+                options["schema"] = parser.kind.asked
             elif self._choice.mode is Mode.TOOL:
                 # With tools, others may be invoked on the way; without, there is only the answer to
                 # give.
-                settings["invocation_choice"] = "required" if tools else parser.name
-                tools = (*tools, parser.produce_invoker())
-        return Engine(self.model, tools, **settings)
+                options["invocation_choice"] = "required" if has_tools else parser.name
+                answering = (FunctionsEnsemble("answer", (parser.produce_invoker(),)),)
+        if base is not None:
+            return base.vary(answering, options)
+        return Engine(self.model, (*self._tools, *answering), **{**self._settings, **options})
 
     async def open(self) -> None:
         """Connects the tools, so that they stay connected."""

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar, Unpack, overload
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel, ChannelSettings
+from vibe_llms.instruments.engines import entering_reply
 from vibe_llms.instruments.models import AnyModel
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.synchrony import SyncFace, blocking
@@ -52,6 +53,7 @@ class SyncChannel(SyncFace[AsyncChannel[T]], Generic[T]):
         return self.asynchronous.conversation
 
     ask = blocking(AsyncChannel[T].ask)
+    follow = entering_reply(AsyncChannel[T].follow)
     resume = blocking(AsyncChannel[T].resume)
     close = blocking(AsyncChannel[T].close)
 
