@@ -128,7 +128,11 @@ def write_stream(
     dialect: ModuleType, events: Iterable[StreamEvent], native: Any = None, **options: Any
 ) -> tuple[bytes, Any]:
     """Returns what a dialect writes of events, and the writer."""
+    events = list(events)
     writer = dialect.StreamWriter(native or {}, model=options.pop("model", ""), **options)
+    for event in events:
+        if isinstance(event, ResponseFinishedEvent) and event.response is not None:
+            writer.provider = event.response.metadata.origin.provider
     return b"".join(map(writer.write, events)), writer
 
 

@@ -157,6 +157,7 @@ async def exchange(
     url, data = URL(address), json.dumps(body).encode()
     reader, writer = await asyncio.open_connection(url.host, url.port)
     head = f"POST {path} HTTP/{version}\r\nhost: {url.host}:{url.port}\r\nconnection: close\r\n"
+    head += "content-type: application/json\r\n"
     writer.write(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
     answered = await reader.read()
     writer.close()

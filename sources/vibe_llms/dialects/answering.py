@@ -187,6 +187,7 @@ class StreamWriter(abc.ABC):
     Attributes:
         content_type: Of what is written.
         sign_of_life: May go between any two frames, and means nothing.
+        provider: Whose answer it is, where that is known: seals of its go in an envelope.
         ending: What stands behind the last object of the stream.
         takes_comments: Whether clients skip comments (lines that begin with a colon).
         losses: What could not be said in this protocol, so far.
@@ -194,6 +195,7 @@ class StreamWriter(abc.ABC):
 
     content_type: str = "text/event-stream"
     sign_of_life: bytes = b": keep-alive\n\n"
+    provider: str = ""
     ending: bytes = b"\n\n"
     takes_comments: bool = True
 

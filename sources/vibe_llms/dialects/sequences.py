@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+import attrs
 import msgspec
 
 from vibe_llms.dialects.answering import StreamWriter
+from vibe_llms.dialects.seals import is_sealed, seal_item
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -27,12 +29,16 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.messages.canisters import Owner, Usage
+from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Response
 from vibe_llms.unreadable import UNREADABLE
 
 _LEAVABLE: Final = frozenset({"text", "refusal", "reasoning"})
 """The kinds of content that are not harmed if they end where another begins."""
+
+_CARRIED: Final = 1_000_000
+"""The place of a content that is none of the answer's."""
 
 ContentEvent = ContentDeltaEvent | ContentCitedEvent | ContentFinishedEvent
 
@@ -43,6 +49,9 @@ class SequentialWriter(StreamWriter):
     A dialect writes what passes. A content that goes on after another has passed goes on as one
     of its own, as a loss tells. Nothing is written before a content begins.
     """
+
+    PROTOCOL: ClassVar[str]
+    """Of the dialect: what is native to it needs no envelope."""
 
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
@@ -57,6 +66,10 @@ class SequentialWriter(StreamWriter):
         self._usage: Usage | None = None
         self._has_begun = False
         self._divided: list[Loss] = []
+        self._left: set[int] = set()
+        """The contents that ended where another began."""
+        self._seals: dict[int, ReasoningContent] = {}
+        """What carries the seals of contents that cannot; it comes last."""
 
     def write(self, event: StreamEvent) -> bytes:
         """Returns the frames that an event comes to; see :class:`.StreamWriter`."""
@@ -73,7 +86,8 @@ class SequentialWriter(StreamWriter):
             case UsageEvent():
                 self._usage = event.usage
             case ResponseFinishedEvent(response=Response() as response):
-                return self._ensure_begun() + self._finish(response)
+                begun = self._ensure_begun()
+                return begun + self._carry() + self._finish(response)
             case ResponseFailedEvent():
                 return self.fail(event.error)
             case _:
@@ -94,12 +108,39 @@ class SequentialWriter(StreamWriter):
             if not isinstance(event, ContentFinishedEvent):
                 return self._continue(event)
             self._leave(index)
-            return self._end(event) + self._advance()
+            return self._close(event) + self._advance()
         if index in self._queue:
             self._queue[index].append(event)
         elif isinstance(event, ContentDeltaEvent) and event.channel in ("text", "summary"):
             self._resume(event)
+        elif isinstance(event, ContentFinishedEvent) and index in self._left:
+            self._seal_late(event)
         return self._advance()
+
+    def _seal_late(self, event: ContentFinishedEvent) -> None:
+        """Keep the seal of a content that ended before its seal was known."""
+        sealed = seal_item(event.item, self.PROTOCOL, self.provider)
+        if isinstance(sealed.item, ReasoningContent) and is_sealed(sealed.item.signature):
+            self._seals[event.index] = ReasoningContent(signature=sealed.item.signature)
+        elif sealed.carrier is not None:
+            self._seals[event.index] = sealed.carrier
+
+    def _close(self, event: ContentFinishedEvent) -> bytes:
+        """Return the frames with which a content ends, and keep what carries its seal."""
+        sealed = seal_item(event.item, self.PROTOCOL, self.provider)
+        if sealed.carrier is not None:
+            self._seals[event.index] = sealed.carrier
+        if sealed.item is not event.item:
+            event = attrs.evolve(event, item=sealed.item)
+        return self._end(event)
+
+    def _carry(self) -> bytes:
+        """Return the frames of reasoning that shows nothing and carries seals."""
+        frames = []
+        for _, carrier in sorted(self._seals.items()):
+            frames.append(self._begin(ContentStartedEvent(index=_CARRIED, kind="reasoning")))
+            frames.append(self._end(ContentFinishedEvent(index=_CARRIED, item=carrier)))
+        return b"".join(frames)
 
     def _resume(self, event: ContentDeltaEvent) -> None:
         self._queue[event.index] = [event]
@@ -121,7 +162,7 @@ class SequentialWriter(StreamWriter):
             for event in events:
                 if isinstance(event, ContentFinishedEvent):
                     self._leave(index)
-                    written.append(self._end(event))
+                    written.append(self._close(event))
                 else:
                     written.append(self._continue(event))
             if index not in self._queue:
@@ -129,7 +170,8 @@ class SequentialWriter(StreamWriter):
             if not self._is_pushed() or not self._can_leave(index):
                 break
             self._leave(index)
-            written.append(self._end(ContentFinishedEvent(index=index)))
+            self._left.add(index)
+            written.append(self._close(ContentFinishedEvent(index=index)))
         return b"".join(written)
 
     def _leave(self, index: int) -> None:

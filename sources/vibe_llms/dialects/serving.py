@@ -21,6 +21,7 @@ from vibe_llms.dialects.invocations import (
     keep_tool,
 )
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.seals import open_seals
 from vibe_llms.exceptions import ControlError, ConverseError, RequestError
 from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import Native
@@ -86,7 +87,7 @@ def compose_request(
     Args:
         native: What it says besides, in the words of its protocol.
     """
-    said, (described, choice) = canisters.value, invocables.value
+    said, (described, choice) = open_seals(canisters.value), invocables.value
     if not said:
         raise RequestError(
             path="canisters",

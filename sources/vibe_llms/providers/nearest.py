@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from vibe_llms.messages.canisters import ResultCanister
+from vibe_llms.messages.canisters import ResultCanister, UserCanister
+from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import Control, IntervalControl, OptionsControl, SequenceControl
 from vibe_llms.plain import JsonValue
 
@@ -24,13 +26,14 @@ _SAMPLING: Final = frozenset({"temperature", "top_k", "top_p"})
 
 
 def find_nearest(
-    name: str, request: Request, controls: Mapping[str, Control]
+    name: str, request: Request, controls: Mapping[str, Control], provider: str = ""
 ) -> tuple[str, JsonValue] | None:
     """Returns a control and a value that the model may take; ``None`` where nothing is near.
 
     Args:
         name: Of a control in the request which the model does not have, or not with this value.
         controls: What the model takes, by their names.
+        provider: Of the model.
     """
     value, control = request.controls[name], controls.get(name)
     match control:
@@ -44,7 +47,7 @@ def find_nearest(
         case None if name == _BUDGET:
             return _find_effort(value, request, controls)
         case None if name == _EFFORT:
-            return _find_budget(value, request, controls)
+            return _find_budget(value, request, controls, provider)
     return None
 
 
@@ -78,7 +81,7 @@ def _find_effort(
 
 
 def _find_budget(
-    value: JsonValue, request: Request, controls: Mapping[str, Control]
+    value: JsonValue, request: Request, controls: Mapping[str, Control], provider: str
 ) -> tuple[str, JsonValue] | None:
     control = controls.get(_BUDGET)
     if not isinstance(control, IntervalControl) or _BUDGET in request.controls:
@@ -86,7 +89,7 @@ def _find_budget(
     if value not in EFFORTS:
         return None
     tokens = 0 if value == "none" else _BUDGETS.get(str(value), _MOST)
-    if tokens and not _may_begin_to_reason(request):
+    if tokens and find_obstacle(request, provider):
         return None
     limit = request.controls.get("max_tokens", getattr(controls.get("max_tokens"), "default", None))
     if isinstance(limit, int):
@@ -94,14 +97,37 @@ def _find_budget(
     return None if tokens < (control.minimum or 0) else (_BUDGET, tokens)
 
 
-def _may_begin_to_reason(request: Request) -> bool:
-    """Tells whether a model with budgets takes one beside what else is asked for.
+def find_obstacle(request: Request, provider: str) -> str:
+    """Return why a model with budgets takes none beside what else is asked for; empty if it does.
 
     Anthropic refuses it beside settings of sampling, where a tool must be called, and in the midst
     of a turn which began without, as one does whose client has sent no signed reasoning back.
     """
-    return (
-        not _SAMPLING & request.controls.keys()
-        and request.invocation_choice in ("auto", "none")
-        and not isinstance(request.canisters[-1], ResultCanister)
-    )
+    if _SAMPLING & request.controls.keys():
+        return "it takes no budget of reasoning beside settings of sampling"
+    if request.invocation_choice not in ("auto", "none"):
+        return "it takes no budget of reasoning where a tool must be called"
+    if isinstance(request.canisters[-1], ResultCanister) and not _has_reasoned(request, provider):
+        return "it takes no budget of reasoning in a turn that began without signed reasoning"
+    return ""
+
+
+def _has_reasoned(request: Request, provider: str) -> bool:
+    """Return whether the running turn has reasoning that the provider has signed."""
+    for canister in reversed(request.canisters):
+        if isinstance(canister, UserCanister):
+            return False
+        origin = getattr(canister, "origin", None)
+        if origin is not None and origin.provider != provider:
+            continue
+        if any(isinstance(each, ReasoningContent) and each.signature for each in canister.content):
+            return True
+    return False
+
+
+def explain(name: str, request: Request, attributes: ModelAttributes) -> str:
+    """Return why nothing comes near to a control that the model does not have; empty if unknown."""
+    if name != _EFFORT or attributes.access_control(_BUDGET) is None:
+        return ""
+    obstacle = find_obstacle(request, attributes.address.provider)
+    return f"The model has a budget in place of an effort, and {obstacle}" if obstacle else ""

@@ -16,7 +16,7 @@ from vibe_llms.messages.requests import Request
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.controls import check_controls
 from vibe_llms.plain import JsonValue
-from vibe_llms.providers.nearest import find_nearest
+from vibe_llms.providers.nearest import explain, find_nearest
 
 _OURS = frozenset({"model", "stream"})
 """What says whom we ask and how we read the answer."""
@@ -39,12 +39,13 @@ def leave_out_controls(
             kept |= check_controls({name: value}, attributes.controls)
         except ControlError as error:
             path, reason = f"controls.{name}", error.detail.rstrip(".")
-            nearest = find_nearest(name, request, known)
+            nearest = find_nearest(name, request, known, attributes.address.provider)
             try:
                 kept |= check_controls({} if nearest is None else dict([nearest]), known.values())
             except ControlError:
                 nearest = None
             if nearest is None:
+                reason = explain(name, request, attributes) or reason
                 losses.append(Loss(kind=LossKind.DROPPED, path=path, reason=reason))
             else:
                 told = f"{reason}; {nearest[0]} goes as {nearest[1]!r}"

@@ -10,11 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shipped import SHIPPED
-from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    ResultCanister,
+    UserCanister,
+)
+from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.controls import Control, IntervalControl, OptionsControl, check_controls
-from vibe_llms.providers.nearest import EFFORTS, find_nearest
+from vibe_llms.providers.nearest import EFFORTS, find_nearest, find_obstacle
 
 HI = UserCanister("hi")
 BUDGETS = IntervalControl(name="reasoning_budget_tokens", minimum=1024, grade=1)
@@ -119,6 +126,28 @@ async def translate(name: str, model: str, folder: Path, **controls: Any) -> tup
     client = asked._client  # type: ignore[attr-defined]
     translation = (await client.access_model(model)).translate(request, streaming=True)
     return translation.value, [str(loss) for loss in translation.losses]
+
+
+@pytest.mark.parametrize(
+    ("provider", "signature", "goes"),
+    [("claude", "signed", True), ("gemini", "signed", False), ("claude", None, False)],
+)
+def test_a_turn_that_began_with_signed_reasoning_goes_on_with_it(
+    provider: str, signature: str | None, goes: bool
+) -> None:
+    origin = Origin(provider=provider, model="m")
+    thought = ReasoningContent(text="Hm.", signature=signature)
+    canisters = [
+        HI,
+        AssistantCanister([thought], origin=origin, turn_id="t"),
+        InvocationCanister(invocation_id="1", name="f", origin=origin, turn_id="t"),
+        ResultCanister("noon", invocation_id="1"),
+    ]
+    request = Request(canisters=canisters, controls={"reasoning_effort": "low"})
+    controls: dict[str, Control] = {BUDGETS.name: BUDGETS}
+    found = find_nearest("reasoning_effort", request, controls, "claude")
+    assert found == (("reasoning_budget_tokens", 1_024) if goes else None)
+    assert bool(find_obstacle(request, "claude")) is not goes
 
 
 async def test_what_goes_in_its_place_is_told(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from vibe_llms.daemons.gateway.upstreams import (
     is_carrying,
 )
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.dialects.seals import MARK as SEAL_MARK
 from vibe_llms.exceptions import AccessError, ProviderFault, RequestError, Stage
 from vibe_llms.limits import Limits
 from vibe_llms.models.descriptors import ModelDescriptor
@@ -161,7 +162,7 @@ class Gateway:
                 await self._ask(call, record, face, asked, upstream, is_accounted=True)
             return
         model = upstream.model
-        if _carries(model, face) and not _touches_quirks(model, face, asked):
+        if _carries(model, face, asked):
             await carry(
                 call,
                 record,
@@ -218,7 +219,7 @@ class Gateway:
         write: Callable[[TokenCount], JsonObject],
     ) -> None:
         model = upstream.model
-        if _carries(model, face):
+        if _carries(model, face, asked):
             asked = asked.move(path.format(model=upstream.name)) if path else asked
             await carry(call, record, face, asked, model, limits=self.limits)
             return
@@ -295,17 +296,19 @@ class Gateway:
             await self._authorizer.close()
 
 
-def _carries(model: ConverserModel, face: Face) -> TypeGuard[RemoteModel]:
+def _carries(model: ConverserModel, face: Face, asked: Asked) -> TypeGuard[RemoteModel]:
     if face.is_path:
         return isinstance(model, RemoteModel)
     # In our own protocol nothing is lost, and what the next one is asked for is another model.
-    return not face.is_ours and is_carrying(model, face.dialect.PROTOCOL)
+    if face.is_ours or not is_carrying(model, face.dialect.PROTOCOL):
+        return False
+    if SEAL_MARK.encode() in asked.body:  # of another vendor: this one would refuse it
+        return False
+    return not _touches_quirks(model, face, asked)
 
 
 def _touches_quirks(model: RemoteModel, face: Face, asked: Asked) -> bool:
     """Return whether the model's vendor is known to refuse or misread the body as it is."""
-    if face.is_path:
-        return False
     touches: Callable[[bytes, Any], bool] | None = getattr(face.dialect, "touches_quirks", None)
     return touches is not None and touches(asked.body, model.client.vendor.known_quirks)
 

@@ -146,6 +146,7 @@ async def _stream(
         response_id=asked.response_id,
         **asked.writing,
     )
+    writer.provider = upstream.model.descriptor.provider
     lost: list[Loss] = []
     late = 0
     is_whole = False

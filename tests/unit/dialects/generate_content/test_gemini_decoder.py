@@ -24,6 +24,7 @@ from vibe_llms.dialects.generate_content.calling.errors import (
     FAULTS_BY_REASON,
     FAULTS_BY_STATUS_WORD,
 )
+from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.events.stream import ContentDeltaEvent, UsageEvent
 from vibe_llms.exceptions import (
     ContextOverflowError,
@@ -444,7 +445,7 @@ def test_too_much_input_is_an_overflow() -> None:
 
 
 def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
-    """Thoughts show, signatures do not; sources become grounding; what goes otherwise is told."""
+    """Thoughts show, signatures are sealed; sources become grounding; what is lost is told."""
     origin = Origin(
         provider="anthropic",
         model="claude",
@@ -469,8 +470,10 @@ def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
     translation = nativize_response(Response(request=ASKED, canisters=canisters, metadata=metadata))
     body: Any = translation.value
     (candidate,) = body["candidates"]
+    seal = candidate["content"]["parts"][0]["thoughtSignature"]
+    assert is_sealed(seal)
     assert candidate["content"]["parts"] == [
-        {"thought": True, "text": "hm"},
+        {"thought": True, "text": "hm", "thoughtSignature": seal},
         {"text": "Größe"},
         {"text": "no"},
         {"functionCall": {"id": "i", "name": "f", "args": {"input": "{bad"}}},
@@ -488,8 +491,6 @@ def test_what_another_vendor_answered_is_said_in_this_protocol() -> None:
     }
     paths = {(loss.kind, loss.path) for loss in translation.losses}
     assert paths == {
-        (LossKind.WITHHELD, "canisters[0].content[0].native"),
-        (LossKind.WITHHELD, "canisters[0].content[0].signature"),
         (LossKind.COERCED, "canisters[0].content[2]"),
         (LossKind.COERCED, "canisters[1].arguments"),
         (LossKind.WITHHELD, "response.native"),

@@ -20,6 +20,7 @@ from strategies.messages import errors
 from streamed_answers import complete, get_response, split, write_stream
 from vibe_llms.dialects import generate_content
 from vibe_llms.dialects.answering import classify
+from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentStartedEvent,
@@ -63,7 +64,12 @@ def join(chunks: list[GenerateContentResponse]) -> dict[str, Any]:
             mode="json", by_alias=True, exclude_none=True, exclude={"sdk_http_response"}
         )
         found = said["candidates"][0]["content"].pop("parts", [])
-        parts += [part for part in found if part != {"text": ""}]
+        # Seals go apart: a stream has that of a thought behind its text.
+        for part in found:
+            if is_sealed(part.get("thoughtSignature")):
+                del part["thoughtSignature"]
+        silent = ({"text": ""}, {"text": "", "thought": True})
+        parts += [part for part in found if part not in silent]
         whole |= said
     whole["candidates"][0]["content"]["parts"] = parts
     return whole

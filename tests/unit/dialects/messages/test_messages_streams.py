@@ -24,6 +24,7 @@ from streamed_answers import (
 )
 from vibe_llms.dialects import messages
 from vibe_llms.dialects.extras import without
+from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentStartedEvent,
@@ -40,9 +41,18 @@ PAIRS = [(party, answer) for party in PARTIES for answer in (WORK, CLOSING)]
 
 
 def weigh(body: Any, response: Response) -> Any:
-    """Returns what a body means, without an id that was made up."""
+    """Returns what a body means, without an id that was made up, and without seals.
+
+    Where a vendor signs at its very end, a stream has the seal behind the rest.
+    """
     body = mean(body)
+    shown = [each for each in body["content"] if not is_sealed(each.get("data"))]
+    body = {**body, "content": [_unseal(block) for block in shown]}
     return body if response.metadata.origin.response_id else without(body, "id")
+
+
+def _unseal(block: Any) -> Any:
+    return without(block, "signature") if is_sealed(block.get("signature")) else block
 
 
 def stream_with_sdk(data: bytes, chance: random.Random) -> anthropic.types.beta.BetaMessage:

@@ -30,6 +30,7 @@ from vibe_llms.dialects.responses import (
     nativize_response,
     produce_error,
 )
+from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.exceptions import ContextOverflowError, ProviderError, ProviderFault
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import (
@@ -229,7 +230,8 @@ def test_what_we_answer_validates_as_the_types_of_the_sdk() -> None:
     assert [item.type for item in read.output] == ["reasoning", "message", "function_call"]
     assert read.usage is not None
     assert (read.usage.input_tokens, read.usage.input_tokens_details.cached_tokens) == (7, 4)
-    assert any("signature" in loss.path for loss in translated.losses)
+    assert is_sealed(read.output[0].to_dict()["encrypted_content"])
+    assert not any("signature" in loss.path for loss in translated.losses)
 
 
 def test_every_code_of_a_failed_response_is_mapped() -> None:

@@ -42,6 +42,11 @@ def write_detail(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str
     return {**rest, **given}
 
 
+def write_seal(envelope: str) -> dict[str, Any]:
+    """Return the detail that carries the seal of another vendor."""
+    return {"type": "reasoning.encrypted", "data": envelope, "format": "vibe-seal"}
+
+
 def write_thinking(content: ReasoningContent, rest: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the part of the content that a content of reasoning stands for."""
     inner = rest.get("thinking")

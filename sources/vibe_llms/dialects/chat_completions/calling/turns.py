@@ -9,13 +9,19 @@ import attrs
 
 from vibe_llms.dialects.bookkeeping import is_bookkeeping
 from vibe_llms.dialects.chat_completions.calling.parts import PartsWriter, write_image
-from vibe_llms.dialects.chat_completions.calling.reasoning import tell, write_detail, write_thinking
+from vibe_llms.dialects.chat_completions.calling.reasoning import (
+    tell,
+    write_detail,
+    write_seal,
+    write_thinking,
+)
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
 from vibe_llms.dialects.extras import MESSAGE, merge, read_native, write_json
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.invocations import write_arguments
 from vibe_llms.dialects.ledger import reading_natives
+from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.contents import (
     AnyContent,
@@ -50,6 +56,7 @@ class TurnWriter:
     _kept: dict[str, Any] = attrs.field(factory=dict)
     _calls: list[JsonObject] = attrs.field(factory=list)
     _details: list[tuple[ReasoningContent, dict[str, Any]]] = attrs.field(factory=list)
+    _sealed: list[str] = attrs.field(factory=list)
     _echoes: list[str] = attrs.field(factory=list)
     _seams: set[int] = attrs.field(factory=set)
     _joined: dict[str, None] = attrs.field(factory=dict)
@@ -68,7 +75,7 @@ class TurnWriter:
     def add_words(self, canister: AnyCanister, path: str) -> None:
         """Adds what was thought and said."""
         ledger = self.parts.ledger
-        if self._calls and canister.content:
+        if self._calls and not all(map(_is_carrier, canister.content)):
             reason = "what follows an invocation of the same turn moves before it"
             ledger.coerce(path, reason)
         self._kept = self._kept | ledger.open(canister.native, path, canister)
@@ -111,6 +118,8 @@ class TurnWriter:
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if self._details:
             message[DETAILS] = [write_detail(item, rest) for item, rest in self._details]
+        if self._sealed:
+            message.setdefault(DETAILS, []).extend(map(write_seal, self._sealed))
         for name in self._echoes:
             message[name] = tell([item for item, _ in self._details])
         message |= self.fields
@@ -251,6 +260,8 @@ class TurnWriter:
                 for name in kept["fields"]:
                     self.fields[name] = self.fields.get(name, "") + content.text
                 return
+        elif is_sealed(content.signature):
+            self._sealed.append(content.signature)
         else:
             if content.signature:
                 ledger.withhold(f"{path}.signature", "its signature is known to its vendor alone")
@@ -260,7 +271,8 @@ class TurnWriter:
                     f"{names}: only its vendor knows it",
                     is_routine=all(is_bookkeeping(*field) for field in kept.items()),
                 )
-        self._tell(content, path)
+        if not _is_carrier(content):
+            self._tell(content, path)
 
     def _tell_rest(self, content: ReasoningContent, kept: Mapping[str, Any], path: str) -> None:
         """Takes down what of our own words its place in the vendor's message cannot hold."""
@@ -290,3 +302,10 @@ class TurnWriter:
             ledger.coerce(f"{path}.summary", "the summary goes as the reasoning itself")
         elif field and content.summary:
             ledger.drop(f"{path}.summary", "the reasoning itself goes without its summary")
+
+
+def _is_carrier(content: AnyContent) -> bool:
+    """Return whether reasoning shows nothing, and only carries the seal of another vendor."""
+    if not isinstance(content, ReasoningContent) or not is_sealed(content.signature):
+        return False
+    return not (content.text or content.summary)

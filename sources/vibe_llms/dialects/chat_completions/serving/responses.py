@@ -13,6 +13,7 @@ from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.payloads import encode_payload
+from vibe_llms.dialects.seals import seal_response
 from vibe_llms.dialects.serving import (
     UNKNOWN_MODEL,
     keeps_word,
@@ -52,6 +53,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
     What was decoded from this protocol comes back as it was; of what came by another, the losses
     tell what this one has no words for.
     """
+    response = seal_response(response, PROTOCOL)
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.generate_content.calling.messages import ContentsWriter
-from vibe_llms.dialects.generate_content.calling.parts import PartsWriter
+from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE, PartsWriter
 from vibe_llms.dialects.generate_content.calling.usage import add_counts
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.generate_content.tables import normalize_stop
 from vibe_llms.dialects.history import Placed
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.seals import is_sealed, seal_response
 from vibe_llms.dialects.serving import keeps_word, repeat_usage, tell_merged, tell_stop
 from vibe_llms.messages.canisters import AnyCanister, AssistantCanister, Origin, StopReason, Usage
 from vibe_llms.messages.contents import ReasoningContent, TextualContent
@@ -38,6 +39,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
 
     For what came in this protocol it is the inverse of decoding, in meaning.
     """
+    response = seal_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
     origin = response.metadata.origin
     is_ours = origin.protocol == PROTOCOL
@@ -84,6 +86,9 @@ class _AnswerPartsWriter(PartsWriter):
         self, content: ReasoningContent, path: str, canister: AnyCanister
     ) -> dict[str, Any] | None:
         is_own = self.ledger.admits(content.native, canister)
+        if is_sealed(content.signature):
+            thought = self.tell_thought(content, path) or {"text": ""}
+            return {"thought": True, **thought, SIGNATURE: content.signature}
         if is_own or not (content.text or content.summary):
             return super().write_thought(content, path, canister)
         self.ledger.open(content.native, path, canister)

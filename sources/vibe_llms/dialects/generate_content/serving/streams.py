@@ -8,10 +8,12 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.dialects.extras import merge, read_native
+from vibe_llms.dialects.generate_content.calling.parts import SIGNATURE
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL
 from vibe_llms.dialects.generate_content.serving.errors import compose_error
 from vibe_llms.dialects.generate_content.serving.responses import nativize_response, write_parts
 from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.dialects.sequences import SequentialWriter
 from vibe_llms.events.stream import (
     ContentCitedEvent,
@@ -28,6 +30,7 @@ from vibe_llms.messages.canisters import (
     InvocationCanister,
     ResultCanister,
 )
+from vibe_llms.messages.contents import ReasoningContent
 from vibe_llms.messages.requests import Response
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -49,6 +52,8 @@ class StreamWriter(SequentialWriter):
     sign_of_life = b"\r\n"  # the vendor's own library takes a comment for an answer
     takes_comments = False
     ending = b"\r\n\r\n"
+
+    PROTOCOL = PROTOCOL
 
     def __init__(
         self,
@@ -119,7 +124,7 @@ class StreamWriter(SequentialWriter):
     def _end(self, event: ContentFinishedEvent) -> bytes:
         if self._channel:
             self._channel = ""
-            return b""
+            return self._end_streamed(event)
         item = event.item or self._find_left(event.index)
         if item is not None:
             canister = _place(item)
@@ -129,6 +134,13 @@ class StreamWriter(SequentialWriter):
         if self._held:
             return self._write_parts([merge({"text": "".join(self._held)}, self._own)])
         return b""
+
+    def _end_streamed(self, event: ContentFinishedEvent) -> bytes:
+        """Return the part with the seal of a thought whose text has gone out."""
+        item = event.item
+        if not isinstance(item, ReasoningContent) or not is_sealed(item.signature):
+            return b""
+        return self._write_parts([{"text": "", "thought": True, SIGNATURE: item.signature}])
 
     def _find_left(self, index: int) -> FinishedItem:
         """Returns a call whose end was not waited for, with its arguments."""

@@ -9,6 +9,7 @@ from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.calling.messages import write_execution, write_invocation
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.messages.tables import STOP_REASONS
+from vibe_llms.dialects.seals import is_sealed, seal_response
 from vibe_llms.dialects.serving import (
     keeps_word,
     repeat_usage,
@@ -42,6 +43,7 @@ _WORDS: Final = {reason: word for word, reason in STOP_REASONS.items() if word !
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Returns the whole body: the inverse of the decoder and the assembler."""
+    response = seal_response(response, PROTOCOL)
     ledger = Ledger(protocol=PROTOCOL)
     origin = response.metadata.origin
     content: list[Block] = []
@@ -89,7 +91,8 @@ class _ResponseBlocksWriter(BlocksWriter):
     ) -> Block | None:
         if self.ledger.admits(content.native, canister):
             return super()._write_reasoning(content, path, canister)
-        if content.signature is not None:
+        signature = content.signature if is_sealed(content.signature) else ""
+        if content.signature and not signature:
             self.ledger.withhold(
                 f"{path}.signature", "the signature of another vendor means nothing here"
             )
@@ -98,7 +101,9 @@ class _ResponseBlocksWriter(BlocksWriter):
             self.ledger.withhold(f"{path}.summary", "reasoning has no summary here")
         elif content.summary:
             self.ledger.coerce(f"{path}.summary", "the summary goes as the reasoning")
-        return {"type": "thinking", "thinking": text, "signature": ""} if text else None
+        if text:
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        return {"type": "redacted_thinking", "data": signature} if signature else None
 
 
 def _make_up_id(response: Response, ledger: Ledger) -> str:

@@ -78,6 +78,8 @@ class StreamWriter(SequentialWriter):
 
     sign_of_life = b'event: ping\ndata: {"type": "ping"}\n\n'
 
+    PROTOCOL = PROTOCOL
+
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
     ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.responses.calling.calls import produce_item_id
 from vibe_llms.dialects.responses.calling.parts import PartsWriter
+from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.messages.canisters import AssistantCanister
 from vibe_llms.messages.contents import ReasoningContent
 
@@ -36,12 +37,13 @@ def write_reasoning(
     if not (is_answer or parts.quirks.takes_reasoning):
         ledger.withhold(path, "this vendor takes no reasoning but its own")
         return None
-    if content.signature is not None:
-        ledger.withhold(f"{path}.signature", "another vendor signed it")
     item = _write(content, ())
-    item.pop("encrypted_content", None)
-    if not (item.get("content") or item["summary"]):
-        return None
+    if not is_sealed(content.signature):
+        if content.signature is not None:
+            ledger.withhold(f"{path}.signature", "another vendor signed it")
+        item.pop("encrypted_content", None)
+        if not (item.get("content") or item["summary"]):
+            return None
     item["id"] = produce_item_id("rs", canister.id, int(path.rpartition("[")[2].rstrip("]")))
     ledger.synthesize(f"{path}.native", "id: reasoning needs one", is_routine=True)
     return item

@@ -14,6 +14,7 @@ from vibe_llms.dialects.responses.calling.parts import PartsWriter
 from vibe_llms.dialects.responses.namespaces import Home, find_homes
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.responses.tables import INCOMPLETE_REASONS
+from vibe_llms.dialects.seals import seal_response
 from vibe_llms.dialects.serving import (
     UNKNOWN_MODEL,
     keeps_word,
@@ -83,6 +84,7 @@ _ECHOED: Final = (
 
 def nativize_response(response: Response) -> Translation[JsonObject]:
     """Returns the body of a response, also of one that another vendor gave."""
+    response = seal_response(response, PROTOCOL)
     metadata = response.metadata
     origin = metadata.origin
     ledger = Ledger(protocol=PROTOCOL)

@@ -43,6 +43,8 @@ _CODE: Final = "server_error"
 class StreamWriter(SequentialWriter):
     """Writes events as the vendor streams them."""
 
+    PROTOCOL = PROTOCOL
+
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None
     ) -> None:

@@ -1,0 +1,326 @@
+"""Seals of a vendor in the opaque field of another protocol, so that clients bring them back.
+
+A vendor signs what its model thought, or encrypts it, and wants that back unchanged. A client of
+another protocol has a field for the seal of its own vendor, which it keeps and returns without
+looking at it: ``encrypted_content``, ``signature``, ``redacted_thinking.data``,
+``thoughtSignature``, ``reasoning_details``. So the seal goes there, in an envelope that says whose
+it is. In between it stands as the signature of a content of reasoning, which each dialect writes
+into that field and reads from there.
+
+The envelope also has the text that was signed: a client may show it, cut it or drop it.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, Final, TypeAlias, TypeGuard
+
+import attrs
+import msgspec
+
+from vibe_llms.dialects.extras import make_native, read_native
+from vibe_llms.events.stream import FinishedItem
+from vibe_llms.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+)
+from vibe_llms.messages.contents import AnyContent, Native, ReasoningContent, TextualContent
+from vibe_llms.messages.requests import Response
+from vibe_llms.messages.views import BOUNDARY
+from vibe_llms.unreadable import UNREADABLE
+from vibe_llms.values import frozen
+
+_BEGINNING: Final = "vibe-seal"  # of nine characters: in base 64 it stands alone
+MARK: Final = b64encode(_BEGINNING.encode()).decode()
+"""What an envelope begins with, which is base 64 as a whole: some libraries insist on it."""
+
+_ESCAPES: Final = {">": "\\u003e", "?": "\\u003f", "~": "\\u007e"}
+"""Characters by which the two alphabets of base 64 would differ; libraries mix them up."""
+
+_SIGNING: Final = ("thoughtSignature", "extra_content")
+"""Fields of a native by which a vendor signs a text or a call."""
+
+
+class _Envelope(msgspec.Struct, omit_defaults=True):
+    """What a vendor wants back.
+
+    Attributes:
+        protocol, provider, data: Whose it is, and what it said beyond the common words.
+        text, summary, signature: Of reasoning.
+        call: Of what is no reasoning but an invocation, its id.
+        is_text: Whether it is of a text, which it follows as one that is empty.
+    """
+
+    protocol: str
+    data: str
+    provider: str = ""
+    text: str = ""
+    summary: tuple[str, ...] = ()
+    signature: str = ""
+    call: str = ""
+    is_text: bool = False
+
+    @property
+    def readable(self) -> str:
+        """What a client was shown of it."""
+        return self.text or BOUNDARY.join(self.summary)
+
+
+_DECODER: Final = msgspec.json.Decoder(_Envelope)
+
+
+def is_sealed(signature: str | None) -> TypeGuard[str]:
+    """Return whether a signature is an envelope."""
+    return signature is not None and signature.startswith(MARK)
+
+
+def _close(envelope: _Envelope) -> str:
+    text = json.dumps(msgspec.to_builtins(envelope), separators=(",", ":"))
+    for character, escape in _ESCAPES.items():
+        text = text.replace(character, escape)
+    text += " " * (-len(text) % 3)  # so that it needs no padding
+    return MARK + b64encode(text.encode()).decode()
+
+
+def _open(signature: str) -> _Envelope | None:
+    try:
+        return _DECODER.decode(b64decode(signature.removeprefix(MARK), validate=True))
+    except (binascii.Error, ValueError, *UNREADABLE):
+        return None
+
+
+@frozen(kw_only=True)
+class SealedItem:
+    """An item of an answer as a client of another protocol gets it.
+
+    Attributes:
+        item: Without what only its vendor can read, unless that is sealed in it.
+        carrier: What follows it in order to carry the seal.
+    """
+
+    item: FinishedItem
+    carrier: ReasoningContent | None = None
+
+
+def seal_item(item: FinishedItem, protocol: str, provider: str) -> SealedItem:
+    """Seal a finished content or invocation of an answer.
+
+    Args:
+        protocol: Of the client; what is native to it needs no envelope.
+        provider: Whose answer it is.
+    """
+    native = getattr(item, "native", None)
+    if not isinstance(native, Native) or native.protocol == protocol:
+        return SealedItem(item=item)
+    envelope = _Envelope(protocol=native.protocol, provider=provider, data=native.data)
+    if isinstance(item, ReasoningContent):
+        if item.signature is None:
+            return SealedItem(item=item)
+        envelope.text, envelope.summary = item.text, item.summary
+        envelope.signature = item.signature
+        return SealedItem(item=attrs.evolve(item, signature=_close(envelope), native=None))
+    if not isinstance(item, (InvocationCanister, TextualContent)):
+        return SealedItem(item=item)
+    fields = read_native(native, "item")
+    if fields.keys().isdisjoint(_SIGNING):
+        return SealedItem(item=item)
+    rest = {name: value for name, value in fields.items() if name not in _SIGNING}
+    if isinstance(item, InvocationCanister):
+        envelope.call = item.invocation_id
+    else:
+        envelope.is_text = True
+    bare = attrs.evolve(item, native=make_native(native.protocol, rest) if rest else None)
+    return SealedItem(item=bare, carrier=ReasoningContent(signature=_close(envelope)))
+
+
+def seal_response(response: Response, protocol: str) -> Response:
+    """Return a response whose seals of another vendor a client of the protocol can keep.
+
+    Those of texts and calls come last, so that all else stays where it is.
+    """
+    provider = response.metadata.origin.provider
+    sealed: list[AnyCanister] = []
+    last: list[ReasoningContent] = []
+    for canister in response.canisters:
+        if isinstance(canister, InvocationCanister):
+            call = seal_item(canister, protocol, provider)
+            assert isinstance(call.item, InvocationCanister)
+            sealed.append(call.item)
+            last += [] if call.carrier is None else [call.carrier]
+        elif isinstance(canister, AssistantCanister):
+            parts = [seal_item(content, protocol, provider) for content in canister.content]
+            contents: Any = [part.item for part in parts]
+            is_changed = contents != [*canister.content]
+            sealed.append(attrs.evolve(canister, content=contents) if is_changed else canister)
+            last += [part.carrier for part in parts if part.carrier is not None]
+        else:
+            sealed.append(canister)
+    if last:
+        turn_id = getattr(sealed[-1], "turn_id", None)
+        sealed.append(AssistantCanister(last, turn_id=turn_id))
+    return attrs.evolve(response, canisters=tuple(sealed))
+
+
+def open_seals(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
+    """Return the canisters of a client's request with what their envelopes hold."""
+    if not any(map(_has_seal, canisters)):
+        return tuple(canisters)
+    shown = _find_shown(canisters)
+    places: dict[_Place, _Envelope] = {}
+    gone: set[_Place] = set()
+    calls: dict[str, _Envelope] = {}
+    for canister_index, canister in enumerate(canisters):
+        for index, content in enumerate(canister.content if _has_seal(canister) else ()):
+            envelope = _read_seal(content)
+            if envelope is None:
+                continue
+            place = (canister_index, index)
+            if envelope.call:
+                calls[envelope.call] = envelope
+                gone.add(place)
+            elif not envelope.is_text and not _read_text(content):
+                # A stream has shown the text before its seal was known.
+                turn_id = getattr(canister, "turn_id", None)
+                first, *others = shown.pop((turn_id, envelope.readable), [place])
+                places[first] = envelope
+                gone.update(others, {place} - {first})
+            else:
+                places[place] = envelope
+    opened: list[AnyCanister] = []
+    for index, canister in enumerate(canisters):
+        if isinstance(canister, AssistantCanister):
+            opened += _open_canister(canister, index, places, gone)
+        else:
+            opened.append(_return_seal(canister, calls))
+    return tuple(opened)
+
+
+_Place: TypeAlias = tuple[int, int]
+"""Of a content: its canister, and which of that it is."""
+
+
+def _has_seal(canister: AnyCanister) -> bool:
+    return isinstance(canister, AssistantCanister) and any(
+        isinstance(content, ReasoningContent) and is_sealed(content.signature)
+        for content in canister.content
+    )
+
+
+def _read_seal(content: AnyContent) -> _Envelope | None:
+    """Return the envelope that a content bears; ``None`` where it is none, or was cut."""
+    if isinstance(content, ReasoningContent) and is_sealed(content.signature):
+        return _open(content.signature)
+    return None
+
+
+def _read_text(content: AnyContent) -> str:
+    if not isinstance(content, ReasoningContent):
+        return ""
+    return content.text or BOUNDARY.join(content.summary)
+
+
+def _find_shown(
+    canisters: Sequence[AnyCanister],
+) -> dict[tuple[str | None, str], list[_Place]]:
+    """Return where reasoning without a seal stands, by its turn and its text, however divided."""
+    found: dict[tuple[str | None, str], list[_Place]] = {}
+    for canister_index, canister in enumerate(canisters):
+        if not isinstance(canister, AssistantCanister):
+            continue
+        run: list[_Place] = []
+        texts: list[str] = []
+        for index, content in enumerate((*canister.content, None)):
+            is_shown = isinstance(content, ReasoningContent) and not is_sealed(content.signature)
+            if content is not None and is_shown:
+                run.append((canister_index, index))
+                texts.append(_read_text(content))
+            elif run:
+                found.setdefault((canister.turn_id, "".join(texts)), run)
+                run, texts = [], []
+    return found
+
+
+def _open_canister(
+    canister: AssistantCanister,
+    canister_index: int,
+    places: Mapping[_Place, _Envelope],
+    gone: Set[_Place],
+) -> Iterator[AnyCanister]:
+    """Yield a canister of several vendors' contents as one for each run of one vendor."""
+    here = [(canister_index, index) for index in range(len(canister.content))]
+    if not any(place in places or place in gone for place in here):
+        if _has_seal(canister):  # which a client has cut: what it shows is left
+            yield attrs.evolve(canister, content=[*map(_strip, canister.content)])
+        else:
+            yield canister
+        return
+    run: list[AnyContent] = []
+    native = canister.native
+    for place, content in zip(here, canister.content, strict=True):
+        if place in gone:
+            continue
+        envelope = places.get(place)
+        if envelope is None:
+            run.append(_strip(content))
+            continue
+        if run:
+            yield _part(canister, run, native)
+            run, native = [], None
+        yield _part(canister, [_restore(envelope)], None, _find_origin(envelope))
+    if run or native is not None:
+        yield _part(canister, run, native)
+
+
+def _strip(content: AnyContent) -> AnyContent:
+    if isinstance(content, ReasoningContent) and is_sealed(content.signature):
+        return ReasoningContent(text=content.text, summary=content.summary)
+    return content
+
+
+def _part(
+    canister: AssistantCanister,
+    contents: Sequence[AnyContent],
+    native: Native | None,
+    origin: Origin | None = None,
+) -> AssistantCanister:
+    return AssistantCanister(
+        tuple(contents),
+        timestamp=canister.timestamp,
+        turn_id=canister.turn_id,
+        native=native,
+        origin=origin or canister.origin,
+    )
+
+
+def _restore(envelope: _Envelope) -> AnyContent:
+    native = Native(protocol=envelope.protocol, data=envelope.data)
+    if envelope.is_text:
+        return TextualContent("", native=native)
+    return ReasoningContent(
+        text=envelope.text,
+        summary=envelope.summary,
+        signature=envelope.signature or None,
+        native=native,
+    )
+
+
+def _find_origin(envelope: _Envelope) -> Origin | None:
+    if not envelope.provider:
+        return None
+    return Origin(provider=envelope.provider, model="", protocol=envelope.protocol)
+
+
+def _return_seal(canister: AnyCanister, calls: Mapping[str, _Envelope]) -> AnyCanister:
+    """Return an invocation with what its vendor signed."""
+    if not isinstance(canister, InvocationCanister):
+        return canister
+    envelope = calls.get(canister.invocation_id)
+    if envelope is None:
+        return canister
+    native = Native(protocol=envelope.protocol, data=envelope.data)
+    return attrs.evolve(canister, native=native, origin=_find_origin(envelope) or canister.origin)
