@@ -10,8 +10,9 @@ from vibe_llms.flows.acting import Tools, find_tool_faults
 from vibe_llms.flows.checking import DIAGRAM, TaskCheck, weigh
 from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.refusals import asks_model, find_refusals
-from vibe_llms.flows.tasks import Task
+from vibe_llms.flows.tasks import SCRIPTED, Task
 from vibe_llms.messages.identities import access_now
+from vibe_llms.telemetry.prices import OWN_MACHINES
 
 if TYPE_CHECKING:
     from vibe_llms.application import Application
@@ -65,6 +66,30 @@ def _find_refusals(
         today=access_now().date(),
     )
     return weigh(part.reading, found)
+
+
+async def look_at_models(
+    check: TaskCheck, application: Application, model: str | None
+) -> TaskCheck:
+    """Add which models their providers certainly do not have.
+
+    Only those are accessed for which nothing is asked, fetched or loaded then.
+    """
+    if check.errors:
+        return check
+    for part in check.survey_parts():
+        llm = part.task.resource_llm
+        address = application.resolve_address(model or llm.address)
+        if not asks_model(part) or address.provider in OWN_MACHINES - {SCRIPTED}:
+            continue
+        try:
+            await application.access_model(str(address))
+        except ConverseError as error:
+            # What else it lacks, it may have where the task is run.
+            if isinstance(error, UnknownNameError) or address.provider == SCRIPTED:
+                told = [part.reading.find(("resource_llm", "model"), str(error))]
+                check = check.add(told)
+    return check
 
 
 async def look_at_tools(check: TaskCheck, connect: Connect) -> TaskCheck:

@@ -25,13 +25,13 @@ from vibe_llms.flows.words import (
     MARKS,
     TIMES,
     describe_cost,
-    describe_reason,
     describe_seconds,
     describe_sum,
     describe_tokens,
 )
 from vibe_llms.mermaid import parse_diagram
-from vibe_llms.runs.summaries import summarize
+from vibe_llms.runs.summaries import RunSummary
+from vibe_llms.runs.surveying import read_summary
 
 _LEGEND: Final = (
     *(compose_mark(state, f"{mark} {state}") for state, mark in MARKS.items()),
@@ -59,6 +59,7 @@ class _RunPage:
         self.store = store
         self.record = record
         self.task: Task = record.reading.task
+        self.summary = read_summary(store, record.run_id)
         self.course = Course.read(record.log)
         self.states = self.course.states
         self.visits: dict[str, list[Visit]] = {}
@@ -72,12 +73,11 @@ class _RunPage:
         }
 
     def compose(self) -> str:
-        course, task = self.course, self.task
-        ended = course.ended
+        course, task, summary = self.course, self.task, self.summary
         return compose_flow_page(
             FlowPage(
                 title=task.goal.description,
-                mark=compose_mark(*_describe_whole(course)),
+                mark=compose_mark(*_describe_whole(summary)),
                 facts=self._survey_facts(),
                 diagram=annotate(task.flow_diagram.mermaid, course, {}),  # page.css has the looks
                 hint="Choose a node to see what was said there.",
@@ -90,7 +90,7 @@ class _RunPage:
                     *_compose_verdicts(course),
                     self._compose_visits(),
                 ],
-                is_live=ended is None,
+                is_live=course.ended is None and summary.state != "broken_off",
             )
         )
 
@@ -103,7 +103,7 @@ class _RunPage:
             "Visits": str(total.visits),
             "Used": None if usage is None else describe_usage(usage),
             "Cost": describe_cost(total.cost_cents),
-            "Model": summarize(self.record.log, self.record.run_id).model,
+            "Model": self.summary.model,
             "Run": self.record.run_id,
         }
 
@@ -233,16 +233,18 @@ def _compose_time(visit: Visit) -> str:
     return describe_seconds(visit.measure())
 
 
-def _describe_whole(course: Course) -> tuple[str, str]:
+_TONES: Final = {
+    "ended": VisitState.DONE,
+    "failed": VisitState.FAILED,
+    "broken_off": VisitState.FAILED,
+    "working": VisitState.RUNNING,
+}
+
+
+def _describe_whole(summary: RunSummary) -> tuple[str, str]:
     """Returns the state of a run, and what to call it."""
-    ended = course.ended
-    if ended is None:
-        return VisitState.RUNNING, f"{MARKS[VisitState.RUNNING]} running"
-    state = VisitState.WAITING
-    if ended.reason in ("ended", "failed"):
-        is_well = ended.reason == "ended" and ended.goal_met is not False
-        state = VisitState.DONE if is_well else VisitState.FAILED
-    return state, f"{MARKS[state]} {describe_reason(ended)}"
+    state = _TONES.get(summary.tone, VisitState.WAITING)
+    return state, f"{MARKS[state]} {summary.label}"
 
 
 def _compose_end(course: Course) -> Iterator[str]:

@@ -35,7 +35,7 @@ from vibe_llms.flows.budgets import Budget, Spending, read_spending
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
-from vibe_llms.flows.foreseeing import foresee, look_at_tools
+from vibe_llms.flows.foreseeing import foresee, look_at_models, look_at_tools
 from vibe_llms.flows.machine import VisitNode
 from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.performing import Performer
@@ -119,11 +119,12 @@ class TaskRun:
             reading = attrs.evolve(reading, errors=(*reading.errors, failure))
         check = await asyncio.to_thread(check_task, reading, known)
         check = await self._foresee(check)
+        application = self.adapter.application
+        check = await look_at_models(check, application, self.config.model)
         check = await look_at_tools(check, self._connect)
         if check.errors:
             return check
         # By what is known of the model without asking it, or loading anything for it.
-        application = self.adapter.application
         asked = application.resolve_address(self.config.model or check.task.resource_llm.address)
         attributes = application.catalogue.access_attributes(asked)
         return attrs.evolve(check, bound=await self._bound(check, known.tools or {}, attributes))

@@ -92,6 +92,22 @@ def test_tools_for_a_model_that_cannot_invoke_any_are_a_mistake() -> None:
     assert "cannot invoke tools" in found
 
 
+@pytest.mark.parametrize(
+    ("llm", "words"),
+    [
+        ({"provider": "scripted", "model": "weather"}, "There is no script 'weather'"),
+        ({"provider": "scripted", "model": "./gone.toml"}, "gone.toml"),
+    ],
+)
+def test_a_model_that_its_provider_does_not_have_is_a_mistake(
+    llm: dict[str, Any], words: str
+) -> None:
+    (found,) = find(look(make(llm)))
+
+    assert found.startswith("resource_llm.model: ")
+    assert words in found
+
+
 def test_models_and_tools_of_subflows_are_looked_at(tmp_path: Path) -> None:
     """With their own places; each mistake is told once, however many nodes run the subflow."""
     whole, part = tmp_path / "whole.json", tmp_path / "part.json"

@@ -153,6 +153,7 @@ async def test_a_page_follows_its_run() -> None:
     loop = asyncio.get_running_loop()
     store.create("run", ConversationMetadata())
     log = produce_log(store, "run")
+    log.claim()  # it is performed by a process
 
     def save(page: str) -> None:
         pages.append(page)
@@ -170,6 +171,19 @@ async def test_a_page_follows_its_run() -> None:
     assert 'http-equiv="refresh" content="2"' in pages[0]
     assert read_data(pages[-1])["is_live"] is False
     assert len(pages) == 2
+
+
+def test_a_run_whose_process_is_gone_is_no_longer_followed() -> None:
+    """Its page says the same as all that shows runs."""
+    store = MemoryStore()
+    store.create("run", ConversationMetadata())
+    task = compose_task(DIAGRAM, "a", "b")
+    produce_log(store, "run").append("run", FlowStartedEvent(run_id="run", task=task))
+
+    page = read_run_page(store, "run")
+
+    assert read_data(page)["is_live"] is False
+    assert "broken off" in page
 
 
 async def test_a_page_is_saved_when_it_has_changed() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.stores.interfaces import ConversationStore
     from vibe_llms.flows.courses import Course
     from vibe_llms.flows.records import FlowRecord
+    from vibe_llms.runs.summaries import RunSummary
 
 
 @command("show")
@@ -38,6 +39,7 @@ def show(
     from vibe_llms.flows.drawing import annotate
     from vibe_llms.flows.records import read_record
     from vibe_llms.flows.run_pages import read_run_page
+    from vibe_llms.runs.surveying import read_summary
 
     if argument and named:
         raise click.UsageError("The run is named twice.")
@@ -49,13 +51,13 @@ def show(
         _save(read_run_page(store, run_id), html)
         return
     record = read_record(store, run_id)
-    course = Course.read(record.log)
+    course, summary = Course.read(record.log), read_summary(store, run_id)
     if mermaid:
         write(annotate(record.reading.task.flow_diagram.mermaid, course).rstrip("\n"))
     elif as_json:
-        write_json(_export(record, course))
+        write_json(_export(record, course, summary))
     else:
-        _write_run(record, course)
+        _write_run(record, course, summary)
 
 
 def _find_run(store: ConversationStore, word: str | None) -> str:
@@ -83,10 +85,10 @@ def _save(page: str, html: str) -> None:
     note(f"Written: {html}")
 
 
-def _write_run(record: FlowRecord, course: Course) -> None:
+def _write_run(record: FlowRecord, course: Course, summary: RunSummary) -> None:
     from vibe_llms.flows.compiling import compile_flow
     from vibe_llms.flows.courses import VisitState
-    from vibe_llms.flows.words import MARKS, describe_reason
+    from vibe_llms.flows.words import MARKS
     from vibe_llms.interfaces.cli.flows.rows import compose_rows
     from vibe_llms.mermaid import parse_diagram
 
@@ -101,7 +103,7 @@ def _write_run(record: FlowRecord, course: Course) -> None:
         styles=("", "dim"),
     )
     write()
-    write(_sum_up(course, "running" if ended is None else describe_reason(ended)))
+    write(_sum_up(course, summary.label))
     if ended is not None and ended.detail:
         write(ended.detail)
     for each in ended.verdicts if ended else ():
@@ -116,7 +118,7 @@ def _sum_up(course: Course, words: str) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _export(record: FlowRecord, course: Course) -> dict[str, Any]:
+def _export(record: FlowRecord, course: Course, summary: RunSummary) -> dict[str, Any]:
     from vibe_llms.flows.courses import Sum
 
     ended, total = course.ended, course.total
@@ -127,6 +129,9 @@ def _export(record: FlowRecord, course: Course) -> dict[str, Any]:
         "detail": ended.detail if ended else "",
         "limit": ended.limit if ended else "",
         "goal_met": ended.goal_met if ended else None,
+        "state": summary.state,
+        "label": summary.label,
+        "model": summary.model,
         "began": course.began,
         "seconds": course.measure(),
         "tokens": total.tokens,
