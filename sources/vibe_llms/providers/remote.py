@@ -261,7 +261,9 @@ class RemoteClient:
                 turn.learn(exchange.headers)
             if exchange.status < 400:
                 return exchange
-            raise await self._read_error(exchange, model)  # here, so that it is cleaned below
+            raise await self._read_error(
+                exchange, model, request
+            )  # here, so that it is cleaned below
         except ConverseError as error:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
@@ -348,12 +350,18 @@ class RemoteClient:
             body=b"" if encoded is None else encoded.data,
         )
 
-    async def _read_error(self, exchange: Exchange, model: str) -> ConverseError:
+    async def _read_error(
+        self, exchange: Exchange, model: str, request: WireRequest
+    ) -> ConverseError:
         """Returns what an answer with the status of an error means."""
         vendor, status, answered = self.vendor, exchange.status, exchange.headers
         problem = await read_problem(exchange)
         error = vendor.produce_error(problem, model, status=status, headers=answered)
         advise_of_key(error, self.provider.name, vendor.key_variables)
+        if status == 404:  # the address may be wrong, and not the model
+            path = urlsplit(request.url).path
+            asked = f"It was asked at {describe_address(request.url)}{path}."
+            error.remedy = f"{error.remedy} {asked}".lstrip()  # not for a gateway's clients
         return error
 
     def require_key(self) -> Secret | None:

@@ -118,6 +118,7 @@ def read_settings(
     further: Mapping[str, Kind] | None = None,
     *,
     variables: Sequence[str] = (),
+    versions: Sequence[str] = (),
 ) -> RemoteSettings:
     """Checks a remote provider's table in the configuration.
 
@@ -126,6 +127,7 @@ def read_settings(
             environment, as ``https://{RESOURCE}.example.org/v1``.
         further: What this vendor can be told besides.
         variables: Of the environment, which can name another address than the vendor's.
+        versions: See :func:`strip_version`.
 
     Raises:
         ConfigurationError: With all the mistakes in it.
@@ -142,7 +144,7 @@ def read_settings(
     seconds = {name: values[name] for name in _TIMEOUTS if name in values}
     return RemoteSettings(
         values=values,
-        base_url=_find_address(values, base_url, variables),
+        base_url=strip_version(_find_address(values, base_url, variables), versions),
         headers={name.lower(): Secret(text) for name, text in values.get("headers", {}).items()},
         timeouts=Timeouts(**seconds),
         model=str(values.get("model", "")),
@@ -164,6 +166,16 @@ def _find_address(values: Mapping[str, Any], base_url: str, variables: Sequence[
         ADDRESS.read(filled, (), reader)
         reader.finish()
     return filled.rstrip("/")
+
+
+def strip_version(base_url: str, versions: Sequence[str]) -> str:
+    """Return an address without the version at its end, with which the vendor's paths begin.
+
+    Args:
+        versions: Last segments that are one.
+    """
+    address, _, last = base_url.rpartition("/")
+    return address.rstrip("/") if last in versions and not address.endswith("/") else base_url
 
 
 def _fill(match: re.Match[str]) -> str:

@@ -41,6 +41,8 @@ class Vendor(abc.ABC):
         base_url: Where its service is, unless the user says otherwise; it may name variables of the
             environment, as ``{NAME}``.
         base_url_variables: Of the environment, which say otherwise as well.
+        versions: Last segments of an address, such as ``v1``, that are left out of it: the paths
+            of this vendor begin with a version of their own.
         key_variables: The environment variables of its key; none where it takes no key.
         needs_key: Whether nothing can be asked without one.
         server_command: What starts its server, where that can run on this machine.
@@ -54,6 +56,7 @@ class Vendor(abc.ABC):
     quirks: Any = None
     base_url: str
     base_url_variables: tuple[str, ...] = ()
+    versions: ClassVar[tuple[str, ...]] = ()
     key_variables: tuple[str, ...] = ()
     needs_key: bool = True
     server_command: str = ""
@@ -73,6 +76,7 @@ class Vendor(abc.ABC):
             self.base_url,
             self.further_settings,
             variables=self.base_url_variables,
+            versions=self.versions,
         )
 
     def survey_needs(self) -> tuple[Need, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from remoting import produce_context
-from vibe_llms.exceptions import ConfigurationError
+from remoting import Counterpart, answer_json, produce_context
+from vibe_llms.exceptions import ConfigurationError, ProviderError
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.messages.requests import Request
 from vibe_llms.providers.settings import RemoteSettings, read_settings
 
 
@@ -48,3 +51,51 @@ def test_what_does_not_reach_an_official_package_is_refused(
     with pytest.raises(ConfigurationError, match=f"some.{name}: It does not reach"):
         read(tmp_path, transport="sdk", **{name: value})
     read(tmp_path, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("vendor", "variable", "written", "asked"),
+    [
+        ("anthropic", "ANTHROPIC_BASE_URL", "/v1", "/v1/messages"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "/proxy/v1/", "/proxy/v1/messages"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "", "/v1/messages"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "/v1x", "/v1x/v1/messages"),
+        ("google", "GOOGLE_GEMINI_BASE_URL", "/v1beta", "/v1beta/models/m:generateContent"),
+        ("google", "GOOGLE_GEMINI_BASE_URL", "/v1", "/v1beta/models/m:generateContent"),
+        ("ollama", "OLLAMA_HOST", "/v1", "/api/chat"),
+        ("ollama", "OLLAMA_HOST", "/api/", "/api/chat"),
+        ("ollama", "OLLAMA_HOST", "", "/api/chat"),
+        ("gateway", "VIBE_GATEWAY_URL", "/v1", "/v1/converse"),
+        ("openai_responses", "OPENAI_BASE_URL", "/v1", "/v1/responses"),
+        ("openai_responses", "OPENAI_BASE_URL", "/other", "/other/responses"),
+    ],
+)
+@pytest.mark.parametrize("is_set", [True, False])
+async def test_a_version_at_the_end_of_an_address_is_not_doubled(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    vendor: str,
+    variable: str,
+    written: str,
+    asked: str,
+    is_set: bool,
+) -> None:
+    """Of a variable or the setting; where nothing is there, the error says what was asked."""
+    address = "https://vendor.example"
+    settings = {"base_url": address + written} if is_set else {}
+    monkeypatch.setenv(variable, "" if is_set else address + written)
+    module = importlib.import_module(f"vibe_llms.providers.{vendor}")
+    context = produce_context(vendor, tmp_path, api_key="canary", **settings)
+    provider = module.produce_provider(context)
+    counterpart = Counterpart([answer_json(b'{"error": "not found"}', 404) for _ in range(2)])
+    provider.use_transport(counterpart.transport)
+    model = await provider.produce_client().access_model("m")
+    request = Request(canisters=[UserCanister("Hello")])
+
+    with pytest.raises(ProviderError) as caught:
+        await model.converse(request, stream=False)
+
+    port = ":443" if vendor == "ollama" and not is_set else ""
+    assert counterpart.requests[-1].url == f"{address}{port}{asked}"
+    assert f"{address}{port}{asked}" in str(caught.value)
+    assert address not in caught.value.describe()  # what a gateway tells its clients

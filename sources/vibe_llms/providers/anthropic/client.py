@@ -61,6 +61,7 @@ class AnthropicVendor(Vendor):
     dialect = messages
     base_url = "https://api.anthropic.com"
     base_url_variables: tuple[str, ...] = ("ANTHROPIC_BASE_URL",)
+    versions = ("v1",)
     key_variables: tuple[str, ...] = ("ANTHROPIC_API_KEY",)
     request_id_headers = ("request-id", "x-request-id")
     count_field = "input_tokens"
@@ -125,7 +126,10 @@ class AnthropicVendor(Vendor):
 
     def produce_sdk_client(self, key: Secret | None) -> Any:
         """Makes the official client. Raises ConfigurationError, DependencyError."""
-        return produce_cloud_client(self.context.name, self.settings.values, key)
+        values = self.settings.values
+        if "cloud" not in values:
+            values = {**values, "base_url": self.settings.base_url}
+        return produce_cloud_client(self.context.name, values, key)
 
     def survey_needs(self) -> tuple[Need, ...]:
         """Says what is missing before anything can be asked."""

@@ -37,6 +37,7 @@ class GatewayVendor(Vendor):
     dialect = converse
     quirks = None
     base_url = "{VIBE_GATEWAY_URL}"  # a gateway that asked the usual port would ask itself
+    versions = ("v1",)
     key_variables = ("VIBE_GATEWAY_KEY",)
     needs_key = False
     server_command = "vibe serve gateway"

@@ -44,6 +44,7 @@ class GoogleVendor(Vendor):
     dialect = generate_content
     base_url = "https://generativelanguage.googleapis.com"
     base_url_variables = ("GOOGLE_GEMINI_BASE_URL",)
+    versions = ("v1", "v1alpha", "v1beta", "v1beta1")
     key_variables: tuple[str, ...] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     count_field = "totalTokens"
     further_settings: ClassVar[Mapping[str, Kind]] = {"api_version": WORD}

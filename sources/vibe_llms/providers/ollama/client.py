@@ -30,7 +30,7 @@ from vibe_llms.providers.ollama.pulling import is_missing, pull
 from vibe_llms.providers.ollama.windows import choose_window, count_least
 from vibe_llms.providers.remote import RemoteClient
 from vibe_llms.providers.remote_models import RemoteModel
-from vibe_llms.providers.settings import RemoteSettings
+from vibe_llms.providers.settings import RemoteSettings, strip_version
 
 if TYPE_CHECKING:
     from vibe_llms.providers.surveys import SurveyedModel
@@ -105,6 +105,7 @@ class OllamaVendor(HostedVendor):
     dialect = ollama_chat
     quirks = Quirks()
     base_url = f"http://127.0.0.1:{DEFAULT_PORT}"
+    versions = ("v1", "api")  # of the protocol of OpenAI, and of its own
     key_variables = ("OLLAMA_API_KEY",)
     needs_key = False
     server_command = "ollama serve"
@@ -116,7 +117,7 @@ class OllamaVendor(HostedVendor):
         host = os.environ.get("OLLAMA_HOST", "")
         if "base_url" in settings.values or not host.strip():
             return settings
-        return attrs.evolve(settings, base_url=read_host(host))
+        return attrs.evolve(settings, base_url=strip_version(read_host(host), self.versions))
 
     def compose_child(self) -> ChildSettings:
         """Says how the server is started: at a port of its own, whatever else runs."""
