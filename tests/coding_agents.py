@@ -1,8 +1,8 @@
 """What coding agents send to the address that they are given, in our own words.
 
-Each is written after its public sources and documentation as of November 2026: headers, the shape
-of the body, tools, how histories are written, and what it reads of an answer. Prompts and
-descriptions are ours.
+Each is written after its public sources, and Codex, Claude Code, opencode and Gemini CLI after what
+their releases of November 2026 have sent to a gateway: headers, the shape of the body, tools, how
+histories are written, and what is read of an answer. Prompts and descriptions are ours.
 """
 
 from __future__ import annotations
@@ -112,16 +112,16 @@ class Codex(Agent):
     """Codex CLI: Responses, always streamed, nothing stored, all of the history each time."""
 
     name = "codex"
-    look, edit, other = "shell", "apply_patch", "mcp__tides/look_up"
+    look, edit, other = "exec_command", "apply_patch", "mcp__tides/look_up"
     headers: ClassVar[Mapping[str, str]] = {
         "accept": "text/event-stream",
         "originator": "codex_cli_rs",
         "session_id": "0197a1de-0000-7000-8000-000000000001",
-        "user-agent": "codex_cli_rs/0.144.1 (Debian 12; x86_64) xterm-256color",
+        "user-agent": "codex_cli_rs/0.171.0 (Debian 12; x86_64) xterm-256color",
         "x-codex-turn-metadata": '{"turn_id":"1"}',
     }
     tools: ClassVar[list[dict[str, Any]]] = [
-        {"type": "function", "name": "shell", "description": "Runs a shell command.",
+        {"type": "function", "name": "exec_command", "description": "Runs a shell command.",
          "strict": False, "parameters": COMMAND},
         {"type": "function", "name": "update_plan", "description": "Notes the plan.",
          "strict": False, "parameters": {"type": "object", "properties": {
@@ -144,6 +144,7 @@ class Codex(Agent):
     def __init__(self, model: str, *, streaming: bool) -> None:
         super().__init__(model, streaming=streaming)
         self.history = [
+            _message("developer", "You are a coding agent in a terminal."),
             _message("developer", "The sandbox lets you write to the workspace alone."),
             _message("user", "<environment_context><cwd>/harbour</cwd></environment_context>"),
         ]
@@ -155,7 +156,6 @@ class Codex(Agent):
     def compose(self) -> dict[str, Any]:
         return {
             "model": self.model,
-            "instructions": "You are a coding agent in a terminal.",
             "input": copy.deepcopy(self.history),
             "tools": self.tools,
             "tool_choice": "auto",
@@ -165,12 +165,14 @@ class Codex(Agent):
             "stream": self.streaming,
             "include": ["reasoning.encrypted_content"],
             "prompt_cache_key": "0197a1de-0000-7000-8000-000000000001",
-            "text": {"verbosity": "medium"},
+            "text": {"verbosity": "low"},
+            "client_metadata": {"x-codex-turn-metadata": '{"request_kind": "turn"}'},
         }
 
     def list_tools(self) -> list[str]:
         return [
-            "shell", "update_plan", "apply_patch", "mcp__tides/look_up", "mcp__tides/list_harbours"
+            "exec_command", "update_plan", "apply_patch", "mcp__tides/look_up",
+            "mcp__tides/list_harbours",
         ]  # fmt: skip
 
     def say(self, text: str) -> None:
@@ -192,9 +194,7 @@ class Codex(Agent):
             assert events[-1]["response"]["usage"]["input_tokens"] >= 0
         else:
             items = json.loads(data)["output"]
-        for item in items:
-            kept = {name: value for name, value in item.items() if name not in ("id", "status")}
-            self.history.append(kept)
+        self.history += items  # each as it came, with its id
         calls = []
         for item in items:
             if item["type"] in ("function_call", "custom_tool_call"):
@@ -209,34 +209,37 @@ class Codex(Agent):
 
     def answer(self, call: Call, text: str, *, failed: bool = False) -> None:
         kind = "custom_tool_call_output" if call.tool == self.edit else "function_call_output"
-        self.history.append({"type": kind, "call_id": call.id, "output": text})
+        told = {"type": kind, "id": f"fco_{len(self.history)}", "call_id": call.id}
+        self.history.append({**told, "output": f"Exit code: {int(failed)}\nOutput:\n{text}"})
 
 
 class CodexOfNewModels(Codex):
     """Codex CLI with a model whose tools stand among the items, usual ones in a namespace."""
 
     name = "codex-listed"
-    look, edit, other = "functions/shell", "functions/apply_patch", "mcp__tides/look_up"
+    look, edit, other = "functions/exec_command", "functions/apply_patch", "mcp__tides/look_up"
 
     def __init__(self, model: str, *, streaming: bool) -> None:
         super().__init__(model, streaming=streaming)
         usual = [each for each in self.tools if each["type"] in ("function", "custom")]
         others = [each for each in self.tools if each not in usual]
         functions = {"type": "namespace", "name": "functions", "description": "", "tools": usual}
-        listed = {"type": "additional_tools", "role": "developer", "tools": [functions, *others]}
-        self.history.insert(0, listed)
+        listed = {"type": "additional_tools", "id": "at_1", "role": "developer"}
+        self.history.insert(0, {**listed, "tools": [functions, *others]})
 
     def compose(self) -> dict[str, Any]:
         body = super().compose()
         del body["tools"]
-        return body
+        reasoning = {"effort": "low", "context": "all_turns"}
+        return {**body, "parallel_tool_calls": False, "reasoning": reasoning}
 
     def list_tools(self) -> list[str]:
         return [name if "/" in name else f"functions/{name}" for name in super().list_tools()]
 
 
 def _message(role: str, text: str) -> dict[str, Any]:
-    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+    content = [{"type": "input_text", "text": text}]
+    return {"type": "message", "id": f"msg_{len(text)}", "role": role, "content": content}
 
 
 class ClaudeCode(Agent):
@@ -247,10 +250,11 @@ class ClaudeCode(Agent):
     headers: ClassVar[Mapping[str, str]] = {
         "accept": "application/json",
         "anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14,"
+        "thinking-token-count-2026-05-13,mid-conversation-system-2026-04-07,"
         "context-management-2025-06-27,prompt-caching-scope-2026-01-05,effort-2025-11-24",
         "anthropic-dangerous-direct-browser-access": "true",
         "anthropic-version": "2023-06-01",
-        "user-agent": "claude-cli/2.1.257 (external, cli)",
+        "user-agent": "claude-cli/2.1.328 (external, sdk-cli)",
         "x-app": "cli",
         "x-claude-code-session-id": "5d0e0000-0000-4000-8000-000000000001",
         "x-stainless-lang": "js",
@@ -282,21 +286,24 @@ class ClaudeCode(Agent):
 
     def compose(self) -> dict[str, Any]:
         messages = copy.deepcopy(self.history)
-        messages[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        last = next(each for each in reversed(messages) if each["role"] != "system")
+        last["content"][-1]["cache_control"] = {"type": "ephemeral"}
         user = {"device_id": "d", "account_uuid": "", "session_id": "s"}
         return {
             "model": self.model,
             "messages": messages,
             "system": [
                 {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.257;"},
-                {"type": "text", "text": "You are a coding agent in a terminal.",
+                {"type": "text", "text": "You are an agent.",
                  "cache_control": {"type": "ephemeral"}},
+                {"type": "text", "text": "You help in a terminal.",
+                 "cache_control": {"type": "ephemeral", "ttl": "1h"}},
             ],
             "tools": self.tools,
             "metadata": {"user_id": json.dumps(user)},
-            "max_tokens": 32_000,
+            "max_tokens": 64_000,
             "thinking": {"type": "adaptive"},
-            "output_config": {"effort": "medium"},
+            "output_config": {"effort": "high"},
             "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
             **({"stream": True} if self.streaming else {}),
         }  # fmt: skip
@@ -307,7 +314,11 @@ class ClaudeCode(Agent):
     def say(self, text: str) -> None:
         reminder = "<system-reminder>The list of what is to be done is empty.</system-reminder>"
         parts = [{"type": "text", "text": reminder}, {"type": "text", "text": text}]
+        is_first = not self.history
         self.history.append({"role": "user", "content": parts})
+        if is_first:  # what it knows since then stands behind the prompt
+            kinds = "Kinds of agents for the tool Agent: one that explores."
+            self.history.append({"role": "system", "content": kinds})
 
     def hear(self, data: bytes) -> tuple[str, list[Call]]:
         message = self._gather(data) if self.streaming else json.loads(data)
@@ -351,7 +362,7 @@ class ClaudeCode(Agent):
 
     def answer(self, call: Call, text: str, *, failed: bool = False) -> None:
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call.id, "content": text}
-        result |= {"is_error": True} if failed else {}
+        result |= {"is_error": failed}
         if self.history[-1]["role"] == "user":
             self.history[-1]["content"].append(result)
         else:
@@ -365,7 +376,7 @@ class OpenCode(Agent):
     look, edit, other = "bash", "edit", "tides_look_up"
     headers: ClassVar[Mapping[str, str]] = {
         "accept": "*/*",
-        "user-agent": "opencode/1.9.4 ai-sdk/provider-utils/4.0.9 runtime/bun/1.3.5",
+        "user-agent": "opencode/1.14.0 ai-sdk/provider-utils/4.0.9 runtime/bun/1.3.5",
     }
     parameters: ClassVar[list[tuple[str, str, dict[str, Any]]]] = [
         ("bash", "Runs a bash command.", {**COMMAND}),
@@ -391,8 +402,7 @@ class OpenCode(Agent):
     def compose(self) -> dict[str, Any]:
         return {
             "model": self.model,
-            # Of OpenAI's models it would ask with OpenAI's package, which has no such field.
-            **({} if "gpt" in self.model else {"max_tokens": 32_000}),
+            "max_tokens": 32_000,
             "reasoning_effort": "medium",
             "messages": copy.deepcopy(self.history),
             "tools": [
@@ -579,7 +589,7 @@ class GeminiCli(Agent):
     name = "gemini-cli"
     look, edit, other = "run_shell_command", "replace", "mcp_tides_look_up"
     headers: ClassVar[Mapping[str, str]] = {
-        "user-agent": "GeminiCLI/0.34.0/gemini-3-pro-preview (linux; x64)",
+        "user-agent": "GeminiCLI/0.61.0/gemini-3-pro-preview (linux; x64)",
         "x-goog-api-client": "google-genai-sdk/1.41.0 gl-node/v22.20.0",
         "x-goog-api-key": "k",
     }

@@ -169,7 +169,9 @@ def check(session: Session) -> None:
         and value.strip('"').lower() not in whole.lower()
         and path[-1] not in WORDS
         and (path[-1], value) not in SILENT
-        and not is_bookkeeping(path[0], value, is_asked=True)  # which the log alone tells
+        and not is_bookkeeping(
+            path[-1], value, is_asked=len(path) == 1
+        )  # which the log alone tells
         and not any(each in told for name in path for each in (name, *spell(name)))
     }
     assert not missing, (missing, session.losses)

@@ -190,3 +190,32 @@ async def test_a_fallback_is_asked_in_its_own_words(tmp_path: Path) -> None:
     assert first.requests[0].body["max_completion_tokens"] == 500
     assert second.requests[0].body["max_tokens"] == 500
     assert second.requests[0].body["messages"][0]["role"] == "system"
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "way"),
+    [
+        ("openai_conversations:gpt-5.5", "max_tokens", "translate"),
+        ("openai_conversations:gpt-5.5", "max_completion_tokens", "carry"),
+        ("openai_conversations:gpt-4o", "max_tokens", "carry"),
+        ("mine:gpt-5.5", "max_tokens", "carry"),
+    ],
+)
+async def test_the_older_limit_suits_a_model_that_reasons(
+    simulator: Simulator, tmp_path: Path, model: str, field: str, way: str
+) -> None:
+    """opencode says ``max_tokens`` to every model, which OpenAI's newer ones refuse."""
+    records: list[CallRecord] = []
+    application = produce_application(tmp_path, simulator.url, **produce_tables(simulator))
+    async with serve_gateway(application, records) as address, produce_client(address) as client:
+        asked: dict[str, Any] = {"model": model, "messages": ASKED, field: 500}
+        if model.startswith("mine"):  # what it is, nobody knows, and it judges by itself
+            with pytest.raises(openai.BadRequestError, match="max_completion_tokens"):
+                await client.chat.completions.create(**asked)
+        else:
+            await client.chat.completions.create(**asked)
+    (record,) = records
+    assert record.way == way
+    sent = simulator.requests[-1].body
+    limits = {name: sent[name] for name in sent if name.startswith("max")}
+    assert limits == {"max_completion_tokens" if way == "translate" else field: 500}

@@ -156,6 +156,10 @@ class Vendor(abc.ABC):
         """The quirks that are known of it, and not assumed."""
         return self.quirks
 
+    def find_known_quirks(self, model: ModelDescriptor) -> Any:
+        """Return the quirks that are known of a model; by default those of the vendor."""
+        return self.known_quirks
+
     @abc.abstractmethod
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Returns the path behind the base URL, such as ``/v1/messages``."""

@@ -310,7 +310,9 @@ def _carries(model: ConverserModel, face: Face, asked: Asked) -> TypeGuard[Remot
 def _touches_quirks(model: RemoteModel, face: Face, asked: Asked) -> bool:
     """Return whether the model's vendor is known to refuse or misread the body as it is."""
     touches: Callable[[bytes, Any], bool] | None = getattr(face.dialect, "touches_quirks", None)
-    return touches is not None and touches(asked.body, model.client.vendor.known_quirks)
+    if touches is None:
+        return False
+    return touches(asked.body, model.client.vendor.find_known_quirks(model.descriptor))
 
 
 def _ensure_admitted(grant: Grant | None, asked: Asked, upstream: Upstream) -> None:

@@ -65,6 +65,7 @@ class Quirks:
             with ``json_object``, or with vLLM's ``structured_outputs``.
         takes_strict: Whether schemas may be marked as strict.
         required_word: The value that requires a tool call: ``required`` or ``any``.
+        refused_fields: Fields of a request in OpenAI's older form that the model refuses.
         maximum_stops: How many stop sequences are accepted; ``None`` for any number.
         siblings: Further faces of the same service, with the same uploaded files; see
             :class:`vibe_llms.dialects.ledger.Ledger`.
@@ -97,6 +98,7 @@ class Quirks:
     schema_form: Literal["json_schema", "json_object", "structured_outputs"] = "json_schema"
     takes_strict: bool = True
     required_word: str = "required"
+    refused_fields: Annotated[tuple[str, ...], FILLED] = attrs.field(default=(), converter=_freeze)
     maximum_stops: int | None = 4
     siblings: tuple[tuple[str, str], ...] = ()
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import attrs
+
 from vibe_llms.dialects.chat_completions.quirks import Quirks
+from vibe_llms.models.attributes import Capability
 from vibe_llms.providers.completions import CompletionsVendor
+from vibe_llms.providers.interfaces import ModelDescriptor
 from vibe_llms.providers.openai_service import SIBLINGS, OpenAIService
 from vibe_llms.tables.kinds import TEXT, Kind
 
@@ -20,3 +24,9 @@ class OpenAIVendor(OpenAIService, CompletionsVendor):
         **OpenAIService.further_settings,
         "azure_deployment": TEXT,
     }
+
+    def find_known_quirks(self, model: ModelDescriptor) -> Quirks:
+        """Return the quirks that are known of a model: one that reasons refuses an older field."""
+        reasons = model.attributes.access_capability("supports_reasoning") is Capability.YES
+        quirks: Quirks = self.known_quirks
+        return attrs.evolve(quirks, refused_fields=("max_tokens",)) if reasons else quirks

@@ -31,8 +31,9 @@ def touches_quirks(body: bytes, quirks: Quirks) -> bool:
 
     Only what is known of the vendor counts: where its quirks are OpenAI's, so is its judgement.
     """
-    is_plain = attrs.evolve(quirks, id_pattern=_ANY, siblings=()) == _PLAIN
-    if is_plain and not any(mark in body for mark in _MARKS):
+    is_plain = attrs.evolve(quirks, id_pattern=_ANY, siblings=(), refused_fields=()) == _PLAIN
+    marks = (*_MARKS, *(b'"%b"' % field.encode() for field in quirks.refused_fields))
+    if is_plain and not any(mark in body for mark in marks):
         return False
     try:
         native = msgspec.json.decode(body, type=dict[str, Any])
@@ -52,6 +53,8 @@ def _list(given: object) -> list[Any]:
 
 def _touches_fields(native: Mapping[str, Any], quirks: Quirks) -> bool:
     """Return whether a field of the request is spelled for another vendor, or not supported."""
+    if any(native.get(field) is not None for field in quirks.refused_fields):
+        return True
     for control, spellings in SPELLINGS.items():
         field = next((each for each in spellings if native.get(each) is not None), None)
         if field is not None and not _is_spelled(control, field, quirks):
