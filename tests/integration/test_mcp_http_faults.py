@@ -249,6 +249,23 @@ async def test_a_server_that_is_not_there_is_told() -> None:
             pass
 
 
+@pytest.mark.parametrize(("exempt", "is_reached"), [("127.0.0.0/8", True), ("10.0.0.0/8", False)])
+async def test_a_server_of_an_exempt_network_is_reached_past_the_proxy(
+    monkeypatch: pytest.MonkeyPatch, exempt: str, is_reached: bool
+) -> None:
+    """NO_PROXY may name a network; nobody listens where the proxy is said to be."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", exempt)
+    async with serve(FaultyService()) as url:
+        registry = Registry([McpEnsemble(McpServer(name="far", url=url))])
+        if is_reached:
+            async with registry:
+                assert registry.survey()
+            return
+        with pytest.raises(EnsembleError, match="cannot be reached"):
+            await registry.connect()
+
+
 async def test_leaving_does_not_wait_for_a_server_that_clings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

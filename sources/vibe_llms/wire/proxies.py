@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from vibe_llms.exceptions import ConfigurationError
@@ -48,12 +49,31 @@ def _find_in_environment(url: str) -> str | None:
     parts = urlsplit(url)
     known = getproxies()
     proxy = known.get(parts.scheme) or known.get("all")
-    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]) or is_exempt(url):
         return None
     name = f"{parts.scheme}_proxy" if known.get(parts.scheme) else "all_proxy"
     # Without a scheme it is HTTP, as other programs read these variables, too.
     secret = Secret(proxy if "://" in proxy else f"http://{proxy}")
     return _ensure_proxy(secret, name.upper()).reveal()
+
+
+def is_exempt(url: str) -> bool:
+    """Tell whether ``NO_PROXY`` names the address of a URL, or its network, such as 10.0.0.0/8.
+
+    Names are compared by the standard library; they are not resolved for this.
+    """
+    from ipaddress import ip_address, ip_network
+    from urllib.request import getproxies
+
+    try:
+        address = ip_address(urlsplit(url).hostname or "")
+    except ValueError:  # a name
+        return False
+    for entry in getproxies().get("no", "").split(","):
+        with suppress(ValueError):  # a name, or nothing
+            if address in ip_network(entry.strip().replace("[", "").replace("]", ""), strict=False):
+                return True
+    return False
 
 
 def _ensure_proxy(proxy: Secret, origin: str) -> Secret:

@@ -18,6 +18,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.owners import Disconnection
 from vibe_llms.limits import Limits
+from vibe_llms.wire.proxies import is_exempt
 
 if TYPE_CHECKING:
     import httpx2
@@ -92,7 +93,10 @@ def _produce_client(
             return httpx2.Response(204, request=request)
 
     headers = {name: secret.reveal() for name, secret in server.headers.items()}
+    # The package knows the environment's proxies, but no networks in NO_PROXY.
+    host = httpx2.URL(server.url).netloc.decode()
     return CarefulClient(
+        mounts={f"all://{host}": None} if is_exempt(server.url) else None,
         # Bodies are bounded and mended as they come: what is packed could burst its bounds later.
         headers={**headers, "Accept-Encoding": "identity"},
         auth=auth,
