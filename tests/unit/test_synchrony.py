@@ -22,6 +22,7 @@ from vibe_llms import (
     VendorBatchChannel,
 )
 from vibe_llms.closing import Closing
+from vibe_llms.instruments.channels.following import ReplyFollowing, SyncReplyFollowing
 from vibe_llms.instruments.parsers.sessions import Following, SyncFollowing
 from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.providers.synchrony import SyncStream
