@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 from vibe_llms.exceptions import CapabilityError
 from vibe_llms.models.attributes import Capability, ModelAttributes
+from vibe_llms.models.schema_features import MAPS, RECURSION
 from vibe_llms.values import frozen
 
 
@@ -38,28 +40,34 @@ class ModeChoice:
 
 
 def choose_mode(
-    attributes: ModelAttributes, wanted: Mode | None = None, *, has_tools: bool = False
+    attributes: ModelAttributes,
+    wanted: Mode | None = None,
+    *,
+    has_tools: bool = False,
+    needs: Sequence[str] = (),
 ) -> ModeChoice:
     """Chooses the mode that promises most with a model, by what is known of it.
 
     Args:
         wanted: A mode that somebody has already decided on.
         has_tools: The model may invoke other things on its way to the answer.
+        needs: The capabilities that enforcing the schema needs.
 
     Raises:
         CapabilityError: The model is known not to do what was decided on.
     """
     if wanted is not None:
-        return _confirm(attributes, wanted)
+        return _confirm(attributes, wanted, needs)
     schema = attributes.access_capability("supports_schema")
     invocations = attributes.access_capability("supports_invocations")
     together = attributes.access_capability("supports_schema_with_invocations")
     is_apart = has_tools and together is Capability.NO
-    if schema is Capability.YES and not is_apart:
+    unmet = _find_unmet(attributes, needs)
+    if schema is Capability.YES and not is_apart and not unmet:
         reason = f"can be held to a schema{_tell_source(attributes, 'supports_schema')}"
         return ModeChoice(Mode.NATIVE, f"{attributes.address} {reason}.")
     doubt = {
-        Capability.YES: f"{attributes.address} cannot be held to a schema while it has tools",
+        Capability.YES: f"{attributes.address} cannot be held to a schema {_LACKS[unmet]}",
         Capability.NO: f"{attributes.address} cannot be held to a schema",
         Capability.UNKNOWN: f"It is not known whether {attributes.address} can be held to a schema",
     }[schema]
@@ -70,11 +78,25 @@ def choose_mode(
     return ModeChoice(Mode.PROMPT, f"{doubt}, and it is {others} to invoke tools.")
 
 
+_LACKS = {
+    "": "while it has tools",
+    MAPS: "with maps, whose names are not known beforehand",
+    RECURSION: "that refers to itself",
+}
+
+
+def _find_unmet(attributes: ModelAttributes, needs: Sequence[str]) -> str:
+    """Returns the first capability that the model is known not to have; empty for none."""
+    no = Capability.NO
+    return next((need for need in needs if attributes.access_capability(need) is no), "")
+
+
 _NEEDED = {Mode.NATIVE: "supports_schema", Mode.TOOL: "supports_invocations"}
 
 
-def _confirm(attributes: ModelAttributes, wanted: Mode) -> ModeChoice:
-    needed = _NEEDED.get(wanted)
+def _confirm(attributes: ModelAttributes, wanted: Mode, needs: Sequence[str]) -> ModeChoice:
+    unmet = _find_unmet(attributes, needs) if wanted is Mode.NATIVE else ""
+    needed = unmet or _NEEDED.get(wanted)
     if needed and attributes.access_capability(needed) is Capability.NO:
         raise CapabilityError(
             path="mode",

@@ -28,6 +28,7 @@ from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.messages.views import text_of
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.schema_features import survey_features
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.providers.synchrony import SyncStream
@@ -141,7 +142,8 @@ class Parser(Generic[T]):
         Raises:
             CapabilityError: The model is known not to do what the parser's own mode needs.
         """
-        return choose_mode(attributes, self._mode, has_tools=has_tools)
+        needs = survey_features(self.kind.asked)
+        return choose_mode(attributes, self._mode, has_tools=has_tools, needs=needs)
 
     def compose(self, request: Request, attributes: ModelAttributes) -> tuple[Request, ModeChoice]:
         """Returns a request whose answer this parser can read, and how it was made so.

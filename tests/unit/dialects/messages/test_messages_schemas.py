@@ -10,18 +10,23 @@ from hypothesis import strategies as st
 
 from vibe_llms.dialects.messages import Quirks, nativize_request, normalize_request
 from vibe_llms.dialects.messages.calling.schemas import can_be_enforced, fit_schema
+from vibe_llms.exceptions import CapabilityError, RequestError
+from vibe_llms.instruments.parsers.choosing import Mode
+from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
+from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.models.integrators import ModelsIntegrator
 
 MODEL = ModelsIntegrator(provider="p").integrate("m", learnt={"output_limit_tokens": 9})
+NAMED: dict[str, Any] = {"properties": {"name": {"type": "string"}}}
 OPEN: dict[str, Any] = {
     "type": "object",
     "properties": {
         "age": {"type": "integer", "minimum": 0, "description": "In years."},
         "names": {"type": "array", "minItems": 2, "items": {"type": "string", "maxLength": 9}},
-        "at": {"oneOf": [{"$ref": "#/$defs/place"}, {"type": ["object", "null"]}]},
+        "at": {"oneOf": [{"$ref": "#/$defs/place"}, {"type": ["object", "null"], **NAMED}]},
         "minimum": {"type": "string", "format": "date"},
     },
     "$defs": {"place": {"properties": {"x": {"type": "number", "format": "float"}}}},
@@ -39,7 +44,7 @@ CLOSED: dict[str, Any] = {
         "at": {
             "anyOf": [
                 {"$ref": "#/$defs/place"},
-                {"type": ["object", "null"], "additionalProperties": False},
+                {"type": ["object", "null"], **NAMED, "additionalProperties": False},
             ]
         },
         "minimum": {"type": "string", "format": "date"},
@@ -117,3 +122,54 @@ SCHEMAS = st.recursive(
 @given(SCHEMAS)
 def test_what_was_fitted_fits(schema: dict[str, Any]) -> None:
     assert can_be_enforced(fit_schema(schema))
+
+
+MAPS: list[dict[str, Any]] = [
+    {"type": "object", "additionalProperties": {"type": "integer"}},
+    {"type": "object", "properties": {"a": {"type": "object", "additionalProperties": True}}},
+    {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object"}}}},
+    {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/b"}},
+        "$defs": {"b": {"type": "object"}},
+    },
+]
+RECURSIVE: list[dict[str, Any]] = [
+    {"type": "object", "properties": {"a": {"$ref": "#"}}},
+    {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/b"}},
+        "$defs": {
+            "b": {"type": "object", "properties": {"c": {"$ref": "#/$defs/c"}}},
+            "c": {"type": "object", "properties": {"b": {"$ref": "#/$defs/b"}}},
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("schema", MAPS + RECURSIVE, ids=repr)
+def test_what_would_be_nothing_is_refused(schema: dict[str, Any]) -> None:
+    """Closed, a map has no other value than an empty object; and circles the vendor refuses."""
+    with pytest.raises(RequestError, match="Use a Parser, which asks for a tool call"):
+        nativize_request(Request(canisters=[UserCanister("?")], schema=schema), MODEL, Quirks())
+
+
+@pytest.mark.parametrize("schema", MAPS + RECURSIVE, ids=repr)
+def test_a_parser_asks_for_a_tool_call_where_the_vendor_enforces_no_such_schema(
+    schema: dict[str, Any],
+) -> None:
+    """And says why; one that was told to take the other way is refused."""
+    learnt = {"supports_schema": "yes", "supports_invocations": "yes"}
+    integrator = Catalogue().access_integrator("anthropic")
+    attributes = integrator.integrate("claude-opus-4-5", learnt=learnt)
+    other = Catalogue().access_integrator("openai_responses").integrate("gpt-5")
+    plain = {"type": "object", **NAMED}
+
+    choice = Parser(schema).choose(attributes)
+
+    assert choice.mode is Mode.TOOL
+    assert "refers to itself" in choice.reason or "with maps" in choice.reason
+    assert Parser(plain).choose(attributes).mode is Mode.NATIVE
+    assert Parser(schema).choose(other).mode is Mode.NATIVE
+    with pytest.raises(CapabilityError, match="supports_schema_with"):
+        Parser(schema, mode="native").choose(attributes)

@@ -20,7 +20,9 @@ from vibe_llms.dialects.messages.calling.schemas import (
 )
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.messages.tables import CHOICE_WORDS, SHARED
+from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.descriptions import InvocableDescription
+from vibe_llms.models.schema_features import MAPS, RECURSION, survey_features
 from vibe_llms.plain import JsonObject
 
 _NO_BOUNDS: Final = ", without bounds of numbers, texts and lists"
@@ -63,10 +65,32 @@ def nativize_schema(schema: JsonObject | None, ledger: Ledger | None = None) -> 
     """
     if schema is None:
         return {}
-    if ledger is not None and is_free(schema):
+    # Of a map something would be lost that it says of its values.
+    says_nothing = schema.get("additionalProperties", True) in (True, {})
+    if ledger is not None and is_free(schema) and says_nothing:
         ledger.drop("schema", "the vendor enforces only closed schemas, and this has no fields")
         return {}
+    if ledger is not None:
+        _ensure_enforceable(schema)
     if ledger is not None and not can_be_enforced(schema):
         schema = fit_schema(schema)
         ledger.coerce("schema", f"its objects are closed{_NO_BOUNDS}: no others are enforced")
     return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+
+
+_REFUSED: Final = {
+    MAPS: "has an object whose names are not known beforehand, which could only be empty",
+    RECURSION: "refers to itself",
+}
+
+
+def _ensure_enforceable(schema: JsonObject) -> None:
+    """Refuses a schema that the vendor refuses, or of which nothing would be left."""
+    for feature in survey_features(schema):
+        raise RequestError(
+            path="schema",
+            detail=f"The schema {_REFUSED[feature]}; Anthropic's structured output has no such "
+            "schemas.",
+            remedy="Use a Parser, which asks for a tool call then; or a list of objects with a "
+            "name and a value.",
+        )

@@ -1,0 +1,63 @@
+"""Features of a JSON Schema that not every vendor enforces, by the capabilities that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MAPS = "supports_schema_with_maps"
+RECURSION = "supports_schema_with_recursion"
+
+_BY_NAME = ("properties", "$defs", "definitions")
+_DATA = ("enum", "const", "default", "examples")
+_COMPOSED = ("$ref", "anyOf", "oneOf", "allOf")
+
+
+def survey_features(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the capabilities that enforcing a schema needs beyond enforcing any."""
+    nodes = list(_walk(schema))
+    features = [MAPS] if any(map(_is_map, nodes)) else []
+    return (*features, RECURSION) if _is_recursive(schema) else tuple(features)
+
+
+def _walk(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield all schemas within one, itself included."""
+    waiting = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif isinstance(each, Mapping):
+            yield each
+            for name, value in each.items():
+                if name in _BY_NAME and isinstance(value, Mapping):
+                    waiting += value.values()
+                elif name not in _DATA:
+                    waiting.append(value)
+
+
+def _is_map(schema: Mapping[str, Any]) -> bool:
+    """Tell whether the names in an object are not known beforehand."""
+    kind = schema.get("type")
+    is_object = "object" in (kind if isinstance(kind, list) else [kind])
+    is_composed = any(name in schema for name in _COMPOSED)
+    is_open = schema.get("additionalProperties") is not False
+    return is_object and is_open and not schema.get("properties") and not is_composed
+
+
+def _is_recursive(schema: Mapping[str, Any]) -> bool:
+    """Tell whether a definition refers to itself, also through others."""
+    definitions: dict[str, Any] = {"#": {**schema, "$defs": {}, "definitions": {}}}
+    for field in ("$defs", "definitions"):
+        if isinstance(found := schema.get(field), Mapping):
+            definitions |= {f"#/{field}/{name}": inner for name, inner in found.items()}
+    referred = {
+        name: {str(node["$ref"]) for node in _walk(inner) if "$ref" in node} & definitions.keys()
+        for name, inner in definitions.items()
+    }
+    # What refers to nothing is left out, again and again; a circle is what remains.
+    while ends := [name for name, targets in referred.items() if not targets]:
+        for name in ends:
+            del referred[name]
+        referred = {name: targets.difference(ends) for name, targets in referred.items()}
+    return bool(referred)
