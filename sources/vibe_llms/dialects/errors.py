@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -13,6 +15,7 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
 )
+from vibe_llms.resources import access_data
 from vibe_llms.values import frozen
 
 _NOTHING: Final[Mapping[int, ProviderFault]] = MappingProxyType({})
@@ -167,6 +170,24 @@ def _read_retry_date(text: str | None) -> float | None:
 
 def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:
     return {name.lower(): value for name, value in (headers or {}).items()}
+
+
+def find_overflow(message: str, model: str) -> ContextOverflowError | None:
+    """Returns the error of an input that is too long, where a vendor's own wording says so."""
+    for pattern in _read_wordings():
+        if found := pattern.search(message):
+            sizes = found.groupdict()
+            return produce_overflow(model, message, sizes.get("tokens"), sizes.get("limit"))
+    return None
+
+
+@functools.cache
+def _read_wordings() -> tuple[re.Pattern[str], ...]:
+    import tomllib  # errors are rare
+
+    table = tomllib.loads(access_data("dialects", "overflows.toml").read_text("utf-8"))
+    flags = re.IGNORECASE | re.DOTALL
+    return tuple(re.compile(each["pattern"], flags) for each in table["wordings"])
 
 
 def produce_overflow(

@@ -11,7 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault, produce_overflow
+from vibe_llms.dialects.errors import (
+    Complaint,
+    ErrorProducer,
+    find_fault,
+    find_overflow,
+    produce_overflow,
+)
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
@@ -165,6 +171,8 @@ def read_openai_error(body: object, status: int | None, model: str) -> Complaint
     message = _find_message(facts)
     if status in (None, 200):
         status = _read_status(code) or status
+    if status in _OVERFLOW_STATUSES and (overflow := find_overflow(message, model)):
+        return overflow
     if _is_overflow(words, message, status):
         return _produce_overflow(facts, message, model)
     fault = _find_fault(words, status)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import re
+import tomllib
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from vibe_llms.dialects.errors import read_request_id, read_retry_after
 from vibe_llms.dialects.openai_errors import produce_openai_error
 from vibe_llms.exceptions import ContextOverflowError, ConverseError, ProviderError, ProviderFault
+from vibe_llms.resources import access_data
 
 
 def produce(body: object, status: int | None = 400, **headers: str) -> ProviderError:
@@ -90,6 +94,39 @@ def test_overflow_is_known_by_its_words(
     error = produce_openai_error({"error": {"message": message}}, provider="p", status=400)
     assert isinstance(error, ContextOverflowError)
     assert (error.tokens, error.limit) == (tokens, limit)
+
+
+WORDINGS = tomllib.loads(access_data("dialects", "overflows.toml").read_text("utf-8"))["wordings"]
+DIALECTS = ("chat_completions", "responses", "messages", "ollama_chat", "generate_content")
+
+
+@pytest.mark.parametrize("protocol", DIALECTS)
+@pytest.mark.parametrize(
+    "wording", WORDINGS, ids=lambda each: f"{each['vendor']} {each['said'][:20]}"
+)
+def test_an_overflow_is_known_by_the_words_of_each_vendor(
+    wording: dict[str, str], protocol: str
+) -> None:
+    """By whichever protocol it is asked; where it says how long the prompt is, that is known."""
+    errors = importlib.import_module(f"vibe_llms.dialects.{protocol}.calling.errors")
+    error = errors.produce_error({"error": {"message": wording["said"]}}, provider="p", status=400)
+    numbers = {int(each) for each in re.findall(r"\d{4,}", wording["said"])}
+
+    assert isinstance(error, ContextOverflowError)
+    assert wording["source"].startswith("https://")
+    if protocol != "ollama_chat":
+        assert {error.tokens, error.limit} - {None} == numbers
+        assert error.tokens is None or error.limit is None or error.tokens > error.limit
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["The model's context length is 4096.", "Range of top_p should be [0, 1]", "token limit: 5"],
+)
+def test_what_is_said_of_lengths_otherwise_is_no_overflow(message: str) -> None:
+    """A control out of its range is a mistake of another kind."""
+    error = produce_openai_error({"error": {"message": message}}, provider="p", status=400)
+    assert not isinstance(error, ContextOverflowError)
 
 
 PLAIN = st.recursive(

@@ -12,7 +12,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault, produce_overflow
+from vibe_llms.dialects.errors import (
+    Complaint,
+    ErrorProducer,
+    find_fault,
+    find_overflow,
+    produce_overflow,
+)
 from vibe_llms.dialects.generate_content.fields import camelize
 from vibe_llms.exceptions import (
     ConverseError,
@@ -92,6 +98,8 @@ def _read_error(body: object, status: int | None, model: str) -> Complaint | Con
     overflow = _OVERFLOW.search(message)
     if overflow:
         return produce_overflow(model, message, *overflow.groups())
+    if told_so := find_overflow(message, model):
+        return told_so
     told = facts.get("details")
     details = [each for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
     reason = next((str(each["reason"]) for each in details if each.get("reason")), None)

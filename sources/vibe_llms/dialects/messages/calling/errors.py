@@ -13,7 +13,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.dialects.decoding import read_text
-from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault, produce_overflow
+from vibe_llms.dialects.errors import (
+    Complaint,
+    ErrorProducer,
+    find_fault,
+    find_overflow,
+    produce_overflow,
+)
 from vibe_llms.exceptions import (
     ContextOverflowError,
     ConverseError,
@@ -113,6 +119,8 @@ def _read_error(body: object, status: int | None, model: str) -> Complaint | Con
     overflow = _OVERFLOW.search(message)
     if kind in _OVERFLOW_TYPES or (overflow and kind in (None, "invalid_request_error")):
         return _produce_overflow(facts, message, model, overflow)
+    if kind in (None, "invalid_request_error") and (told := find_overflow(message, model)):
+        return told
     return Complaint(
         fault=_find_fault(code, kind, status, message),
         message=message,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault
+from vibe_llms.dialects.errors import Complaint, ErrorProducer, find_fault, find_overflow
 from vibe_llms.exceptions import (
     CapabilityError,
     ContextOverflowError,
@@ -91,7 +91,7 @@ _CAPABILITIES: Final = {
 
 def _read_error(body: object, status: int | None, model: str) -> Complaint | ConverseError:
     message, code = _find_message(body)
-    if _OVERFLOW.search(message):
+    if _OVERFLOW.search(message) or find_overflow(message, model):
         return ContextOverflowError(
             model=model,
             detail=f"{message.rstrip('.')}.",
