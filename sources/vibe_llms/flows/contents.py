@@ -93,6 +93,28 @@ def find_address_fault(entry: RegistryEntry, folder: Path | None) -> str:
     return ""
 
 
+def find_file_fault(entry: RegistryEntry, folder: Path | None, *, may_come: bool) -> str:
+    """Say why the content of an entry is not that of its file; empty if it is, or has no file.
+
+    Does file work.
+
+    Args:
+        may_come: Whether a file that is not there yet may be written before it is wanted.
+    """
+    address = entry.source_url.strip()
+    if entry.content or folder is None or not address.lower().startswith(_FILE):
+        return ""
+    if may_come and not (folder / _read_path(address)).exists():
+        return ""
+    try:
+        _read_file(address, folder)
+    except Refusal as refusal:
+        return str(refusal)
+    except RequestError as error:  # a path that leads out of the folder, say
+        return str(error)
+    return ""
+
+
 @define(kw_only=True, eq=False)
 class RegistryContents:
     """The contents of a registry's entries, each had once, when it is first wanted.

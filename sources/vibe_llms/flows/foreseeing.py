@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from vibe_llms.exceptions import ConverseError, Finding, UnknownNameError
 from vibe_llms.flows.acting import Tools, find_tool_faults
 from vibe_llms.flows.checking import DIAGRAM, TaskCheck, weigh
+from vibe_llms.flows.contents import WAYS, find_file_fault, survey_contents
+from vibe_llms.flows.faults import FlowFault, TaskRule
+from vibe_llms.flows.interpolation import Template
+from vibe_llms.flows.labels import Found
 from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.refusals import asks_model, find_refusals
 from vibe_llms.flows.tasks import SCRIPTED, Task
 from vibe_llms.messages.identities import access_now
+from vibe_llms.tables.reading import KeyPath
 from vibe_llms.telemetry.prices import OWN_MACHINES
 
 if TYPE_CHECKING:
@@ -40,12 +46,45 @@ def foresee(
         unknown = list(
             find_unknown_names(part.reading, application.configuration, is_asked=model is None)
         )
+        offers = has_tools or bool(part.task.ensembles or part.task.mcp)
         if unknown:
             check = check.add(unknown)
         elif asks_model(part):
-            offers = has_tools or bool(part.task.ensembles or part.task.mcp)
             check = check.add(*_find_refusals(part, application, model, has_tools=offers))
     return check
+
+
+def look_at_files(check: TaskCheck, *, has_tools: bool) -> TaskCheck:
+    """Add which files cannot be read that prompts put in. Reads them.
+
+    One that a tool may still write need not be there; and what fails may have an edge for that.
+    """
+    if check.errors:
+        return check
+    for part in check.survey_parts():
+        may_come = has_tools or bool(part.task.ensembles or part.task.mcp)
+        check = check.add(*weigh(part.reading, _find_unreadable(part, may_come=may_come)))
+    return check
+
+
+def _find_unreadable(part: TaskCheck, *, may_come: bool) -> Iterator[Found]:
+    flow, templates = part.access_flow(), list[Template]()
+    for node in flow.nodes.values():
+        if flow.exits[node.id].error is not None:
+            continue
+        if node.prompt is not None:
+            templates.append(part.templates[node.prompt])
+        elif (invocation := part.invocations.get(node.id)) is not None:
+            values = invocation.arguments.values()
+            templates += (each for each in values if isinstance(each, Template))
+    wanted = survey_contents(templates)
+    for index, entry in enumerate(part.task.resource_registry.entries):
+        if entry.name not in wanted:
+            continue
+        if fault := find_file_fault(entry, part.task.folder, may_come=may_come):
+            message = f"The content of {entry.name!r} cannot be read: {fault} {WAYS}"
+            path: KeyPath = ("resource_registry", "entries", index, "source_url")
+            yield path, FlowFault(line=0, column=0, message=message, rule=TaskRule.REGISTRY)
 
 
 def _find_refusals(

@@ -35,7 +35,12 @@ from vibe_llms.flows.budgets import Budget, Spending, read_spending
 from vibe_llms.flows.checking import Surroundings, TaskCheck, check_task
 from vibe_llms.flows.contents import RegistryContents, survey_private_hosts
 from vibe_llms.flows.driving import FlowDriver
-from vibe_llms.flows.foreseeing import foresee, look_at_models, look_at_tools
+from vibe_llms.flows.foreseeing import (
+    foresee,
+    look_at_files,
+    look_at_models,
+    look_at_tools,
+)
 from vibe_llms.flows.machine import VisitNode
 from vibe_llms.flows.naming import find_unknown_names
 from vibe_llms.flows.performing import Performer
@@ -122,6 +127,8 @@ class TaskRun:
         application = self.adapter.application
         check = await look_at_models(check, application, self.config.model)
         check = await look_at_tools(check, self._connect)
+        has_tools = bool(self.adapter.tools)
+        check = await asyncio.to_thread(look_at_files, check, has_tools=has_tools)
         if check.errors:
             return check
         # By what is known of the model without asking it, or loading anything for it.

@@ -130,6 +130,41 @@ def test_models_and_tools_of_subflows_are_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0", "It is no text in UTF-8"),
+        (b"a\0b", "NUL"),
+        (b"x" * 1_000_001, "which is the limit"),
+        (None, "notes.md does not exist"),
+        (b"words", ""),
+    ],
+)
+def test_files_that_prompts_put_in_have_to_be_text(
+    tmp_path: Path, data: bytes | None, words: str
+) -> None:
+    """One that a tool may still write need not be there yet; what no prompt wants is not read."""
+    if data is not None:
+        (tmp_path / "notes.md").write_bytes(data)
+    entries = [{"name": name, "source_url": f"file:{name}.md"} for name in ("notes", "gone")]
+    task = compose_task(
+        "START --> P0 --> END", "{{registry:notes.content}}", resource_registry={"entries": entries}
+    )
+    (tmp_path / "task.json").write_text(json.dumps(task))
+
+    found = find(look(tmp_path / "task.json"))
+    assert bool(found) == bool(words)
+    for each in found:
+        assert each.startswith("resource_registry.entries[0].source_url: ")
+        assert words in each
+    if data is None:
+        (tmp_path / "task.json").write_text(json.dumps({**task, "ensembles": ["io"]}))
+        assert find(look(tmp_path / "task.json")) == []
+        task["flow_diagram"]["mermaid"] += "\nP0 -->|on error| END"
+        (tmp_path / "task.json").write_text(json.dumps(task))
+        assert find(look(tmp_path / "task.json")) == []
+
+
+@pytest.mark.parametrize(
     ("today", "severity"), [(date(2026, 8, 4), "warning"), (date(2026, 8, 5), "error")]
 )
 def test_a_model_that_is_retired_is_told_with_its_successor(today: date, severity: str) -> None:

@@ -187,7 +187,7 @@ def test_a_check_tells_all_findings_of_all_files(vibe: Vibe, home: Path) -> None
 
     held = vibe("flow", "check", good)
     assert held.code == 0
-    assert "good.json holds. A run comes to at most 2 requests" in held.err
+    assert "good.json is valid. A run makes at most 2 requests" in held.err
     assert vibe("flow", "check", odd).code == 0
     assert "Warning: odd.json:" in vibe("flow", "check", odd).err
     outcome = vibe("flow", "check", good, bad, odd, "absent.json")

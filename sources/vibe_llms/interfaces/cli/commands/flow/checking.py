@@ -89,7 +89,7 @@ def check(
     if errors:
         raise ConfigurationError(findings=tuple(errors))
     for file, bound in bounds.items():
-        note(f"{file} holds. A run comes to at most {_describe(bound)}.")
+        note(f"{file} is valid. A run makes at most {_describe(bound)}.")
     return ExitCode.SUCCESS
 
 
@@ -129,7 +129,7 @@ def _describe(bound: FlowBound) -> str:
     ]
     said = ", ".join(each for each in words if each)
     if bound.reasons:
-        said += f", as far as that can be said, since {bound.reasons[0].rstrip('.')}"
+        said += f" (estimate: {bound.reasons[0].rstrip('.')})"
     return said
 
 
