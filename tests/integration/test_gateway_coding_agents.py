@@ -169,9 +169,7 @@ def check(session: Session) -> None:
         and value.strip('"').lower() not in whole.lower()
         and path[-1] not in WORDS
         and (path[-1], value) not in SILENT
-        and not is_bookkeeping(
-            path[-1], value, is_asked=len(path) == 1
-        )  # which the log alone tells
+        and not is_kept_quiet(path, value)
         and not any(each in told for name in path for each in (name, *spell(name)))
     }
     assert not missing, (missing, session.losses)
@@ -193,6 +191,12 @@ SILENT = frozenset(
     }
 )
 """What silence means, too."""
+
+
+def is_kept_quiet(path: tuple[str, ...], value: str) -> bool:
+    """Tells whether a value is bookkeeping, whose loss stands in the log alone."""
+    is_nested = len(path) > 1 and is_bookkeeping(path[-1], value)
+    return is_nested or is_bookkeeping(path[0], value, is_asked=True)
 
 
 def spell(name: str) -> Iterator[str]:
