@@ -22,6 +22,7 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.integrators import ModelsIntegrator
 from vibe_llms.plain import JsonObject
 
@@ -105,6 +106,29 @@ def test_invocables_cross_both_ways(choice: str, native: dict[str, Any]) -> None
     translation = nativize_invocables([TOOL], choice)
     assert translation.value == {"tools": [tool], **native}
     assert normalize_invocables(translation.value).value == ((TOOL,), choice)
+
+
+@pytest.mark.parametrize("choice", ["required", "f"])
+@pytest.mark.parametrize(
+    ("controls", "attributes"),
+    [({"reasoning_budget_tokens": 1024}, KNOWN), ({"reasoning_effort": "low"}, ADAPTIVE)],
+)
+def test_a_model_that_thinks_is_not_made_to_call(
+    choice: str, controls: dict[str, Any], attributes: ModelAttributes
+) -> None:
+    """The vendor refuses both together; the choice is left to the model, and that is told."""
+    request = Request(
+        canisters=[UserCanister("?")],
+        controls={"max_tokens": 4096, **controls},
+        invocables=[TOOL],
+        invocation_choice=choice,
+    )
+    translation = nativize_request(request, attributes, Quirks())
+
+    assert translation.value["tool_choice"] == {"type": "auto"}
+    assert ("coerced", "invocation_choice") in [
+        (loss.kind, loss.path) for loss in translation.losses
+    ]
 
 
 def test_one_call_at_a_time_is_part_of_the_choice() -> None:

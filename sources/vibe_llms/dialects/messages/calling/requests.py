@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.absence import ABSENT
-from vibe_llms.dialects.extras import AS_IT_IS, merge
+from vibe_llms.dialects.extras import AS_IT_IS, merge, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
+
+_FORCED: Final = ("any", "tool")
+"""Choices that make a model call a tool."""
 
 _LIMIT_TOKENS: Final = 4096
 """The longest answer where neither the request nor the model's data say how long it may be."""
@@ -46,8 +49,18 @@ def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
     elif choice.get("type", "auto") == "none" and "disable_parallel_tool_use" in choice:
         body["tool_choice"] = {"type": "none"}
         ledger.drop("controls.parallel_invocations", "nothing is to be invoked")
+    elif told is None and choice.get("type") in _FORCED and _thinks(body):
+        # "Thinking may not be enabled when tool_choice forces tool use":
+        # https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking, read 2026-11-28.
+        body["tool_choice"] = {**without(choice, "name"), "type": "auto"}
+        ledger.coerce("invocation_choice", "a model that thinks cannot be made to call; auto")
     else:
         body["tool_choice"] = {"type": "auto", **choice}
+
+
+def _thinks(body: Mapping[str, Any]) -> bool:
+    thinking = body.get("thinking")
+    return isinstance(thinking, Mapping) and thinking.get("type") in ("enabled", "adaptive")
 
 
 def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
