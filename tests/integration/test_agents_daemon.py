@@ -15,7 +15,7 @@ import pytest
 
 from command_line import produce_environment
 from gateways import find_port
-from hosted import produce_application
+from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.daemons.agents.refusing import refuse_foreign
 from vibe_llms.daemons.gateway.making import produce_service
@@ -78,12 +78,25 @@ async def test_a_run_outlives_its_daemon_and_waits_for_its_gateway(tmp_path: Pat
                 async with session.post(f"{url}/runs", json={**body, "model": model}) as answer:
                     assert answer.status == 400
                     assert "order.model" in await answer.text()
-        far = produce_service(produce_application(tmp_path / "far"))
+        configuration = load_configuration(
+            environment={"HOME": str(tmp_path / "far")},
+            working_directory=tmp_path / "far",
+            command_line={"model": "scripted:echo"},
+        )
+        far = produce_service(Application(configuration))
         async with (
             Server(far, ServerSettings(port=port)),
             running(tmp_path, "--gateway", gateway) as url,
         ):
             line = await watch_for(session, f"{url}/runs/{run_id}/events", "run.completed")
+            assert line["event"]["reason"] == "answered", line
+            # Without a model, the gateway's default is asked.
+            async with session.post(f"{url}/runs", json={"input": "Hello?"}) as answer:
+                assert answer.status == 201, await answer.text()
+                told = await answer.json()
+            assert told["model"] == "remote"
+            watched = f"{url}/runs/{told['id']}/events"
+            line = await watch_for(session, watched, "run.completed")
             assert line["event"]["reason"] == "answered", line
 
 

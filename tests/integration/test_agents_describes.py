@@ -11,6 +11,7 @@ from typing import Any
 
 import openapi_spec_validator
 import pytest
+from jsonschema import Draft202012Validator
 
 from acting import invoke, say
 from flow_tasks import compose_task
@@ -45,10 +46,45 @@ async def test_it_is_valid_and_has_every_route(tmp_path: Path) -> None:
         _, told = await daemon.ask("GET", "/openapi.json")
     openapi_spec_validator.validate(told, cls=openapi_spec_validator.OpenAPIV31SpecValidator)
     described = {(method, path) for path, item in told["paths"].items() for method in item}
-    assert described == {(each.method.lower(), each.pattern) for each in daemon.service.routes}
+    shown = [each for each in daemon.service.routes if not each.pattern.startswith("/page")]
+    assert described == {(each.method.lower(), each.pattern) for each in shown}
     for path, item in told["paths"].items():
         for method, operation in item.items():
             assert operation["summary"].endswith("."), (method, path)
+
+
+async def test_what_is_answered_is_described(tmp_path: Path) -> None:
+    """Each field of a run and of what waits; and the headers that a client may send."""
+    async with serving(tmp_path, PAY) as daemon:
+        _, told = await daemon.ask("GET", "/openapi.json")
+        run_id = await daemon.start([invoke("pay")], DONE)
+        await daemon.premises.wait(run_id, "waiting")
+        answered = {
+            path: (await daemon.ask("GET", path.replace("{id}", run_id)))[1]
+            for path in (
+                *("/runs", "/runs/{id}", "/runs/{id}/approvals"),
+                *("/conversations", "/conversations/{id}"),
+            )
+        }
+
+    def find_schema(path: str) -> dict[str, Any]:
+        content = told["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
+        name = content["schema"]["$ref"].rpartition("/")[2]
+        schema: dict[str, Any] = told["components"]["schemas"][name]
+        return schema
+
+    for path, answer in answered.items():
+        schema = find_schema(path)
+        Draft202012Validator(schema).validate(answer)
+        assert {*schema["properties"]} == {*answer}, path
+    assert {*find_schema("/runs/{id}")["properties"]} == {*answered["/runs"]["data"][0]}
+
+    def list_headers(method: str, path: str) -> list[str]:
+        parameters = told["paths"][path][method].get("parameters", [])
+        return [each["name"] for each in parameters if each["in"] == "header"]
+
+    assert list_headers("post", "/runs") == ["Idempotency-Key"]
+    assert list_headers("get", "/runs/{id}/events") == ["Last-Event-ID"]
 
 
 async def fill(daemon: Daemon) -> dict[tuple[str, str], dict[str, str]]:

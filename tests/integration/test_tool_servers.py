@@ -28,6 +28,7 @@ from tool_servers import (
     serve_tools,
 )
 from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.tools.refusing import leave_out_providers
 from vibe_llms.exceptions import ConfigurationError, ConverseError
 from vibe_llms.invocables import Registry
 from vibe_llms.invocables.mcp import McpServer
@@ -271,9 +272,10 @@ def is_alive(number: int) -> bool:
         return False
 
 
-async def test_it_does_not_start_where_a_provider_is_configured(folder: Path) -> None:
-    """It names the file and the line; what ships does not count."""
+async def test_providers_that_are_configured_are_left_out(folder: Path) -> None:
+    """Their keys, too: the command starts with any configuration, and the library refuses one."""
     text = '[limits]\nattempts = 1\n\n[providers.anthropic]\napi_key = "sk-1"\n'
+    text += '[providers.mine]\nmodule = "mine"\n'
     program = await asyncio.create_subprocess_exec(
         *compose_command(),
         cwd=folder,
@@ -284,13 +286,16 @@ async def test_it_does_not_start_where_a_provider_is_configured(folder: Path) ->
     )
     out, error = await program.communicate()
 
-    assert program.returncode == 3
-    assert out == b""
-    assert f"{folder}/vibe.toml:5: The provider 'anthropic' is configured".encode() in error
-    assert b"sk-1" not in error
+    assert (program.returncode, out) == (0, b""), error
     with pytest.raises(ConfigurationError, match="anthropic"):
         async with serve_tools(produce_application(folder, text)):
             pass
+    configuration = produce_application(folder, text).configuration
+    left = leave_out_providers(configuration)
+    written = [str(each.value) for each in left.settings.values()]
+    written += [f"{each.name} {dict(each.settings)}" for each in left.plugins]
+    assert not [each for each in written if "sk-1" in each or each.startswith("mine")]
+    assert left.limits == configuration.limits
 
 
 async def test_a_slip_in_what_is_allowed_is_no_permission(folder: Path) -> None:

@@ -194,7 +194,7 @@ class LocalConversations:
             try:
                 self.store.read_metadata(child)  # another was faster
             except UnknownConversationError:
-                raise error from None  # such as that of a full disk
+                raise error from error.__cause__  # such as that of a full disk
             forked = child
         return self._adopt(forked, metadata, subject)
 

@@ -323,6 +323,7 @@ class LocalRuns:
         *,
         claims: bool,
     ) -> BegunRun | None:
+        order = self.rules.complete(order, self.application)
         self.rules.check(order, self.application)
         self._check_channel(order.channel)
         if order.task is None and (not canisters or asks_nothing(canisters)):

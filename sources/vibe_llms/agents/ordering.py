@@ -50,7 +50,7 @@ def begin_run(
         try:
             store.read_metadata(identity)  # whoever was killed had made it
         except UnknownConversationError:
-            raise error from None  # such as that of a full disk
+            raise error from error.__cause__  # such as that of a full disk
     request_run(store, identity, wanted)
     return None
 

@@ -107,6 +107,18 @@ class OrderRules:
     ensembles: frozenset[str] | None = None
     limits: Limits = attrs.field(factory=Limits)
 
+    def complete(self, order: Order, application: Application) -> Order:
+        """Return the order with the model of the only provider there is, where it names none.
+
+        A model that is configured comes first, if its provider may be asked. Of a gateway, this is
+        the gateway's default model.
+        """
+        if order.model or order.task is not None or self.providers is None:
+            return order
+        if application.resolve_address("").provider in self.providers or len(self.providers) != 1:
+            return order
+        return attrs.evolve(order, model=next(iter(self.providers)))
+
     def check(self, order: Order, application: Application) -> None:
         """Looks at an order; a task is read whole, and no file is opened for it.
 

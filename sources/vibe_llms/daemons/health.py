@@ -13,6 +13,7 @@ from vibe_llms.daemons.openapi import ApiOperation, describe
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route, write_plain_error
 from vibe_llms.daemons.service import Service
+from vibe_llms.dialects.answering import STORE_RETRY_SECONDS
 from vibe_llms.exceptions import DependencyError
 
 if TYPE_CHECKING:
@@ -36,12 +37,14 @@ def add_health(
     guard: Callable[[HttpCall, CallRecord], Awaitable[object]] | None = None,
     needs_key: bool = False,
     page: str = "",
+    check: Callable[[], Awaitable[bool]] | None = None,
 ) -> None:
     """Add routes that tell what a service is, and how it is doing.
 
     Args:
         guard: Refuse clients that may not read metrics and the description; health is for all.
         needs_key: Whether the guard wants a key.
+        check: Tell whether what the service needs can be reached; asked for ``/readyz``.
         page: Where ``/`` redirects a browser, relative to it; empty where there is no page.
     """
     produce = partial(Route, method="GET", write_error=write_plain_error, is_admitted=False)
@@ -58,8 +61,11 @@ def add_health(
             await _tell_name(call, record)
 
     async def tell_ready(call: HttpCall, record: CallRecord) -> None:
-        word = "ready" if service.is_ready else "not ready"
-        await call.tell({"status": word}, 200 if service.is_ready else 503)
+        if service.is_ready and (check is None or await check()):
+            await call.tell({"status": "ready"})
+        else:
+            headers = {"retry-after": str(int(STORE_RETRY_SECONDS))}
+            await call.tell({"status": "not ready"}, 503, headers)
 
     async def tell_metrics(call: HttpCall, record: CallRecord) -> None:
         if guard is not None:

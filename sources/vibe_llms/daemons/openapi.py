@@ -63,6 +63,8 @@ class ApiOperation:
         answers: The schemas of what is answered, by media type.
         status: Of such an answer.
         headers: The headers that each such answer has, and their schemas.
+        heeds: The headers of a request that are heeded, and their schemas.
+        is_hidden: It is left out of the description, as what a browser loads.
         error: The schema of an error.
         needs_key: Whether a client has to show a key.
     """
@@ -76,6 +78,8 @@ class ApiOperation:
     answers: Mapping[str, JsonObject] = attrs.field(factory=lambda: {_JSON: _OBJECT})
     status: int = 200
     headers: Mapping[str, JsonObject] = attrs.field(factory=dict)
+    heeds: Mapping[str, JsonObject] = attrs.field(factory=dict)
+    is_hidden: bool = False
     error: JsonObject = PLAIN_ERROR
     needs_key: bool = False
 
@@ -87,6 +91,8 @@ def describe(routes: Sequence[Route], title: str) -> JsonObject:
     schemas: dict[str, JsonObject] = {}
     paths: dict[str, dict[str, JsonObject]] = {}
     for route in routes:
+        if route.operation.is_hidden:
+            continue
         path = paths.setdefault(_PART.sub(r"{\1}", route.pattern), {})
         path[route.method.lower()] = _describe_route(route, schemas)
     return {
@@ -123,7 +129,12 @@ def _describe_route(route: Route, schemas: dict[str, JsonObject]) -> JsonObject:
     }
     if operation.tag:
         told["tags"] = [operation.tag]
-    if parameters := [*_list_parts(route.pattern), *_list_queries(operation.queries)]:
+    parameters = [
+        *_list_parts(route.pattern),
+        *_list_parameters(operation.queries, "query"),
+        *_list_parameters(operation.heeds, "header"),
+    ]
+    if parameters:
         told["parameters"] = parameters
     if operation.body is not None:
         content = _write({operation.body_type: operation.body}, schemas)
@@ -153,8 +164,8 @@ def _list_parts(pattern: str) -> list[JsonObject]:
     ]
 
 
-def _list_queries(queries: Mapping[str, JsonObject]) -> list[JsonObject]:
-    return [{"name": name, "in": "query", "schema": schema} for name, schema in queries.items()]
+def _list_parameters(schemas: Mapping[str, JsonObject], place: str) -> list[JsonObject]:
+    return [{"name": name, "in": place, "schema": schema} for name, schema in schemas.items()]
 
 
 def _write(

@@ -33,6 +33,7 @@ from vibe_llms.exceptions import (
     ProviderError,
     ProviderFault,
     Stage,
+    StoreError,
     TransportError,
 )
 from vibe_llms.wire.tracing import TRACE, read_trace
@@ -330,6 +331,8 @@ def _is_for_operator(error: ConverseError) -> bool:
     """Tells whether a client is told no more of an error than that it is ours."""
     if isinstance(error, TransportError):
         return not error.is_retryable
+    if isinstance(error, StoreError):
+        return classify(error)[1] >= 500
     return classify(error)[1] == 500 and not isinstance(error, ProviderError)
 
 

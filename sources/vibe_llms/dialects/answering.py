@@ -23,6 +23,8 @@ from vibe_llms.exceptions import (
     ProviderFault,
     RequestError,
     Stage,
+    StoreError,
+    StoreUnavailableError,
     StreamTruncatedError,
     TranslationLossError,
     TransportError,
@@ -57,6 +59,7 @@ _FAULTS: Final[tuple[tuple[type[ConverseError], ProviderFault, int], ...]] = (
     (TransportTimeoutError, ProviderFault.TIMEOUT, 504),
     (TransportError, ProviderFault.SERVER, 502),
     (StreamTruncatedError, ProviderFault.SERVER, 502),
+    (StoreUnavailableError, ProviderFault.OVERLOADED, 503),
 )
 """The first class that fits; whatever else goes wrong is the server's own fault."""
 
@@ -73,6 +76,9 @@ _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
 }
 """By the name of the limit that was reached: the client's, ours, or one that an upstream broke."""
 
+
+STORE_RETRY_SECONDS: Final = 5.0
+"""When to ask again a server whose database is out of reach."""
 
 _UNSUPPORTED: Final = frozenset({"content-encoding", "content-type"})
 """By the path of a request's error: headers that say how its body is written."""
@@ -108,6 +114,8 @@ def classify(error: ConverseError) -> tuple[ProviderFault, int]:
         return _LIMITS[error.limit]
     if isinstance(error, RequestError) and error.path in _UNSUPPORTED:
         return ProviderFault.INVALID_REQUEST, 415
+    if isinstance(error, StoreError) and error.is_full:
+        return ProviderFault.SERVER, 507
     for kind, fault, status in _FAULTS:
         if isinstance(error, kind):
             return fault, status
@@ -151,6 +159,10 @@ def compose_error_message(error: ConverseError) -> str:
             text = "The server of the model could not be reached, or went away."
         case StreamTruncatedError():
             text = "The answer of the model broke off before it was complete."
+        case StoreUnavailableError():
+            text = "The database of this server is out of reach for now. Ask again later."
+        case StoreError() if error.is_full:
+            text = "The disk of this server is full. Ask again when its operator has made room."
         case _ if _is_nonsense(error):
             text = "What the server of the model answered makes no sense."
         case _:
@@ -163,6 +175,8 @@ def compose_error_headers(error: ConverseError) -> dict[str, str]:
     """Returns the headers that an error needs: when to ask again, and whether."""
     headers = {}
     seconds: float | None = getattr(error, "retry_after_seconds", None)
+    if isinstance(error, StoreUnavailableError):
+        seconds = STORE_RETRY_SECONDS
     if seconds is not None and math.isfinite(seconds):
         headers["retry-after"] = str(math.ceil(seconds))
     told: bool | None = getattr(error, "should_retry", None)

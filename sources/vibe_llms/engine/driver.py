@@ -126,7 +126,6 @@ class Driver:
             context,
             self._readings,
             self._record,
-            is_patient=bool(passing),
         )
         self._price = asking.price
         self._counts = spent is not None

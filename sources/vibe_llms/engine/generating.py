@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
@@ -25,7 +22,7 @@ from vibe_llms.events.engine import (
 )
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.exceptions import ConverseError, StoreError
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables.deduplicators import trim_stale
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.messages.canisters import AnyCanister, Origin
@@ -34,10 +31,6 @@ from vibe_llms.messages.requests import Request, RequestFields, Response
 from vibe_llms.plain import JsonValue
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.values import frozen
-
-_LOGGER = logging.getLogger(__name__)
-
-_PAUSE_SECONDS: Final = 0.5
 
 Hear: TypeAlias = Callable[[StreamEvent], Awaitable[object]]
 """Takes an event of an answer; the answer goes on once it has returned."""
@@ -81,8 +74,6 @@ class Generator:
 
     Args:
         readings: What answers use and cost is counted there.
-        is_patient: Whether a disk that has no room for an answer is waited for, as long as the
-            run has time: it was paid for.
     """
 
     _arrived: tuple[AnyCanister, ...]  # of the answer that is on its way
@@ -95,10 +86,7 @@ class Generator:
         context: RunContext,
         readings: Readings,
         record: Record,
-        *,
-        is_patient: bool = False,
     ) -> None:
-        self._is_patient = is_patient
         self.losses: dict[Loss, None] = {}
         self.summaries: tuple[Origin, ...] = ()
         self._asking = asking
@@ -150,7 +138,7 @@ class Generator:
         except BaseException as error:
             await self._fail(event, error, started)
             raise
-        await self._keep(lambda: self._journal.append(response.canisters))
+        await self._journal.append(response.canisters)
         await self._finish(event, response, started)
         return response
 
@@ -166,7 +154,7 @@ class Generator:
         except Exception as error:  # one that is broken off has its answer still
             await self._fail(event, error, started)
             raise
-        await self._keep(lambda: self._journal.append(response.canisters))
+        await self._journal.append(response.canisters)
         await self._finish(event, response, started, tier=parking.tier)
         return response
 
@@ -184,17 +172,6 @@ class Generator:
                 return await stream.response()
             finally:  # also of an answer that breaks off, which was paid for as well
                 self._arrived = stream.canisters
-
-    async def _keep(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Writes down what was paid for; a disk that is full may have room again in a moment."""
-        while True:
-            try:
-                return await write()
-            except StoreError as error:
-                if not (self._is_patient and _is_full(error)):
-                    raise
-                _LOGGER.warning("an answer waits to be written: %s", error)
-            await asyncio.sleep(_PAUSE_SECONDS)
 
     def _compose(self, command: Generate) -> Request:
         """Makes the request: the one before, with what was said since, where that holds."""
@@ -297,7 +274,7 @@ class Generator:
             seconds=await self._context.now() - started,
         )
         # The conversation has the answer: what a crash takes of this is told by whoever goes on.
-        await self._keep(lambda: self._context.emit(finished, soon=not tier))
+        await self._context.emit(finished, soon=not tier)
 
 
 def describe_stored(
@@ -325,9 +302,3 @@ def describe_stored(
         usage=origin.usage,
         cents=None if price is None else price(origin),
     )
-
-
-def _is_full(error: StoreError) -> bool:
-    """Tells whether a disk has no room, or nobody's share of it has."""
-    cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -161,6 +161,7 @@ class TaskRun:
                         limits=application.configuration.limits,
                         flow_id=self.conversation.id,
                         budget=self.budget,
+                        waits=bool(self.passing),
                     )
                     await self._ensure_budgets(check, visitor)
                     return await self._drive(check, visitor, predicates)
@@ -233,6 +234,7 @@ class TaskRun:
             run_id=conversation.id,
             listener=cast("Any", bus),
             begun=self.begun,
+            waits=bool(self.passing),
         )
         async with opened as (context, journal):
             state = FlowState.fold(check.access_flow(), context.survey())

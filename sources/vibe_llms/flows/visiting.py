@@ -99,6 +99,7 @@ class Visitor:
         limits: What bounds each visit.
         flow_id: The conversation of the flow.
         budget: What the run may use, and has used.
+        waits: Wait while the disk is full, rather than fail.
     """
 
     model: Model
@@ -108,6 +109,7 @@ class Visitor:
     limits: Limits
     flow_id: str
     budget: Budget
+    waits: bool = False
 
     async def ask(
         self,
@@ -192,7 +194,7 @@ class Visitor:
             store=self.store,
             listener=listener,
         )
-        run = engine.prepare(conversation)
+        run = engine.prepare(conversation, waits=self.waits)
         try:
             return await run.perform()
         finally:  # also where it is cut off

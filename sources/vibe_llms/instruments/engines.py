@@ -146,6 +146,8 @@ class Run:
         passing: tuple[type[ConverseError], ...] = (),
         begun: BegunRun | None = None,
         hear: Hear | None = None,
+        *,
+        waits: bool = False,
     ) -> None:
         self.conversation = conversation.copy()
         self.outcome: RunOutcome | None = None
@@ -153,6 +155,7 @@ class Run:
         self._approvals = approvals
         self._spent, self._passing, self._begun = spent, passing, begun
         self._hear = hear
+        self._waits = waits or bool(passing)
 
     async def perform(self) -> RunOutcome:
         """Goes on with the conversation until nothing is left to do, or a limit is reached.
@@ -168,6 +171,7 @@ class Run:
             engine.store,
             listener=await engine.join_listeners(),
             begun=self._begun,
+            waits=self._waits,
         )
         async with engine.access_registry() as registry, opened as (context, journal):
             start = len(conversation)
@@ -284,6 +288,7 @@ class Engine(Closing):
         passing: tuple[type[ConverseError], ...] = (),
         begun: BegunRun | None = None,
         hear: Hear | None = None,
+        waits: bool = False,
     ) -> Run:
         """Makes a run of a conversation, or of whatever else can be asked.
 
@@ -293,10 +298,11 @@ class Engine(Closing):
             passing: Errors that do not end it: they are raised, and it can be taken up later.
             begun: The same conversation, where its log was claimed for this run.
             hear: Is given each event of the answers, and waited for.
+            waits: Wait while the disk is full, rather than fail, as with ``passing``.
         """
         if not isinstance(conversation, Conversation):
             conversation = Conversation(canisters=gather_canisters(conversation))
-        return Run(self, conversation, approvals, spent, passing, begun, hear)
+        return Run(self, conversation, approvals, spent, passing, begun, hear, waits=waits)
 
     async def answer(
         self, conversation: Input, *, approvals: Sequence[Approval] = ()

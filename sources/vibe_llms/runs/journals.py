@@ -11,9 +11,9 @@ from vibe_llms.conversations.contents import hydrate, needs_content_store
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
-from vibe_llms.exceptions import Finding
+from vibe_llms.exceptions import Finding, StoreError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.runs.log import FencedLog, RunLog
+from vibe_llms.runs.log import FencedLog, RunLog, wait_for_room
 
 
 class ConversationJournal:
@@ -22,6 +22,7 @@ class ConversationJournal:
     Args:
         conversation: What was said; grows.
         store: Where it is kept; ``None`` for nowhere.
+        waits: Wait while the disk is full, rather than fail: what was paid for is to be kept.
 
     Attributes:
         log: Of the run, once that has claimed it. Where others may take that over, nothing is
@@ -30,9 +31,16 @@ class ConversationJournal:
 
     log: RunLog | None = None
 
-    def __init__(self, conversation: Conversation, store: ConversationStore | None = None) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        store: ConversationStore | None = None,
+        *,
+        waits: bool = False,
+    ) -> None:
         self.conversation = conversation
         self._store = store
+        self._waits = waits
 
     @property
     def conversation_id(self) -> str:
@@ -54,7 +62,13 @@ class ConversationJournal:
         if store is None:
             return
         try:
-            await self.catch_up()
+            while True:
+                try:
+                    return await self.catch_up()
+                except StoreError as error:
+                    if not self._waits:
+                        raise
+                    await wait_for_room(error)
         except BaseException:
             self.conversation.take_back(canisters)
             raise

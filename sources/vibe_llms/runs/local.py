@@ -18,7 +18,7 @@ from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.delivering import take_letters
 from vibe_llms.runs.inbox import Inbox
-from vibe_llms.runs.log import RunLog, read_events
+from vibe_llms.runs.log import RunLog, read_events, wait_for_room
 
 _LOOK_SECONDS: Final = 0.2
 """How soon a run hears what is said to it while a step is under way."""
@@ -37,6 +37,7 @@ class LocalRunContext:
         unheard: What was taken from there already.
         checked: Whether all that goes into a step and comes out of it really passes through
             JSON, as it would on the way to another machine; costs what that costs.
+        waits: Wait while the disk is full, rather than fail.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class LocalRunContext:
         checked: bool = False,
         inbox: Inbox | None = None,
         unheard: Sequence[LogEvent] = (),
+        waits: bool = False,
     ) -> None:
         self.run_id = run_id
         self._log = log
@@ -56,6 +58,7 @@ class LocalRunContext:
         self._unheard = unheard
         self._earlier = read_events(log) if earlier is None else earlier
         self._checked = checked
+        self._waits = waits
         self._operations: dict[str, Operation] = {}
         self._waiting: list[LogEvent] = []  # for the next one, to be written together
         self._bus: EventBus[RunEvent] | None = None
@@ -109,18 +112,28 @@ class LocalRunContext:
         if soon:
             self._waiting.append(event)
             return
-        events, self._waiting = [*self._waiting, event], []
-        try:
-            sequence = await self._log.write(self.run_id, *events, durable=durable)
-        except Exception:  # whoever emits the last one hears of it; of the others nobody would
-            self._waiting[:0] = events[:-1]
-            raise
-        except asyncio.CancelledError:  # it is written all the same
-            self._tell_all(events)
-            raise
+        while True:
+            events, self._waiting = [*self._waiting, event], []
+            try:
+                sequence = await self._log.write(self.run_id, *events, durable=durable)
+                break
+            except Exception as error:
+                # Whoever emits the last one hears of it; of the others nobody would.
+                self._waiting[:0] = events[:-1]
+                if not self._waits:
+                    raise
+                await wait_for_room(error)
+            except asyncio.CancelledError:  # it is written all the same
+                self._tell_all(events)
+                raise
         self._tell_all(events)  # before the disk is waited for, where others would overtake
-        if durable:
-            await self._log.secure(sequence)
+        while durable:
+            try:
+                return await self._log.secure(sequence)
+            except StoreError as error:
+                if not self._waits:
+                    raise
+                await wait_for_room(error)
 
     async def settle(self) -> None:
         """Writes what was to be written soon, where nothing has come after it."""
@@ -148,7 +161,11 @@ class LocalRunContext:
         events, self._unheard = self._unheard, ()
         if self._inbox is not None and not self._inbox.is_empty:
             # In no thread: branches of a flow may write to the log meanwhile. Letters are rare.
-            events = [*events, *take_letters(self._inbox, self._log, self.run_id)]
+            try:
+                events = [*events, *take_letters(self._inbox, self._log, self.run_id)]
+            except StoreError as error:
+                if not (self._waits and error.is_full):
+                    raise
         for event in events:
             self.tell(event)
         return events

@@ -5,6 +5,8 @@ One run at a time may write to it; anybody may read it meanwhile, from any numbe
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -30,6 +32,8 @@ RESTED: Final = (*ENDS, RunSuspendedEvent)
 """What the log ends with where no run was cut off."""
 
 _PAUSE_SECONDS: Final = 0.02
+_FULL_SECONDS: Final = 1.0
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @frozen(kw_only=True)
@@ -308,6 +312,20 @@ def read_unsettled(log: RunLog) -> list[LogEvent]:
         if not after:
             return recent
         window *= 16
+
+
+async def wait_for_room(error: Exception) -> None:
+    """Wait a moment after an error, if it says that a disk is full: there may be room again then.
+
+    Raises:
+        Exception: The error, where it is another, or the task is being cancelled.
+    """
+    task = asyncio.current_task()
+    is_ending = task is not None and task.cancelling()
+    if is_ending or not (isinstance(error, StoreError) and error.is_full):
+        raise error
+    _LOGGER.warning("a run waits for room: %s", error)
+    await asyncio.sleep(_FULL_SECONDS)
 
 
 def describe_busy(path: str = "") -> StoreError:

@@ -71,6 +71,7 @@ async def open_run(
     listener: Callable[[RunEvent], object] | None = None,
     checked: bool = False,
     begun: BegunRun | None = None,
+    waits: bool = False,
 ) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
     """Takes a conversation up for a run, alone, and lets it go in the end.
 
@@ -84,13 +85,14 @@ async def open_run(
             it is found, and no other run of it works meanwhile. Else a new one.
         listener, checked: See :class:`LocalRunContext`.
         begun: The same run, where its log was claimed for this.
+        waits: While it is under way, wait where the disk is full rather than fail.
 
     Raises:
         StoreError: Another run of the conversation is on its way, or something cannot be
             written.
     """
     name = run_id or (produce_identity() if store is None else conversation.id)
-    opening = _Opening(ConversationJournal(conversation, store), store, name)
+    opening = _Opening(ConversationJournal(conversation, store, waits=waits), store, name)
     if begun is not None:
         opening.log = begun.take()
     try:
@@ -111,6 +113,7 @@ async def open_run(
             checked=checked,
             inbox=opening.inbox,
             unheard=opening.unheard,
+            waits=waits,
         )
         try:
             yield context, opening.journal

@@ -96,6 +96,17 @@ def produce_inbox(store: ConversationStore | None, identity: str) -> Inbox:
     return MemoryInbox()
 
 
+def reach(store: ConversationStore) -> None:
+    """Ask the database of a store for nothing; do nothing for a store without one. Blocks.
+
+    Raises:
+        StoreUnavailableError: It is out of reach.
+    """
+    if _has_database(store):
+        with store.database.transact(reading=True):
+            pass
+
+
 def keeps_logs(store: ConversationStore) -> bool:
     """Tells whether a store keeps the logs of runs."""
     kinds = (_has_companions, _has_folders, _has_database, _keeps_its_own)

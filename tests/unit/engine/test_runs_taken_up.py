@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from acting import Stage, invoke, say, script
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.engine import generating
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.states import Reason
 from vibe_llms.exceptions import StoreError, TransportError
+from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.runs.journals import ConversationJournal
+from vibe_llms.logs.disk import Disk
+from vibe_llms.messages.canisters import UserCanister
+from vibe_llms.runs import log as run_logs
+from vibe_llms.runs.places import produce_log
 
 
 def look() -> str:
@@ -84,27 +90,47 @@ async def test_an_answer_that_came_just_before_the_end_counts(
     assert (acted.ending.readings.tokens, acted.ending.readings.cents) == (9, 0.5)
 
 
+class FaultyDisk(Disk):
+    """Fails so many times, from one of its writes on."""
+
+    def __init__(self, code: int, after: int, times: int) -> None:
+        self.code, self.after, self.times = code, after, times
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        self.after -= 1
+        if self.after < 0 < self.times:
+            self.times -= 1
+            raise OSError(self.code, "no room")
+        super().write(descriptor, data)
+
+
+@pytest.mark.parametrize("after", range(4, 16))
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-async def test_an_answer_waits_for_a_disk_that_is_full(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+async def test_whatever_is_written_waits_for_a_disk_that_is_full(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    after: int,
 ) -> None:
-    """Where a run can be gone on with it is not thrown away, as it was paid for."""
-    plain, faults = ConversationJournal.append, 2
-
-    async def append(self: ConversationJournal, canisters: Sequence[AnyCanister]) -> None:
-        nonlocal faults
-        if faults:
-            faults -= 1
-            raise StoreError(detail="no room") from OSError(code, "")
-        await plain(self, canisters)
-
-    monkeypatch.setattr(generating, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(ConversationJournal, "append", append)
-    stage = Stage(script([say("Done.")]))
-    acted = await stage.act(passing=(TransportError,))
-    if code == errno.EIO:
-        assert acted.ending.reason is Reason.FAILED
+    """Where a run can be gone on with, nothing that was paid for is thrown away."""
+    monkeypatch.setattr(run_logs, "_FULL_SECONDS", 0)
+    disk = FaultyDisk(code, after, times=3)
+    store = DirectoryStore(tmp_path, disk=disk)
+    model = script([invoke("look")], [say("Done.")])
+    conversation = Conversation(canisters=[UserCanister("Look!")])
+    outcome: RunOutcome | None = None
+    with suppress(StoreError):
+        run = Engine(model, [look], store=store).prepare(conversation, passing=(TransportError,))
+        outcome = await run.perform()
+    if disk.times == 3:
+        assert after > 10  # it needs no more writes than that
         return
-    assert (acted.words, acted.ending.reason) == (["Hello", "Done."], Reason.ANSWERED)
-    assert (acted.kinds.count("generation.started"), faults) == (1, 0)
-    assert "an answer waits to be written: no room" in caplog.text
+    if code == errno.EIO:
+        assert outcome is None or outcome.reason is Reason.FAILED
+        return
+    assert outcome is not None
+    assert (outcome.text, outcome.reason, disk.times) == ("Done.", Reason.ANSWERED, 0)
+    kinds = [each.event.type for each in produce_log(store, conversation.id).read()]
+    assert [kinds.count(each) for each in ("generation.started", "run.ended")] == [2, 1]
+    assert "a run waits for room" in caplog.text

@@ -10,7 +10,7 @@ import msgspec
 
 from vibe_llms.agents.local import CONFLICTS
 from vibe_llms.daemons.bodies import decode_body
-from vibe_llms.dialects.answering import ErrorAnswer, compose_error_headers
+from vibe_llms.dialects.answering import ErrorAnswer, compose_error_headers, compose_error_message
 from vibe_llms.dialects.answering import classify as classify_error
 from vibe_llms.exceptions import (
     ConfigurationError,
@@ -20,6 +20,7 @@ from vibe_llms.exceptions import (
     ProviderFault,
     RequestError,
     Stage,
+    StoreError,
     UnknownConversationError,
     UnknownNameError,
 )
@@ -141,8 +142,11 @@ def write_error(error: ConverseError) -> ErrorAnswer:
             status = 400
         case ProviderError(provider=""):  # nobody was asked: there is nothing at this path
             error = RequestError(path="path", detail=error.detail, stage=Stage.FRAME)
+    message = str(error) if status < 500 else error.describe()
+    if isinstance(error, StoreError) and status >= 500:  # its own words name hosts and files
+        message = compose_error_message(error)
     told = {
-        "message": str(error) if status < 500 else error.describe(),
+        "message": message,
         "type": "server_error" if status >= 500 else str(fault),
         "code": error.WORD,
         "stage": str(error.stage) if error.stage else None,

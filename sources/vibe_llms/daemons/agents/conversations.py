@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.agents.conversations import LocalConversations
+from vibe_llms.daemons.agents import answers
 from vibe_llms.daemons.agents.bodies import read_json
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
@@ -74,6 +75,7 @@ class ConversationDesk:
                 "/conversations",
                 self._survey,
                 "Lists conversations, the latest first, or finds words in them.",
+                answer=answers.CONVERSATIONS,
                 queries={"query": TEXT, "limit": LIMIT, "after": TEXT},
             ),
             RouteRow(
@@ -81,9 +83,12 @@ class ConversationDesk:
                 one,
                 self._read,
                 "Tells what was said in a conversation.",
+                answer=answers.CONVERSATION,
                 queries={"limit": LIMIT, "after": {"type": "integer", "minimum": 0}},
             ),
-            RouteRow("PATCH", one, self._rename, "Names a conversation.", RENAMING),
+            RouteRow(
+                "PATCH", one, self._rename, "Names a conversation.", RENAMING, answer=answers.NAMED
+            ),
             RouteRow("DELETE", one, self._delete, "Removes a conversation."),
             RouteRow(
                 "POST",
@@ -91,6 +96,8 @@ class ConversationDesk:
                 self._fork,
                 "Begins one with what was said.",
                 CONVERSATION_FORK,
+                answer=answers.FORKED,
+                heeds={"Idempotency-Key": TEXT},
                 status=201,
             ),
             RouteRow(

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from vibe_llms.daemons.agents.answers import ERROR, NOTHING
 from vibe_llms.daemons.agents.bodies import write_error
 from vibe_llms.daemons.arrivals import admit
 from vibe_llms.daemons.asgi import JSON, HttpCall
@@ -38,7 +39,9 @@ class RouteRow:
         perform: Answers.
         summary: What it is for.
         body: The schema of what is said there, if anything.
+        answer: The schema of what is answered as JSON.
         queries: The schemas of the parameters behind the path.
+        heeds: The schemas of the headers of a request that are heeded.
         media_types: Of what is answered, where it is no JSON.
         status: Of an answer that is no error.
         is_admitted: Whether it counts among what is answered at once.
@@ -50,7 +53,9 @@ class RouteRow:
     perform: Perform
     summary: str
     body: JsonObject | None = None
+    answer: JsonObject = attrs.field(default=NOTHING, kw_only=True)
     queries: Mapping[str, JsonObject] = attrs.field(factory=dict, kw_only=True)
+    heeds: Mapping[str, JsonObject] = attrs.field(factory=dict, kw_only=True)
     media_types: Sequence[str] = attrs.field(default=(JSON,), kw_only=True)
     status: int = attrs.field(default=200, kw_only=True)
     is_admitted: bool = attrs.field(default=True, kw_only=True)
@@ -64,10 +69,12 @@ class Guard:
     Attributes:
         authorizer: Says who may ask; by default everybody may.
         hosts: By which names the daemon is reached; ``None`` for any.
+        ensure_begun: Raise while the daemon cannot answer yet.
     """
 
     authorizer: Authorizer | None = None
     hosts: Collection[str] | None = None
+    ensure_begun: Callable[[], None] = lambda: None
 
     async def admit(self, call: HttpCall, record: CallRecord) -> Grant | None:
         """Return who asks; ``None`` where anybody may. Raises AccessError."""
@@ -79,6 +86,7 @@ class Guard:
         async def answer(call: HttpCall, record: CallRecord) -> None:
             record.face = tag
             grant = await self.admit(call, record)
+            self.ensure_begun()
             await row.perform(call, "" if grant is None else grant.subject)
 
         return Route(
@@ -93,9 +101,9 @@ class Guard:
                 body=row.body,
                 needs_body=bool({"required", "anyOf"} & {*(row.body or ())}),
                 queries=row.queries,
-                answers={
-                    each: {"type": "object"} if each == JSON else {} for each in row.media_types
-                },
+                heeds=row.heeds,
+                answers={each: row.answer if each == JSON else {} for each in row.media_types},
+                error=ERROR,
                 status=row.status,
                 needs_key=self.authorizer is not None,
             ),

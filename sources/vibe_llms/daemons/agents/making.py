@@ -15,6 +15,7 @@ from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.attaching import Attachments
+from vibe_llms.daemons.agents.availability import Availability
 from vibe_llms.daemons.agents.conversations import ConversationDesk
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import Guard
@@ -80,16 +81,18 @@ def produce_service(
         index=index,
     )
     runs = LocalRuns(store, application, rules=rules, host=host)
-    guard = Guard(authorizer=authorizer, hosts=hosts)
+    availability = Availability(store, lambda: begin())
+    guard = Guard(authorizer=authorizer, hosts=hosts, ensure_begun=availability.ensure_begun)
     desk = Desk(runs, feeds, guard, watchers=settings.watchers)
     conversations = ConversationDesk(LocalConversations(runs, conversation_index), feeds, guard)
     attachments = Attachments(runs, feeds, settings.attached_seconds)
 
-    async def start() -> None:
+    async def begin() -> None:
         await host.start()
         attachments.start()
 
     async def stop() -> None:
+        await availability.close()
         await attachments.close()
         await host.close()
         if authorizer is not None:
@@ -103,11 +106,15 @@ def produce_service(
         ],
         limits=settings.limits,
         listeners=listeners,
-        start=start,
+        start=availability.start,
         stop=stop,
         on_drain=desk.drain,
     )
     add_health(
-        service, guard=guard.admit, needs_key=authorizer is not None, page=PLACE.removeprefix("/")
+        service,
+        guard=guard.admit,
+        needs_key=authorizer is not None,
+        page=PLACE.removeprefix("/"),
+        check=availability.check,
     )
     return service

@@ -10,7 +10,7 @@ import attrs
 
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import read_order
-from vibe_llms.daemons.agents import schemas
+from vibe_llms.daemons.agents import answers, schemas
 from vibe_llms.daemons.agents.bodies import (
     ApprovalBody,
     Fork,
@@ -74,6 +74,8 @@ class Desk:
                 self._start,
                 "Asks for a run.",
                 schemas.ORDER,
+                answer=answers.RUN,
+                heeds={"Idempotency-Key": schemas.TEXT},
                 status=201,
                 needs_host=True,
             ),
@@ -82,9 +84,10 @@ class Desk:
                 "/runs",
                 self._survey,
                 "Lists runs, what has happened last first.",
+                answer=answers.RUNS,
                 queries=listing,
             ),
-            RouteRow("GET", one, self._find, "Tells where a run stands."),
+            RouteRow("GET", one, self._find, "Tells where a run stands.", answer=answers.RUN),
             RouteRow("DELETE", one, self._delete, "Removes a run."),
             RouteRow(
                 "GET",
@@ -92,26 +95,70 @@ class Desk:
                 self._watch,
                 "Tells what happens in a run.",
                 queries=watching,
+                heeds={"Last-Event-ID": schemas.TEXT},
                 media_types=("text/event-stream",),
                 is_admitted=False,  # streams have a bound of their own
             ),
-            RouteRow("GET", f"{one}/flow", self._outline, "Tells where the run of a flow stands."),
-            RouteRow("GET", f"{one}/approvals", self._list_approvals, "Lists what waits."),
             RouteRow(
-                "POST", f"{one}/approvals", self._approve, "Answers what waits.", schemas.ANSWER
+                "GET",
+                f"{one}/flow",
+                self._outline,
+                "Tells where the run of a flow stands.",
+                answer=answers.OUTLINE,
             ),
             RouteRow(
-                "POST", f"{one}/messages", self._send, "Says something to a run.", schemas.SAID
+                "GET",
+                f"{one}/approvals",
+                self._list_approvals,
+                "Lists what waits.",
+                answer=answers.WAITING_CALLS,
             ),
-            RouteRow("POST", f"{one}/stop", self._stop, "Ends a run where it is.", schemas.STOP),
-            RouteRow("POST", f"{one}/detach", self._detach, "Lets a run go on without watchers."),
-            RouteRow("POST", f"{one}/resume", self._resume, "Lets a run go on.", needs_host=True),
+            RouteRow(
+                "POST",
+                f"{one}/approvals",
+                self._approve,
+                "Answers what waits.",
+                schemas.ANSWER,
+                answer=answers.WAITING,
+            ),
+            RouteRow(
+                "POST",
+                f"{one}/messages",
+                self._send,
+                "Says something to a run.",
+                schemas.SAID,
+                answer=answers.RUN,
+            ),
+            RouteRow(
+                "POST",
+                f"{one}/stop",
+                self._stop,
+                "Ends a run where it is.",
+                schemas.STOP,
+                answer=answers.RUN,
+            ),
+            RouteRow(
+                "POST",
+                f"{one}/detach",
+                self._detach,
+                "Lets a run go on without watchers.",
+                answer=answers.RUN,
+            ),
+            RouteRow(
+                "POST",
+                f"{one}/resume",
+                self._resume,
+                "Lets a run go on.",
+                answer=answers.RUN,
+                needs_host=True,
+            ),
             RouteRow(
                 "POST",
                 f"{one}/fork",
                 self._fork,
                 "Begins a run with what was said.",
                 schemas.FORK,
+                answer=answers.RUN,
                 status=201,
                 needs_host=True,
             ),

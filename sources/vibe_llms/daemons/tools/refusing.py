@@ -1,17 +1,34 @@
-"""A daemon of tools knows no model: where a provider is configured, it does not start."""
+"""A daemon of tools knows no model: the providers that a user has configured are not for it."""
 
 from __future__ import annotations
 
-from vibe_llms.configuration.classes import Configuration, Layer
+from collections.abc import Sequence
+
+from vibe_llms.configuration.classes import Configuration, Layer, PluginEntry
 from vibe_llms.exceptions import ConfigurationError, Finding
 
 
-def refuse_providers(configuration: Configuration) -> None:
-    """Sees to it that nobody has configured a provider; what ships does not count.
+def leave_out_providers(configuration: Configuration) -> Configuration:
+    """Return a configuration without the providers of the user, their addresses and their keys."""
+    settings = {
+        name: setting
+        for name, setting in configuration.settings.items()
+        if setting.path[0] != "providers" or setting.source.layer is Layer.DEFAULTS
+    }
+    plugins = (_leave_out(entry) for entry in configuration.plugins)
+    return configuration._replace(
+        settings=settings, plugins=tuple(entry for entry in plugins if entry is not None)
+    )
 
-    Raises:
-        ConfigurationError: Somebody has; it names each, with its file and line.
-    """
+
+def _leave_out(entry: PluginEntry) -> PluginEntry | None:
+    if entry.table != "providers":
+        return entry
+    return entry._replace(settings={}) if entry.source.layer is Layer.DEFAULTS else None
+
+
+def find_providers(configuration: Configuration) -> Sequence[Finding]:
+    """Find the providers that a user has configured, each once; what ships does not count."""
     found: dict[str, Finding] = {}
     for setting in configuration.settings.values():
         if setting.path[0] != "providers" or setting.source.layer is Layer.DEFAULTS:
@@ -20,9 +37,17 @@ def refuse_providers(configuration: Configuration) -> None:
         finding = Finding(
             place=source.place or str(source.layer),
             line=source.line,
-            message=f"The provider {provider!r} is configured, and a server of tools may know none."
-            " Give it a configuration of its own: VIBE_LLMS_CONFIG=FILE vibe serve tools",
+            message=f"The provider {provider!r} is configured; a server of tools asks no model.",
         )
         found.setdefault(provider, finding)
-    if found:
-        raise ConfigurationError(findings=tuple(found.values()))
+    return tuple(found.values())
+
+
+def refuse_providers(configuration: Configuration) -> None:
+    """Refuse a configuration that has a provider of the user.
+
+    Raises:
+        ConfigurationError: With each of them, its file and line.
+    """
+    if findings := find_providers(configuration):
+        raise ConfigurationError(findings=tuple(findings))

@@ -34,14 +34,25 @@ def load_configuration(**command_line: Any) -> Configuration:
     return configuration
 
 
-def load_application(*, yes: bool = False, **command_line: Any) -> Application:
-    """Builds the application, which asks on the terminal and shows progress there."""
+def load_application(
+    *,
+    yes: bool = False,
+    change: Callable[[Configuration], Configuration] | None = None,
+    **command_line: Any,
+) -> Application:
+    """Builds the application, which asks on the terminal and shows progress there.
+
+    Args:
+        change: Change the configuration before anything is made of it.
+    """
     from vibe_llms.application import Application
     from vibe_llms.interfaces.cli.consent import TerminalConsent
     from vibe_llms.interfaces.cli.progress import TerminalProgress
 
     # No --yes leaves it to the configuration.
     configuration = load_configuration(yes=yes or None, **command_line)
+    if change is not None:
+        configuration = change(configuration)
     return Application(
         configuration,
         consent=TerminalConsent(configuration.yes),

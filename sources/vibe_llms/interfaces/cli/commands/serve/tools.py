@@ -25,6 +25,7 @@ from vibe_llms.interfaces.cli.serving import daemon_options, post_doormen, serve
 from vibe_llms.interfaces.cli.tooling import split_names
 
 if TYPE_CHECKING:
+    from vibe_llms.application import Application
     from vibe_llms.daemons.service import Service
     from vibe_llms.daemons.tools.settings import ToolsSettings
 
@@ -73,8 +74,8 @@ def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) ->
     Over HTTP at /mcp; with --stdio for a program that has this command in its MCP settings. What
     needs an approval is asked of the client's user, where the client can ask, and else refused.
 
-    Tools know no model: where a provider is configured, it does not start. What is given here goes
-    before what the file says.
+    Tools know no model: the providers in your configuration, and their keys, are left out. What is
+    given here goes before what the file says.
     """
     from vibe_llms.daemons.tools.settings import ToolsSettings
     from vibe_llms.tables.documents import read_file
@@ -86,9 +87,6 @@ def tools(stdio: bool, file: Path | None, log: bool, yes: bool, **given: Any) ->
     if stdio:
         _serve_stdio(settings, yes=yes)
         return
-    from vibe_llms.daemons.tools.refusing import refuse_providers
-
-    refuse_providers(configuration)  # before anything listens
     tell_untrusted(configuration)
     produce = functools.partial(_produce, settings, secrets.token_bytes(32), log, yes)
     serve(produce, settings.server, is_guarded=bool(settings.authorizer), on_ready=_tell)
@@ -127,13 +125,19 @@ def _serve_stdio(settings: ToolsSettings, *, yes: bool) -> None:
 
     from vibe_llms.daemons.tools.making import serve_stdio
 
-    asyncio.run(serve_stdio(load_application(yes=yes), settings))
+    asyncio.run(serve_stdio(_load(yes=yes), settings))
+
+
+def _load(*, yes: bool) -> Application:
+    from vibe_llms.daemons.tools.refusing import leave_out_providers
+
+    return load_application(yes=yes, change=leave_out_providers)
 
 
 def _produce(settings: ToolsSettings, secret: bytes, log: bool, yes: bool) -> Service:
     from vibe_llms.daemons.tools.making import produce_service
 
-    application = load_application(yes=yes)
+    application = _load(yes=yes)
     doormen = post_doormen(application, settings.authorizer, log=log)
     return produce_service(application, settings, secret=secret, **doormen)
 
