@@ -38,7 +38,6 @@ a line for people: what happened, to which thing, what to do next. ``stage`` say
 from __future__ import annotations
 
 import enum
-import errno
 from collections.abc import Iterable
 from typing import Any, ClassVar, cast
 
@@ -423,18 +422,6 @@ class StoreError(ConverseError, OSError):
     WORD: ClassVar[str] = "store"
     path: str = ""
     stage: Stage = Stage.STORE
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it failed because a disk is full, or a quota is used up."""
-        cause = self.__cause__
-        if isinstance(cause, StoreError):
-            return cause.is_full
-        return (
-            getattr(cause, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-            or getattr(cause, "sqlstate", None) == "53100"  # as PostgreSQL says so
-            or getattr(cause, "sqlite_errorname", None) == "SQLITE_FULL"
-        )
 
 
 class UnknownConversationError(StoreError, LookupError):

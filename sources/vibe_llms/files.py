@@ -53,6 +53,19 @@ def advise(error: OSError, *, is_named: bool = False) -> str:
     return remedies.get(error.errno or 0, _USUAL_REMEDY)
 
 
+def is_full(error: BaseException | None) -> bool:
+    """Tell whether an error says that a disk is full, or a quota used up; also of a database's."""
+    while error is not None:
+        if (
+            getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+            or getattr(error, "sqlstate", None) == "53100"  # of PostgreSQL
+            or getattr(error, "sqlite_errorname", None) == "SQLITE_FULL"
+        ):
+            return True
+        error = error.__cause__
+    return False
+
+
 @contextmanager
 def naming(path: Path | str, draft: str | None = None) -> Iterator[None]:
     """Lets an error of the operating system that names no file, or but its draft, name this one."""

@@ -32,6 +32,7 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
     UnknownNameError,
 )
+from vibe_llms.files import is_full
 from vibe_llms.messages.losses import Loss
 from vibe_llms.plain import JsonObject
 from vibe_llms.secrets import HIDDEN, KEY_SHAPES
@@ -114,7 +115,7 @@ def classify(error: ConverseError) -> tuple[ProviderFault, int]:
         return _LIMITS[error.limit]
     if isinstance(error, RequestError) and error.path in _UNSUPPORTED:
         return ProviderFault.INVALID_REQUEST, 415
-    if isinstance(error, StoreError) and error.is_full:
+    if isinstance(error, StoreError) and is_full(error):
         return ProviderFault.SERVER, 507
     for kind, fault, status in _FAULTS:
         if isinstance(error, kind):
@@ -161,7 +162,7 @@ def compose_error_message(error: ConverseError) -> str:
             text = "The answer of the model broke off before it was complete."
         case StoreUnavailableError():
             text = "The database of this server is out of reach for now. Ask again later."
-        case StoreError() if error.is_full:
+        case StoreError() if is_full(error):
             text = "The disk of this server is full. Ask again when its operator has made room."
         case _ if _is_nonsense(error):
             text = "What the server of the model answered makes no sense."

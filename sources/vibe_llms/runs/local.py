@@ -14,6 +14,7 @@ from vibe_llms.engine.contexts import Operation, RunEvent, Step
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import CodecError, Stage, StoreError, UnknownNameError
+from vibe_llms.files import is_full
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.delivering import take_letters
@@ -164,7 +165,7 @@ class LocalRunContext:
             try:
                 events = [*events, *take_letters(self._inbox, self._log, self.run_id)]
             except StoreError as error:
-                if not (self._waits and error.is_full):
+                if not (self._waits and is_full(error)):
                     raise
         for event in events:
             self.tell(event)

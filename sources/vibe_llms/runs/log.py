@@ -16,6 +16,7 @@ from typing import Final, Protocol, runtime_checkable
 from vibe_llms.events.engine import RunEndedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
+from vibe_llms.files import is_full
 from vibe_llms.values import frozen
 
 PATIENCE_SECONDS: Final = 2.0
@@ -322,7 +323,7 @@ async def wait_for_room(error: Exception) -> None:
     """
     task = asyncio.current_task()
     is_ending = task is not None and task.cancelling()
-    if is_ending or not (isinstance(error, StoreError) and error.is_full):
+    if is_ending or not (isinstance(error, StoreError) and is_full(error)):
         raise error
     _LOGGER.warning("a run waits for room: %s", error)
     await asyncio.sleep(_FULL_SECONDS)

@@ -99,6 +99,14 @@ class Desk:
                 media_types=("text/event-stream",),
                 is_admitted=False,  # streams have a bound of their own
             ),
+            *self._list_rows(one),
+        ]
+        rows = (row for row in table if has_host or not row.needs_host)
+        return [self._guard.produce_route(row, tag=FACE) for row in rows]
+
+    def _list_rows(self, one: str) -> list[RouteRow]:
+        """Return what can be asked of one run and said to it."""
+        return [
             RouteRow(
                 "GET",
                 f"{one}/flow",
@@ -163,8 +171,6 @@ class Desk:
                 needs_host=True,
             ),
         ]
-        rows = (row for row in table if has_host or not row.needs_host)
-        return [self._guard.produce_route(row, tag=FACE) for row in rows]
 
     def drain(self) -> None:
         """Ends all event streams: they would go on for as long as their clients stay."""
