@@ -11,12 +11,15 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures.thread  # noqa: F401  # registers its own end before ours; see below
+import contextlib
 import functools
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, wait
-from typing import Any, ParamSpec, TypeVar
+from contextvars import ContextVar, copy_context
+from typing import Any, Final, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from vibe_llms.exceptions import ConverseError, Stage
 
@@ -248,3 +251,75 @@ def _end() -> None:
 getattr(threading, "_register_atexit", atexit.register)(_end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_portals)
+
+
+LENGTHY: Final[ContextVar[bool]] = ContextVar("vibe_llms.lengthy", default=False)
+"""Whether what is done here is for a request so large that it belongs beside the event loop."""
+
+_turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
+
+
+_LOOK_SECONDS: Final = 0.02
+
+
+class _Abandoned(BaseException):
+    """Ends work for which nobody waits any more."""
+
+
+async def perform_apart(work: Callable[[], _T]) -> _T:
+    """Perform work of the processor beside the event loop, which answers others meanwhile.
+
+    One piece of work is performed at a time, so that the loop has at least half of the time. Where
+    the caller is cancelled, the work ends at its next step in Python.
+
+    Args:
+        work: Changes nothing that others see; it may be broken off anywhere.
+
+    Returns:
+        What the work returns; what it raises is raised.
+    """
+    loop = asyncio.get_running_loop()
+    turn = _turns.setdefault(loop, asyncio.Lock())
+    await turn.acquire()
+    ended = loop.create_future()
+    outcome: Future[_T] = Future()
+    context = copy_context()
+
+    def perform() -> None:
+        try:
+            outcome.set_result(context.run(work))
+        except BaseException as error:
+            outcome.set_exception(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(_tell_end, ended)
+
+    thread = threading.Thread(target=perform, name="vibe-llms-work")
+    thread.start()
+    try:
+        await ended
+    except asyncio.CancelledError:
+        _abandon(thread)
+        _release(loop, thread, turn)
+        raise
+    turn.release()
+    return outcome.result()
+
+
+def _tell_end(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+def _release(loop: asyncio.AbstractEventLoop, thread: threading.Thread, turn: asyncio.Lock) -> None:
+    """Give the turn back when a thread has ended, which was told to and tells nobody."""
+    if thread.is_alive():
+        loop.call_later(_LOOK_SECONDS, _release, loop, thread, turn)
+    else:
+        turn.release()
+
+
+def _abandon(thread: threading.Thread) -> None:
+    import ctypes  # few requests are both large and left
+
+    number = ctypes.c_ulong(thread.ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(_Abandoned))

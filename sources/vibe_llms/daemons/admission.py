@@ -16,6 +16,7 @@ class ServiceLimits:
 
     Attributes:
         request_bytes: The body of one request.
+        request_values: How many values the JSON of one may have.
         requests: How many are answered at once, in one process.
         waiting_requests: How many wait for their turn behind these.
         waiting_seconds: How long one waits for its turn.
@@ -23,6 +24,7 @@ class ServiceLimits:
     """
 
     request_bytes: Count = 67_108_864
+    request_values: Count = 250_000
     requests: Count = 4096
     waiting_requests: Amount = 4096
     waiting_seconds: Seconds = 60.0

@@ -43,6 +43,7 @@ class HttpCall:
         is_gone: Whether the client has left before its answer was whole.
         added: Headers that go with whatever is answered, be it an error.
         body_types: The media types that its body may have.
+        most_values: How many values the JSON of its body may have.
         id_header: Where the client's library looks for the id of the request; it goes there unless
             somebody else has named it already.
     """
@@ -60,6 +61,7 @@ class HttpCall:
         "id_header",
         "is_gone",
         "method",
+        "most_values",
         "names",
         "path",
         "request_id",
@@ -68,7 +70,14 @@ class HttpCall:
     )
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, *, request_id: str, limit: int
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        request_id: str,
+        limit: int,
+        most_values: int | None = None,
     ) -> None:
         self.scope = scope
         self.method: str = scope["method"]
@@ -86,6 +95,7 @@ class HttpCall:
         self.id_header = ""
         self._receive, self._send = receive, send
         self._limit = limit
+        self.most_values = limit if most_values is None else most_values
         self._has_trailers = False
         self._watcher: asyncio.Task[None] | None = None
 
@@ -109,7 +119,12 @@ class HttpCall:
     def divert(self, send: Send) -> HttpCall:
         """Returns the same request, whose body has been read, answered to somebody else."""
         call = HttpCall(
-            self.scope, self._receive, send, request_id=self.request_id, limit=self._limit
+            self.scope,
+            self._receive,
+            send,
+            request_id=self.request_id,
+            limit=self._limit,
+            most_values=self.most_values,
         )
         call.names, call.headers = self.names, self.headers
         return call

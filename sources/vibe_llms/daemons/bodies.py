@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from vibe_llms.daemons.asgi import refuse_body, refuse_compressed
-from vibe_llms.exceptions import RequestError
+from vibe_llms.asynchrony import perform_apart
+from vibe_llms.daemons.asgi import HttpCall, refuse_body, refuse_compressed
+from vibe_llms.exceptions import LimitError, RequestError, Stage
 from vibe_llms.unreadable import UNREADABLE
 
 _T = TypeVar("_T")
+
+LARGE_BYTES: Final = 65_536
+"""From here a body is read, and what it asks translated, beside the event loop."""
+
+_PIECE_BYTES: Final = 262_144
 
 _PACKED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 """How what gzip and zstd have packed begins."""
@@ -39,6 +47,59 @@ def _refuse(what: str, error: Exception, body: bytes) -> RequestError:
     if body.startswith(_PACKED):
         return refuse_compressed()
     return refuse_body(f"{what}: {_explain(error, body)}.")
+
+
+async def decode_large_body(body: bytes) -> dict[str, Any]:
+    """Read a body as a JSON object, a large one beside the event loop. Raises RequestError."""
+    if len(body) < LARGE_BYTES:
+        return decode_body(body)
+    return await perform_apart(partial(decode_body, body))
+
+
+async def read_json_body(call: HttpCall) -> bytes:
+    """Return the body of a request, which is JSON.
+
+    Raises:
+        LimitError: It is longer, or has more values, than may be.
+        ClientGone: The client has left.
+    """
+    body = await call.read_body()
+    if len(body) > 2 * call.most_values:  # each takes two bytes, with what stands beside it
+        with call.heeding():
+            await _bound_values(body, call.most_values)
+    return body
+
+
+async def _bound_values(body: bytes, most: int) -> None:
+    """Refuse a body with too many values; others are served between its pieces."""
+    count, start, is_within = 1, 0, 0
+    while start < len(body):
+        piece = body[start : start + _PIECE_BYTES]
+        start += len(piece)
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2 and start < len(body):
+            piece, start = piece[:-1], start - 1  # what it escapes comes with the next
+        texts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        besides = b"".join(texts[is_within::2])
+        is_within ^= not len(texts) % 2
+        count += besides.count(b",") + besides.count(b"[") + besides.count(b"{")
+        if count > most:
+            raise refuse_count("request_values", most, f"more than {most:,} values")
+        await asyncio.sleep(0)
+
+
+def refuse_count(limit: str, most: int, found: str) -> LimitError:
+    """Produce the error of a request that has too many of something.
+
+    Args:
+        found: How many it has, and of what.
+    """
+    return LimitError(
+        detail=f"The request has {found}; {limit} = {most:,} allows no more.",
+        remedy=f"Send fewer, or have {limit} raised in [limits] where this is served.",
+        limit=limit,
+        value=most,
+        stage=Stage.FRAME,
+    )
 
 
 def _explain(error: Exception, body: bytes) -> str:

@@ -8,6 +8,7 @@ worker processes the counts of all are added up, by files in the folder that
 from __future__ import annotations
 
 import os
+from collections import Counter
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_LATE_SECONDS: Final = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _MOST_MODELS: Final = 500
 """A vendor takes any name; so many are told apart, and what comes after them is ``other``."""
 
@@ -72,6 +74,13 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
+        lateness = prometheus.Histogram(
+            "vibe_loop_late_seconds",
+            "How late the event loop came, asked four times a second: so long it stood still.",
+            buckets=_LATE_SECONDS,
+            registry=registry,
+        )
+        service.watch.listeners.append(lateness.observe)
         gauge = partial(prometheus.Gauge, multiprocess_mode="livesum", registry=registry)
         self._busy = gauge("vibe_requests_busy", "Being answered.")
         self._waiting = gauge("vibe_requests_waiting", "Wait for a turn.")
@@ -96,8 +105,8 @@ class Metrics:
                     self._child(self._tokens, model, name.removesuffix("_tokens")).inc(count)
         if record.cents:
             self._child(self._cents, model).inc(float(record.cents))
-        for loss in record.losses:
-            self._child(self._losses, record.face, str(loss.kind)).inc()
+        for kind, count in Counter(loss.kind for loss in record.losses).items():
+            self._child(self._losses, record.face, str(kind)).inc(count)
 
     def _child(self, metric: Any, *labels: str) -> Any:
         """Returns what counts for these labels; the library takes long to find it."""

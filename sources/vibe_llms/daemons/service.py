@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.asgi import HttpCall, read_credential
 from vibe_llms.daemons.contents import Contents
+from vibe_llms.daemons.lateness import LoopWatch
 from vibe_llms.daemons.pages import ASKED_METHOD, compose_page_headers
 from vibe_llms.daemons.records import CallRecord, Listener
 from vibe_llms.daemons.routes import Route, RouteTable, write_plain_error
@@ -91,6 +92,7 @@ class Service:
         self._sockets = dict(sockets or {})
         self._admission = Admission(self.limits)
         self.is_ready = False
+        self.watch = LoopWatch()
 
     def adopt_routes(self, routes: Sequence[Route]) -> None:
         """Answers other kinds of requests from now on."""
@@ -129,6 +131,7 @@ class Service:
         """Makes the daemon ready; the server's lifespan does that."""
         if self._start is not None:
             await self._start()
+        self.watch.begin()
         self.is_ready = True
 
     def drain(self) -> None:
@@ -140,6 +143,7 @@ class Service:
     async def stop(self) -> None:
         """Frees what the daemon holds."""
         self.drain()
+        self.watch.end()
         if self._stop is not None:
             await self._stop()
 
@@ -177,7 +181,12 @@ class Service:
         if contents is not None:
             receive, send = contents.hear_receive(receive), contents.hear_send(send)
         call = HttpCall(
-            scope, receive, send, request_id=_name_request(), limit=self.limits.request_bytes
+            scope,
+            receive,
+            send,
+            request_id=_name_request(),
+            limit=self.limits.request_bytes,
+            most_values=self.limits.request_values,
         )
         record = CallRecord(
             request_id=call.request_id,

@@ -64,7 +64,19 @@ _FAULTS: Final[tuple[tuple[type[ConverseError], ProviderFault, int], ...]] = (
 )
 """The first class that fits; whatever else goes wrong is the server's own fault."""
 
+REQUEST_LIMITS: Final = (
+    "request_values",
+    "messages",
+    "parts",
+    "tools",
+    "choices",
+    "schema_properties",
+    "schema_nodes",
+)
+"""Of what a request may have; a client is told how much it has of it."""
+
 _LIMITS: Final[Mapping[str, tuple[ProviderFault, int]]] = {
+    **dict.fromkeys(REQUEST_LIMITS, (ProviderFault.INVALID_REQUEST, 400)),
     "arguments_characters": (ProviderFault.SERVER, 502),
     "content_characters": (ProviderFault.SERVER, 502),
     "event_bytes": (ProviderFault.SERVER, 502),
@@ -145,6 +157,8 @@ def compose_error_message(error: ConverseError) -> str:
         case UnknownConversationError():
             text = UnknownConversationError(identity=error.identity).describe()
         case AccessError() | RequestError() | TranslationLossError():
+            text = str(error)
+        case LimitError() if error.limit in REQUEST_LIMITS:
             text = str(error)
         case LimitError():
             text = LimitError(limit=error.limit, value=error.value).describe()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import abc
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Generic, TypeGuard, TypeVar, cast
+from typing import ClassVar, Final, Generic, TypeGuard, TypeVar, cast
 
 import attrs
 
+from vibe_llms.asynchrony import LENGTHY, perform_apart
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.exceptions import RequestError, TranslationLossError
 from vibe_llms.limits import Limits
@@ -24,6 +25,10 @@ from vibe_llms.providers.telling import Teller
 from vibe_llms.providers.wholes import receive_heard, receive_whole
 
 _Native = TypeVar("_Native")
+
+_MANY_CANISTERS: Final = 1_000
+_MANY_INVOCABLES: Final = 200
+"""More take longer to write than others should wait: some 20 milliseconds."""
 
 
 class ModelBase(abc.ABC, Generic[_Native]):
@@ -141,6 +146,12 @@ class ModelBase(abc.ABC, Generic[_Native]):
             refuse_losses(translation.losses)
         return translation
 
+    async def translate_apart(self, request: Request, *, streaming: bool) -> Translation[_Native]:
+        """Do what :meth:`translate` does, for a large request beside the event loop."""
+        if not is_large(request):
+            return self.translate(request, streaming=streaming)
+        return await perform_apart(partial(self.translate, request, streaming=streaming))
+
     def _nativize_wishes(self, request: Request, *, streaming: bool) -> Translation[_Native]:
         """Translates a request, without what the model does not take where that is allowed."""
         # What names no protocol is the caller's own, for whichever vendor is asked.
@@ -178,7 +189,7 @@ class ModelBase(abc.ABC, Generic[_Native]):
 
     async def open(self, request: Request, *, streaming: bool) -> Translation[EventSource]:
         """Translates and sends a request as it is. Raises ConverseError."""
-        translation = self.translate(request, streaming=streaming)
+        translation = await self.translate_apart(request, streaming=streaming)
         source = await self.send(translation.value, request, streaming=streaming)
         return Translation(source, translation.losses)
 
@@ -232,6 +243,12 @@ class ModelBase(abc.ABC, Generic[_Native]):
 
 def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_large(request: Request) -> bool:
+    """Tell whether writing a request may take so long that others would notice it."""
+    is_long = len(request.canisters) > _MANY_CANISTERS
+    return is_long or len(request.invocables) > _MANY_INVOCABLES or LENGTHY.get()
 
 
 def refuse_losses(losses: Sequence[Loss]) -> None:

@@ -50,7 +50,7 @@ async def receive_whole(
     started = time.perf_counter()
     try:
         if request.window == "stop":
-            translation = model.translate(request, streaming=streaming)
+            translation = await model.translate_apart(request, streaming=streaming)
             losses = translation.losses
             source = await model.send(translation.value, request, streaming=streaming)
         else:
@@ -93,7 +93,7 @@ async def receive_heard(
     started = time.perf_counter()
     try:
         teller.tell_start(provider=descriptor.provider, model=descriptor.name, streaming=streaming)
-        translation = model.translate(request, streaming=streaming)
+        translation = await model.translate_apart(request, streaming=streaming)
         losses = translation.losses
         source = await model.send(translation.value, request, streaming=streaming)
         if isinstance(source, UsualAnswer):

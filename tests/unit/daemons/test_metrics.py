@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
+from gateways import become
 from vibe_llms.daemons.metrics import Metrics
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.service import Service
@@ -45,3 +49,22 @@ def test_names_are_bounded_even_where_all_are_answered() -> None:
 
     assert count(metrics, "llama:499", 200) == 1
     assert count(metrics, "other", 200) == 10
+
+
+async def test_it_is_told_how_long_the_event_loop_stood_still() -> None:
+    """From the start of the service to its end."""
+    service = Service([])
+    metrics = Metrics(service)
+    heard: list[float] = []
+    service.watch.listeners.append(heard.append)
+    await service.start()
+    time.sleep(0.6)  # noqa: ASYNC251  # everybody waits: that is what is measured
+    await become(lambda: max(heard, default=0.0) > 0.3)
+    await service.stop()
+
+    text = metrics.write().decode()
+    (told,) = (line for line in text.splitlines() if line.startswith("vibe_loop_late_seconds_sum"))
+    assert float(told.rpartition(" ")[2]) >= 0.3
+    before = len(heard)
+    await asyncio.sleep(0.3)
+    assert len(heard) == before

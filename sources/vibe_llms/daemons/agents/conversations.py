@@ -14,6 +14,7 @@ from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.schemas import CONVERSATION_FORK, RENAMING, TEXT
 from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.routes import Route
 from vibe_llms.messages.codec.converter import produce_converter
 from vibe_llms.tables.annotations import Amount, String
@@ -151,13 +152,13 @@ class ConversationDesk:
         await call.tell(told)
 
     async def _rename(self, call: HttpCall, subject: str) -> None:
-        said = read_table(Renaming, read_json(await call.read_body()), "body")
+        said = read_table(Renaming, read_json(await read_json_body(call)), "body")
         metadata = await self.conversations.rename(call.names["id"], said.name, subject=subject)
         told = {"id": call.names["id"], "metadata": attrs.asdict(metadata)}
         await call.tell(told)
 
     async def _fork(self, call: HttpCall, subject: str) -> None:
-        said = read_table(ConversationFork, read_json(await call.read_body()), "body")
+        said = read_table(ConversationFork, read_json(await read_json_body(call)), "body")
         parent, key = call.names["id"], call.headers.get("idempotency-key", "")
         child = await self.conversations.fork(
             parent, from_index=said.from_index, key=key, subject=subject

@@ -23,6 +23,7 @@ from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.streams import follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import LimitError, Stage
 from vibe_llms.plain import JsonObject
@@ -180,7 +181,7 @@ class Desk:
     # --- each path -------------------------------------------------------------------------------
 
     async def _start(self, call: HttpCall, subject: str) -> None:
-        body = dict(read_json(await call.read_body()))
+        body = dict(read_json(await read_json_body(call)))
         said = read_said(body.pop("input", None))
         key = call.headers.get("idempotency-key", "")
         summary = await self.runs.start(read_order(body), said, subject=subject, key=key)
@@ -214,18 +215,18 @@ class Desk:
         await call.tell({"data": waiting})
 
     async def _approve(self, call: HttpCall, subject: str) -> None:
-        said = read_table(ApprovalBody, read_json(await call.read_body()), "body")
+        said = read_table(ApprovalBody, read_json(await read_json_body(call)), "body")
         approval, run_id = said.produce_approval(), call.names["id"]
         answered = await self.runs.approve(run_id, approval, key=said.key, subject=subject)
         await call.tell(answered)
 
     async def _send(self, call: HttpCall, subject: str) -> None:
-        said = read_table(MessageBody, read_json(await call.read_body()), "body")
+        said = read_table(MessageBody, read_json(await read_json_body(call)), "body")
         await self.runs.send(call.names["id"], said.produce_canister(), subject=subject)
         await self._find(call, subject)
 
     async def _stop(self, call: HttpCall, subject: str) -> None:
-        said = read_table(StopBody, read_json(await call.read_body()), "body")
+        said = read_table(StopBody, read_json(await read_json_body(call)), "body")
         await self.runs.stop(call.names["id"], reason=said.reason, subject=subject)
         await self._find(call, subject)
 
@@ -238,7 +239,7 @@ class Desk:
         await self._find(call, subject)
 
     async def _fork(self, call: HttpCall, subject: str) -> None:
-        said = read_table(Fork, read_json(await call.read_body()), "body")
+        said = read_table(Fork, read_json(await read_json_body(call)), "body")
         summary = await self.runs.fork(
             call.names["id"], **attrs.asdict(said, recurse=False), subject=subject
         )

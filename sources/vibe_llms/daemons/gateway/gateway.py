@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
+from vibe_llms.asynchrony import perform_apart
 from vibe_llms.daemons.arrivals import authorize, ensure_page, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body, read_json_body
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
+from vibe_llms.daemons.gateway.bounding import GatewayLimits, ensure_bounds
 from vibe_llms.daemons.gateway.carrying import carry
 from vibe_llms.daemons.gateway.circling import enter, name_gateway
 from vibe_llms.daemons.gateway.estimating import estimate
@@ -25,6 +28,8 @@ from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.seals import MARK as SEAL_MARK
 from vibe_llms.exceptions import AccessError, ProviderFault, RequestError, Stage
 from vibe_llms.limits import Limits
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
 from vibe_llms.models.descriptors import ModelDescriptor
 from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plain import JsonObject
@@ -63,6 +68,9 @@ class Gateway:
         reactors: Hear of what models answer on translate; by default nobody does.
         hosts: By which names clients come where no authorizer says who they are, so that no page
             of a stranger's asks by the browser of somebody here; by default any.
+
+    Attributes:
+        bounds: How many of each a request may have that is translated.
     """
 
     def __init__(
@@ -81,6 +89,7 @@ class Gateway:
         self.router = router
         self.keeper = keeper
         self.limits = limits
+        self.bounds = GatewayLimits()
         self._authorizer = authorizer
         self._hosts = hosts
         self._name = name_gateway()
@@ -114,7 +123,7 @@ class Gateway:
         """Answers a request to a model. Raises ConverseError."""
         record.face, call.id_header = face.name, face.id_header
         grant = await self.authorize(call, record)
-        body = await call.read_body()
+        body = await read_json_body(call)
         call.watch_client()
         asked = read(face, body)
         record.model, record.streamed = asked.model, asked.streaming
@@ -173,7 +182,7 @@ class Gateway:
                 is_accounted=is_accounted,
             )
         else:
-            await translate(call, record, face, asked, upstream, self.reactors)
+            await translate(call, record, face, asked, upstream, self.reactors, self.bounds)
 
     async def count(
         self,
@@ -193,7 +202,7 @@ class Gateway:
         """
         record.face, call.id_header = face.name, face.id_header
         grant = await self.authorize(call, record)
-        asked = read(face, await call.read_body())
+        asked = read(face, await read_json_body(call))
         call.watch_client()
         record.model = asked.model
         upstream = await self.upstreams.access(asked.model)
@@ -223,7 +232,9 @@ class Gateway:
             asked = asked.move(path.format(model=upstream.name)) if path else asked
             await carry(call, record, face, asked, model, limits=self.limits)
             return
-        request = face.dialect.normalize_request(decode_body(asked.body)).value
+        read = partial(_read_counted, face, asked.body, self.bounds)
+        is_large = len(asked.body) >= LARGE_BYTES
+        request = await perform_apart(read) if is_large else read()
         counted = await model.tokenizer.count_request(request, model.descriptor)
         await call.tell(write(counted))
 
@@ -294,6 +305,13 @@ class Gateway:
         await self.upstreams.close()
         if self._authorizer is not None:
             await self._authorizer.close()
+
+
+def _read_counted(face: Face, body: bytes, bounds: GatewayLimits) -> Request:
+    native = decode_body(body)
+    ensure_bounds(native, bounds)
+    read: Translation[Request] = face.dialect.normalize_request(native)
+    return read.value
 
 
 def _carries(model: ConverserModel, face: Face, asked: Asked) -> TypeGuard[RemoteModel]:

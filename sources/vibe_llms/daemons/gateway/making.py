@@ -12,6 +12,7 @@ from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.arrivals import admits_page
 from vibe_llms.daemons.gateway.addressing import survey_spellings
+from vibe_llms.daemons.gateway.bounding import GatewayLimits
 from vibe_llms.daemons.gateway.describing import describe_routes
 from vibe_llms.daemons.gateway.faces import (
     chat_completions,
@@ -94,6 +95,8 @@ def produce_service(
         limits = limits or tables.settings.limits
         keeper.keeping = keeping or tables.settings.responses
         keeps_contents = keeps_contents or tables.settings.log_contents
+    if isinstance(limits, GatewayLimits):
+        gateway.bounds = limits
     routes = [route for face in _FACES for route in face.produce_routes(gateway)]
     service: Service
 

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import attrs
 
-from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.gateway.bounding import GatewayLimits
 from vibe_llms.daemons.gateway.responses.keeping import KeepingLimits
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
 from vibe_llms.daemons.server.settings import ServerSettings
@@ -42,7 +42,7 @@ class GatewaySettings:
     """
 
     server: ServerSettings = attrs.field(factory=ServerSettings)
-    limits: ServiceLimits = attrs.field(factory=ServiceLimits)
+    limits: GatewayLimits = attrs.field(factory=GatewayLimits)
     responses: KeepingLimits = attrs.field(factory=KeepingLimits)
     authorizer: str | None = None
     hosts: Strings = ()

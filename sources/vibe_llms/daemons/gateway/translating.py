@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.asynchrony import LENGTHY, perform_apart
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body
 from vibe_llms.daemons.gateway.asked import Asked, Face
+from vibe_llms.daemons.gateway.bounding import GatewayLimits, ensure_bounds
 from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.living import LivingStream
 from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
@@ -49,17 +52,23 @@ async def translate(
     asked: Asked,
     upstream: Upstream,
     reactors: ConversationReactors | None = None,
+    bounds: GatewayLimits | None = None,
 ) -> None:
     """Answers a call with what a model answers, in the words of the face.
 
     Args:
         reactors: Hear of the model's answer.
+        bounds: How many of each the request may have.
 
     Raises:
         ConverseError: It does not answer, or cannot be asked that.
     """
-    native = decode_body(asked.body)
-    request = _read_request(call, record, face, native, upstream)
+    read = partial(_read, call, record, face, asked, upstream, bounds or GatewayLimits())
+    if len(asked.body) < LARGE_BYTES:
+        native, request = read()
+    else:
+        LENGTHY.set(True)  # of this task, and so of this request
+        native, request = await perform_apart(read)
     record.way = "translate"
     if asked.streaming:
         await _stream(call, record, face, asked, native, request, upstream, reactors)
@@ -72,6 +81,20 @@ async def translate(
     body = msgspec.json.encode(complete_answer(face, written.value, asked, native, upstream))
     record.sent_bytes = len(body)
     await call.answer(200, body, _compose_headers(call, record.losses))
+
+
+def _read(
+    call: HttpCall,
+    record: CallRecord,
+    face: Face,
+    asked: Asked,
+    upstream: Upstream,
+    bounds: GatewayLimits,
+) -> tuple[dict[str, Any], Request]:
+    """Return the request of a call in its client's words, and in ours. Raises ConverseError."""
+    native = decode_body(asked.body)
+    ensure_bounds(native, bounds)
+    return native, _read_request(call, record, face, native, upstream)
 
 
 def _read_request(

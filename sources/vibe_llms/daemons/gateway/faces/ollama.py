@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.daemons.asgi import JSON, HttpCall, refuse_body
-from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.bodies import decode_body, read_json_body
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.records import CallRecord
@@ -86,7 +86,7 @@ _DETAILS = {
 
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     grant = await gateway.authorize(call, record)
-    body = decode_body(await call.read_body())
+    body = decode_body(await read_json_body(call))
     name = next((body[key] for key in ("model", "name") if body.get(key) not in (None, "")), "")
     if not isinstance(name, str):
         raise refuse_body("The name of a model is a text.", "model")

@@ -14,7 +14,7 @@ import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.bodies import decode_body, read_json_body
 from vibe_llms.daemons.gateway.asked import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses import rows
@@ -147,7 +147,7 @@ class ConversationEndpoints:
 
 
 async def _read_fields(call: HttpCall) -> dict[str, Any]:
-    body = await call.read_body()
+    body = await read_json_body(call)
     return decode_body(body) if body else {}
 
 

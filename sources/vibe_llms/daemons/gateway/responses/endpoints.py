@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import quote
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
 from vibe_llms.daemons.gateway.carrying import carry
 from vibe_llms.daemons.gateway.gateway import Gateway
@@ -113,7 +114,7 @@ class ResponseEndpoints:
         """Lets a vendor that can do so compact a conversation. Raises ConverseError."""
         record.face = self._face.name
         grant = await self._gateway.authorize(call, record)
-        asked = read_asked(self._face, await call.read_body())
+        asked = read_asked(self._face, await read_json_body(call))
         call.watch_client()
         await self._gateway.ask_beside(call, record, self._face, asked, grant, "/responses/compact")
 

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 import attrs
 
 from vibe_llms.daemons.asgi import JSON, HttpCall, refuse_body
+from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked, rename_model
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.gateway.routing.targets import Target, plan
@@ -71,7 +72,8 @@ async def _answer(
 ) -> None:
     record.face = FACE.name
     grant = await gateway.authorize(call, record)
-    body = await call.read_body()
+    is_form = call.headers.get("content-type", "").startswith("multipart/")
+    body = await (call.read_body() if is_form else read_json_body(call))
     call.watch_client()
     if {".", ".."} & set(call.path.split("/")):  # it would lead elsewhere, with our key
         raise refuse_body("A path must not lead upwards.")

@@ -1,0 +1,117 @@
+"""How many of each a translated request may have: what is refused costs no more than counting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from vibe_llms.daemons.admission import ServiceLimits
+from vibe_llms.daemons.bodies import refuse_count
+from vibe_llms.tables.annotations import Count
+from vibe_llms.values import frozen
+
+_MESSAGES: Final = ("messages", "input", "contents", "canisters")
+_PARTS: Final = ("content", "parts", "tool_calls", "images", "summary", "reasoning_details")
+_DECLARED: Final = ("functionDeclarations", "function_declarations", "tools")
+_CONFIGS: Final = ("generationConfig", "generation_config")
+_ANSWERS: Final = ("candidateCount", "candidate_count")
+_FORMS: Final = ("response_format", "text", "output_config", "output_format", "format", "schema")
+
+
+@frozen(kw_only=True)
+class GatewayLimits(ServiceLimits):
+    """What the gateway takes on at once, and how much a request that is translated may have.
+
+    Attributes:
+        messages: Messages, items or contents of the conversation.
+        parts: Of all messages together.
+        tools: What the model may invoke, those of its vendor included.
+        choices: How many answers are wanted.
+        schema_properties: Of the schemas of all tools and of the answer together.
+        schema_nodes: The values in these schemas, at any depth.
+    """
+
+    messages: Count = 20_000
+    parts: Count = 100_000
+    tools: Count = 2_000
+    choices: Count = 128
+    schema_properties: Count = 20_000
+    schema_nodes: Count = 100_000
+
+
+def ensure_bounds(native: Mapping[str, Any], limits: GatewayLimits) -> None:
+    """Refuse a request, in the words of any protocol, that has too many of something.
+
+    Raises:
+        LimitError: It names the limit.
+    """
+    asked = native.get("request")
+    if isinstance(asked, Mapping):  # our own protocol
+        native = asked
+    messages = [each for name in _MESSAGES for each in _list(native, name)]
+    tools = list(_list_tools(native))
+    forms = [native.get(name) for name in _FORMS]
+    nodes, properties = _measure([*tools, *forms, *_configs(native)])
+    found = (
+        ("messages", limits.messages, len(messages)),
+        ("parts", limits.parts, _count_parts([*messages, native.get("system")])),
+        ("tools", limits.tools, len(tools)),
+        ("choices", limits.choices, _count_choices(native)),
+        ("schema_properties", limits.schema_properties, properties),
+        ("schema_nodes", limits.schema_nodes, nodes),
+    )
+    for limit, most, count in found:
+        if count > most:
+            raise refuse_count(limit, most, f"{count:,} {limit.replace('_', ' ')}")
+
+
+def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
+    value = fields.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _configs(native: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for name in _CONFIGS:
+        if isinstance(config := native.get(name), Mapping):
+            yield config
+
+
+def _list_tools(native: Mapping[str, Any]) -> Iterator[object]:
+    """Yield what may be invoked, one after the other, wherever several stand in one."""
+    for name in ("tools", "functions", "invocables"):
+        for tool in _list(native, name):
+            inner: list[Any] = []
+            if isinstance(tool, Mapping):
+                inner = [each for kind in _DECLARED for each in _list(tool, kind)]
+            yield from inner or (tool,)
+
+
+def _count_parts(messages: Iterable[object]) -> int:
+    count = 0
+    for message in messages:
+        if isinstance(message, list):
+            count += len(message)
+        elif isinstance(message, Mapping):
+            count += sum(len(_list(message, name)) for name in _PARTS)
+    return count
+
+
+def _count_choices(native: Mapping[str, Any]) -> int:
+    told = [native.get("n"), *(each.get(name) for each in _configs(native) for name in _ANSWERS)]
+    return max((each for each in told if isinstance(each, int)), default=0)
+
+
+def _measure(schemas: list[Any]) -> tuple[int, int]:
+    """Return how many values there are at any depth, and how many properties."""
+    nodes = properties = 0
+    left = [each for each in schemas if each is not None]
+    while left:
+        value = left.pop()
+        nodes += 1
+        if isinstance(value, Mapping):
+            inner = value.get("properties")
+            properties += len(inner) if isinstance(inner, Mapping) else 0
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return nodes, properties
