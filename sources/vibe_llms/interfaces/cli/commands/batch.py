@@ -247,6 +247,7 @@ def _is_standard_input(path: Path) -> bool:
 async def _perform(
     source: Inputs, total: int | None, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
+    from vibe_llms.exceptions import ConverseError
     from vibe_llms.instruments.channels.batches.channel import BatchChannel
     from vibe_llms.interfaces.cli.batches.display import BatchNotes, tell_end
 
@@ -260,8 +261,9 @@ async def _perform(
     account = BatchNotes()
     try:
         await _work(channel, source, total, account, options)
-    except BaseException:  # Ctrl-C as well
-        _tell_how_to_continue(channel, output)
+    except BaseException as error:  # Ctrl-C as well
+        if channel.tally.done or not isinstance(error, ConverseError):
+            _tell_how_to_continue(channel, output)
         raise
     finally:
         await model.application.close()
