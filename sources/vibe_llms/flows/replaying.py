@@ -47,17 +47,20 @@ class _Version:
 
     Attributes:
         given: The names of the variables that the caller has set: the task's own do not count.
+        model: The model that the caller has asked in place of the task's; empty for none.
     """
 
     task: Task
     check: TaskCheck
     given: Collection[str]
+    model: str
 
     @classmethod
-    def read(cls, reading: TaskReading, given: Collection[str]) -> _Version:
+    def read(cls, reading: TaskReading, record: FlowRecord) -> _Version:
         check = check_task(reading)
         check.access_flow()
-        return cls(reading.task, check, given)
+        model = str(record.settings.get("model") or "")
+        return cls(reading.task, check, record.started.variables, model)
 
     def describe(self, name: str) -> JsonValue:
         """Return all that a visit of a node depends on, as plain data; ``None`` without the node.
@@ -86,7 +89,8 @@ class _Version:
             parts |= {"ensembles": task.ensembles, "mcp": task.mcp}
             parts["references"] = [self._resolve(each) for each in self._survey_references(node)]
         if node.prompt is not None or any(rule and not rule.has_rule for rule in rules):
-            parts["model"] = attrs.asdict(task.resource_llm)
+            llm = task.resource_llm
+            parts["model"] = [self.model or llm.address, llm.controls]
         return parts
 
     def compare(self, other: _Version, name: str) -> str:
@@ -130,8 +134,8 @@ async def replay_flow_run(
         ConfigurationError: There are mistakes in the task.
     """
     record = read_record(store, identity)
-    own = _Version.read(record.reading, record.started.variables)
-    other = None if task is None else _Version.read(task, record.started.variables)
+    own = _Version.read(record.reading, record)
+    other = None if task is None else _Version.read(task, record)
     usual = AdapterConfig().max_iterations
     bound = record.settings.get("max_iterations", usual)
     walk = FlowWalk(

@@ -13,7 +13,7 @@ import pytest
 
 from flow_tasks import compose_task
 from vibe_llms.conversations import MemoryStore
-from vibe_llms.flows import run_task
+from vibe_llms.flows import AdapterConfig, run_task
 from vibe_llms.flows.reading import examine_task
 from vibe_llms.flows.replaying import replay_flow_run
 from vibe_llms.runs.comparing import bisect
@@ -73,6 +73,7 @@ def replay(store: MemoryStore, identity: str, task: dict[str, Any] | Path) -> Re
         ("goal.description", "Find out more.", "P2"),  # where nothing was said, it is asked
         ("resource_llm.temperature", 0.6, "P0"),
         ("resource_llm.max_tokens", 501, "P0"),
+        ("resource_llm.model", "demo", "P0"),
         ("ensembles", ["io"], "P0"),
         ("variables.tone", "sober word", "P1"),
         ("resource_registry.entries.0.source_url", "https://example.com/2", "P1"),
@@ -104,7 +105,7 @@ def test_a_value_that_differs_is_found_at_the_node_that_uses_it(
         ("prompts.0.description", "What it is for."),
         ("variables.mood", "grief"),  # the run was given another
         ("variables.unused", 1),
-        ("resource_llm.model", "echo"),
+        ("resource_llm.api_key_env", "SOME_KEY"),  # a key is no part of what is said
     ],
 )
 def test_what_no_visit_depends_on_is_no_difference(path: str, value: Any) -> None:
@@ -113,6 +114,18 @@ def test_what_no_visit_depends_on_is_no_difference(path: str, value: Any) -> Non
     change(other, path, value)
 
     assert replay(store, run.run_id, other).difference is None
+
+
+def test_a_model_that_was_not_asked_is_no_difference() -> None:
+    """Its controls are, which hold for the model that takes its place."""
+    store, other = MemoryStore(), copy.deepcopy(TASK)
+    run = run_task(TASK, AdapterConfig(model="scripted:echo"), store=store)
+    change(other, "resource_llm.provider", "anthropic")
+    change(other, "resource_llm.model", "claude-sonnet-4-6")
+
+    assert replay(store, run.run_id, other).difference is None
+    change(other, "resource_llm.temperature", 0.6)
+    assert replay(store, run.run_id, other).difference is not None
 
 
 def test_another_goal_differs_at_the_end() -> None:
