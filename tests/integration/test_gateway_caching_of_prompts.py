@@ -37,7 +37,7 @@ async def ask(folder: Path, model: str) -> tuple[Any, list[str]]:
         },
     ]
     tools = [{"type": "function", "function": FUNCTION, **KEPT}]
-    body = {"model": model, "messages": messages, "tools": tools}
+    body = {"model": model, "messages": messages, "tools": tools, "max_completion_tokens": 999}
     async with (
         Simulator() as simulator,
         serve_gateway(produce_application(folder, simulator.url)) as address,
@@ -81,7 +81,8 @@ async def test_a_mark_of_a_message_goes_on_its_end(tmp_path: Path) -> None:
         {"role": "user", "content": "Which?"},
     ]
     tools = [{"type": "function", "function": FUNCTION}]
-    body = {"model": "anthropic:claude-sonnet-5", "messages": messages, "tools": tools}
+    body: Any = {"model": "anthropic:claude-sonnet-5", "messages": messages, "tools": tools}
+    body["max_completion_tokens"] = 999
     async with (
         Simulator() as simulator,
         serve_gateway(produce_application(tmp_path, simulator.url)) as address,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import openai
@@ -132,7 +133,8 @@ async def test_the_query_is_carried_but_for_keys(tmp_path: Path, path: str, told
 
     async with serve(hear) as upstream, aiohttp.ClientSession() as session:
         application = produce_application(tmp_path, upstream.url)
-        body = {"model": "anthropic:claude-sonnet-5", "max_tokens": 1, "messages": []}
+        body: Any = {"model": "anthropic:claude-sonnet-5", "max_tokens": 1}
+        body["messages"] = [{"role": "user", "content": "Hi."}]
         async with (
             serve_gateway(application) as address,
             session.post(URL(address + path, encoded=True), json=body) as answer,

@@ -26,6 +26,9 @@ from vibe_llms.exceptions import LimitError, RequestError, Stage
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 
 JSON: Final = "application/json"
+STAGE_HEADER: Final = "x-vibe-stage"
+"""Where an error arose: before anything was sent, on the way, or at the vendor."""
+
 _TRAILER: Final = "trailer"
 NOTHING: Final[Mapping[str, str]] = {}
 

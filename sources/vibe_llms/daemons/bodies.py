@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -10,10 +11,12 @@ import msgspec
 
 from vibe_llms.asynchrony import perform_apart
 from vibe_llms.daemons.asgi import HttpCall, refuse_body, refuse_compressed
+from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import LimitError, RequestError, Stage
 from vibe_llms.unreadable import UNREADABLE
 
 _T = TypeVar("_T")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 
 LARGE_BYTES: Final = 65_536
 """From here a body is read, and what it asks translated, beside the event loop."""
@@ -29,7 +32,7 @@ def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
     try:
         if not body.isascii():
             body.decode()  # as what is skipped in the next line is not looked at
-        return decoder.decode(body)
+        return decode_mended(decoder.decode, body)
     except UNREADABLE as error:
         raise _refuse("The body is no request", error, body) from None
 
@@ -37,9 +40,32 @@ def read_head(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
 def decode_body(body: bytes) -> dict[str, Any]:
     """Reads a body as a JSON object. Raises RequestError."""
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
+        return decode_mended(_OBJECT.decode, body)
     except UNREADABLE as error:
         raise _refuse("The body is no JSON object", error, body) from None
+
+
+def decode_mended(decode: Callable[[bytes], _T], body: bytes) -> _T:
+    """Decode JSON; half a character, which no text can hold, is read as U+FFFD."""
+    try:
+        return decode(body)
+    except msgspec.DecodeError:
+        mended = mend_escapes(body)
+        if mended == body:
+            raise
+        return decode(mended)
+
+
+def replace_field(body: bytes, name: str, value: str) -> bytes:
+    """Return a JSON object with another value of a field, and each other as it was written."""
+    try:
+        fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:  # half a character, which Python's own can read and write
+        import json
+
+        return json.dumps({**json.loads(body), name: value}).encode()
+    fields[name] = value
+    return msgspec.json.encode(fields)
 
 
 def _refuse(what: str, error: Exception, body: bytes) -> RequestError:

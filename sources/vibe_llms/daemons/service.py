@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
-from vibe_llms.daemons.asgi import HttpCall, read_credential
+from vibe_llms.daemons.asgi import STAGE_HEADER, HttpCall, read_credential
 from vibe_llms.daemons.contents import Contents
 from vibe_llms.daemons.lateness import LoopWatch
 from vibe_llms.daemons.pages import ASKED_METHOD, compose_page_headers
@@ -331,9 +331,8 @@ class Service:
             raise BrokenAnswer(str(error)) from error
         write = route.write_error if route.choose_writer is None else route.choose_writer(call)
         told = write(error)
-        await call.tell(
-            told.body, told.status, {**told.headers, "x-vibe-request-id": call.request_id}
-        )
+        ours = {"x-vibe-request-id": call.request_id, STAGE_HEADER: str(error.stage)}
+        await call.tell(told.body, told.status, {**told.headers, **ours})
 
 
 def _is_for_operator(error: ConverseError) -> bool:

@@ -10,11 +10,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import attrs
+
 from vibe_llms.dialects.extras import read_native
 from vibe_llms.dialects.payloads import decode_base64
 from vibe_llms.exceptions import RequestError
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.messages.contents import MEDIA_CLASSES, NativeContent
+from vibe_llms.messages.contents import MEDIA_CLASSES, ImageContent, NativeContent
+from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.losses import Loss, LossKind, Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.messages.signatures import recognize
 
 _PLACES: Final = (
     ("source", "data"),
@@ -24,6 +30,9 @@ _PLACES: Final = (
     ("file_data",),
 )
 """Where protocols have base 64 in a block; they come here of blocks that could not be read."""
+_TOLD_APART: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+"""The types that all vendors take: of any other the client may know more than the bytes tell."""
+
 _SHOWN: Final = 24
 _DATA_URL: Final = re.compile("data:[^,]*;base64,")
 
@@ -39,6 +48,37 @@ def refuse_broken_media(canisters: Iterable[AnyCanister]) -> None:
                     detail=f"Data that should be base 64 are none: {shown!r}.",
                     remedy="Encode the bytes of the picture, sound or document anew.",
                 )
+
+
+def correct_media_types(request: Request) -> Translation[Request]:
+    """Return a request whose pictures are of the types that their bytes tell.
+
+    A client may say ``image/png`` of a JPEG. Its own vendor looks at the bytes; others refuse it.
+    """
+    losses: list[Loss] = []
+    canisters = [
+        _correct(canister, f"canisters[{index}]", losses)
+        for index, canister in enumerate(request.canisters)
+    ]
+    if not losses:
+        return Translation(request)
+    return Translation(renew(request, canisters=canisters), losses)
+
+
+def _correct(canister: AnyCanister, path: str, losses: list[Loss]) -> AnyCanister:
+    contents: list[Any] = list(canister.content)
+    count = len(losses)
+    for index, content in enumerate(contents):
+        if not isinstance(content, ImageContent) or content.data is None:
+            continue
+        found = recognize(content.data, "image/")
+        if found is None or content.mime_type not in _TOLD_APART or found == content.mime_type:
+            continue
+        contents[index] = attrs.evolve(content, mime_type=found)
+        reason = f"it is said to be {content.mime_type} and goes as {found}, as its bytes tell"
+        where = f"{path}.content[{index}].mime_type"
+        losses.append(Loss(kind=LossKind.COERCED, path=where, reason=reason))
+    return canister if len(losses) == count else attrs.evolve(canister, content=contents)
 
 
 def _survey(canister: AnyCanister, path: str) -> Iterator[tuple[str, str]]:

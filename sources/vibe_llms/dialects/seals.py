@@ -21,8 +21,8 @@ from typing import Any, Final, TypeAlias, TypeGuard
 import attrs
 import msgspec
 
-from vibe_llms.dialects.extras import make_native, read_native
-from vibe_llms.events.stream import FinishedItem
+from vibe_llms.dialects.extras import make_native, read_native, write_json
+from vibe_llms.events.stream import ContentStartedEvent, FinishedItem
 from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
@@ -130,6 +130,7 @@ def seal_item(item: FinishedItem, protocol: str, provider: str) -> SealedItem:
     if fields.keys().isdisjoint(_SIGNING):
         return SealedItem(item=item)
     rest = {name: value for name, value in fields.items() if name not in _SIGNING}
+    envelope.data = write_json({name: fields[name] for name in _SIGNING if name in fields})
     if isinstance(item, InvocationCanister):
         envelope.call = item.invocation_id
     else:
@@ -141,7 +142,7 @@ def seal_item(item: FinishedItem, protocol: str, provider: str) -> SealedItem:
 def seal_response(response: Response, protocol: str) -> Response:
     """Return a response whose seals of another vendor a client of the protocol can keep.
 
-    Those of texts and calls come last, so that all else stays where it is.
+    That of a call comes before it, that of a text at the end, where its stream would have it.
     """
     provider = response.metadata.origin.provider
     sealed: list[AnyCanister] = []
@@ -150,8 +151,9 @@ def seal_response(response: Response, protocol: str) -> Response:
         if isinstance(canister, InvocationCanister):
             call = seal_item(canister, protocol, provider)
             assert isinstance(call.item, InvocationCanister)
+            if call.carrier is not None:
+                _add(sealed, call.carrier, canister.turn_id)
             sealed.append(call.item)
-            last += [] if call.carrier is None else [call.carrier]
         elif isinstance(canister, AssistantCanister):
             parts = [seal_item(content, protocol, provider) for content in canister.content]
             contents: Any = [part.item for part in parts]
@@ -160,10 +162,28 @@ def seal_response(response: Response, protocol: str) -> Response:
             last += [part.carrier for part in parts if part.carrier is not None]
         else:
             sealed.append(canister)
-    if last:
-        turn_id = getattr(sealed[-1], "turn_id", None)
-        sealed.append(AssistantCanister(last, turn_id=turn_id))
+    for carrier in last:
+        _add(sealed, carrier, getattr(sealed[-1], "turn_id", None))
     return attrs.evolve(response, canisters=tuple(sealed))
+
+
+def seal_start(start: ContentStartedEvent, protocol: str, provider: str) -> ReasoningContent | None:
+    """Return what goes before a call that begins, if its vendor has signed it by then."""
+    if start.kind != "invocation" or start.native is None:
+        return None
+    call = InvocationCanister(
+        invocation_id=start.invocation_id or "", name=start.name or "", native=start.native
+    )
+    return seal_item(call, protocol, provider).carrier
+
+
+def _add(sealed: list[AnyCanister], carrier: ReasoningContent, turn_id: str | None) -> None:
+    """Add a carrier to what was said last, so that all else stays where it is."""
+    last = sealed[-1] if sealed else None
+    if isinstance(last, AssistantCanister) and last.turn_id == turn_id:
+        sealed[-1] = attrs.evolve(last, content=(*last.content, carrier))
+    else:
+        sealed.append(AssistantCanister((carrier,), turn_id=turn_id))
 
 
 def open_seals(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:

@@ -16,7 +16,7 @@ import attrs
 import msgspec
 
 from vibe_llms.dialects.answering import StreamWriter
-from vibe_llms.dialects.seals import is_sealed, seal_item
+from vibe_llms.dialects.seals import is_sealed, seal_item, seal_start
 from vibe_llms.events.stream import (
     ContentCitedEvent,
     ContentDeltaEvent,
@@ -68,6 +68,8 @@ class SequentialWriter(StreamWriter):
         self._divided: list[Loss] = []
         self._left: set[int] = set()
         """The contents that ended where another began."""
+        self._carried: set[int] = set()
+        """The calls whose seals have gone out before them."""
         self._seals: dict[int, ReasoningContent] = {}
         """What carries the seals of contents that cannot; it comes last."""
 
@@ -125,22 +127,31 @@ class SequentialWriter(StreamWriter):
         elif sealed.carrier is not None:
             self._seals[event.index] = sealed.carrier
 
+    def _open(self, start: ContentStartedEvent) -> bytes:
+        """Return the frames with which a content begins, behind what carries its seal."""
+        carrier = seal_start(start, self.PROTOCOL, self.provider)
+        if carrier is None:
+            return self._begin(start)
+        self._carried.add(start.index)
+        return self._write_carrier(carrier) + self._begin(start)
+
     def _close(self, event: ContentFinishedEvent) -> bytes:
         """Return the frames with which a content ends, and keep what carries its seal."""
         sealed = seal_item(event.item, self.PROTOCOL, self.provider)
-        if sealed.carrier is not None:
+        if sealed.carrier is not None and event.index not in self._carried:
             self._seals[event.index] = sealed.carrier
         if sealed.item is not event.item:
             event = attrs.evolve(event, item=sealed.item)
         return self._end(event)
 
     def _carry(self) -> bytes:
-        """Return the frames of reasoning that shows nothing and carries seals."""
-        frames = []
-        for _, carrier in sorted(self._seals.items()):
-            frames.append(self._begin(ContentStartedEvent(index=_CARRIED, kind="reasoning")))
-            frames.append(self._end(ContentFinishedEvent(index=_CARRIED, item=carrier)))
-        return b"".join(frames)
+        """Return the frames of what carries the seals that were not known before."""
+        return b"".join(self._write_carrier(carrier) for _, carrier in sorted(self._seals.items()))
+
+    def _write_carrier(self, carrier: ReasoningContent) -> bytes:
+        """Return the frames of reasoning that shows nothing and carries a seal."""
+        begun = self._begin(ContentStartedEvent(index=_CARRIED, kind="reasoning"))
+        return begun + self._end(ContentFinishedEvent(index=_CARRIED, item=carrier))
 
     def _resume(self, event: ContentDeltaEvent) -> None:
         self._queue[event.index] = [event]
@@ -157,7 +168,7 @@ class SequentialWriter(StreamWriter):
             index = next(iter(self._queue))
             if index != self._live:
                 self._live = index
-                written.append(self._begin(self._starts[index]))
+                written.append(self._open(self._starts[index]))
             events, self._queue[index] = self._queue[index], []
             for event in events:
                 if isinstance(event, ContentFinishedEvent):

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from vibe_llms.dialects.broken_requests import refuse_nothing
 from vibe_llms.dialects.extras import keep_native, make_native
 from vibe_llms.dialects.invocations import (
     NO_ARGUMENTS,
@@ -89,11 +90,7 @@ def compose_request(
     """
     said, (described, choice) = open_seals(canisters.value), invocables.value
     if not said:
-        raise RequestError(
-            path="canisters",
-            detail="The request has no message.",
-            remedy="Begin with one of the user's.",
-        )
+        raise refuse_nothing("canisters")
     request = Request(
         canisters=said,
         model=model,

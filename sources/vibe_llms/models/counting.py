@@ -32,10 +32,11 @@ OpenAI's cookbook, as told at https://mcmap.net/q/271632/, read 2026-11-22.
 PRIMING_OVERHEAD: Final = TokenCount(tokens=3, error_tokens=3)
 """What begins the answer; the same source."""
 
-INVOCABLES_OVERHEAD: Final = TokenCount(tokens=200, error_tokens=200)
-"""What a vendor tells its model about invoking, from nothing to some hundred tokens.
+INVOCABLES_OVERHEAD: Final = TokenCount(tokens=16, error_tokens=384)
+"""What a vendor tells its model about invoking: little with most, some hundred tokens at Anthropic.
 
-One small tool and a short question are 403 tokens, a greeting 14:
+Of OpenAI's models a few tokens (the cookbook, "How to count tokens"); at Anthropic, which counts
+for itself, one small tool and a short question are 403 tokens, a greeting 14:
 https://platform.claude.com/docs/en/build-with-claude/token-counting, read 2026-11-22.
 """
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 import msgspec
 
-from vibe_llms.daemons.bodies import read_head
+from vibe_llms.daemons.bodies import read_head, replace_field
 from vibe_llms.dialects.answering import ErrorAnswer, StreamWriter
+from vibe_llms.dialects.broken_requests import refuse_nothing
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, Response
@@ -83,9 +85,7 @@ class Face:
 
 def rename_model(body: bytes, model: str) -> bytes:
     """Returns a body that names another model, each other value of it as it was written."""
-    fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    fields["model"] = model
-    return msgspec.json.encode(fields)
+    return replace_field(body, "model", model)
 
 
 @frozen(kw_only=True)
@@ -123,13 +123,17 @@ class Asked:
 class _Head(msgspec.Struct):
     model: str = ""
     stream: bool | None = None
+    messages: msgspec.Raw = msgspec.Raw(b"")
 
 
+_EMPTY: Final = re.compile(rb"\[\s*\]")
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
 def read_asked(face: Face, body: bytes) -> Asked:
     """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
     head = read_head(_HEAD, body)
+    if _EMPTY.fullmatch(head.messages):
+        raise refuse_nothing("messages")
     streaming = face.streams_by_default if head.stream is None else head.stream
     return Asked(body=body, model=head.model, streaming=streaming)

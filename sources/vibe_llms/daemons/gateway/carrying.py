@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
-from vibe_llms.daemons.asgi import JSON, HttpCall
+from vibe_llms.daemons.asgi import JSON, STAGE_HEADER, HttpCall
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.breaks import EndWatch
 from vibe_llms.daemons.gateway.sifting import UsageSieve, ask_for_usage
 from vibe_llms.daemons.gateway.tapping import Tap
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
+from vibe_llms.exceptions import Stage
 from vibe_llms.limits import Limits
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.wire.exchanges import Exchange
@@ -83,6 +84,8 @@ async def carry(
         headers = {key: text for key, text in exchange.headers.items() if key not in _KEPT}
         headers["x-vibe-request-id"] = call.request_id
         record.status = exchange.status
+        if exchange.status >= 400:
+            headers[STAGE_HEADER] = str(Stage.PROVIDER)
         # An error is told whole, whatever was asked for.
         if asked.streaming and exchange.status < 400:
             sieve = None if asking is None else UsageSieve()

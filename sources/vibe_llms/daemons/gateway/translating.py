@@ -18,7 +18,9 @@ from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.living import LivingStream
 from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
 from vibe_llms.daemons.records import CallRecord
-from vibe_llms.dialects.broken_media import refuse_broken_media
+from vibe_llms.dialects.broken_media import correct_media_types, refuse_broken_media
+from vibe_llms.dialects.broken_requests import refuse_broken_schemas
+from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
@@ -94,13 +96,20 @@ def _read(
     """Return the request of a call in its client's words, and in ours. Raises ConverseError."""
     native = decode_body(asked.body)
     ensure_bounds(native, bounds)
-    return native, _read_request(call, record, face, native, upstream)
+    return native, _read_request(call, record, face, asked.body, native, upstream)
 
 
 def _read_request(
-    call: HttpCall, record: CallRecord, face: Face, native: dict[str, Any], upstream: Upstream
+    call: HttpCall,
+    record: CallRecord,
+    face: Face,
+    body: bytes,
+    native: dict[str, Any],
+    upstream: Upstream,
 ) -> Request:
     address = upstream.address
+    if not face.is_ours:
+        refuse_broken_schemas(native)
     read = _normalize(face, native, upstream)
     if face.is_ours:
         strict = upstream.strict or read.value.strict
@@ -108,11 +117,13 @@ def _read_request(
     refuse_broken_media(read.value.canisters)
     strict = upstream.strict or call.headers.get(STRICT_HEADER, "").lower() == "true"
     offered = offer_allowed(read.value, face.find_allowed(native))
-    losses = (*read.losses, *offered.losses)
+    known = correct_media_types(offered.value)
+    losses = (*read.losses, *offered.losses, *known.losses, *tell_halves(body))
     if strict:
         refuse_losses(losses)
-    record.losses = losses
-    return renew(offered.value, model=address, strict=strict, lenient=not strict)
+    # A limit that is made up takes away nothing that was asked for.
+    record.losses = (*losses, *tell_limit(known.value, upstream))
+    return renew(known.value, model=address, strict=strict, lenient=not strict)
 
 
 def _normalize(face: Face, native: dict[str, Any], upstream: Upstream) -> Translation[Request]:
@@ -125,6 +136,23 @@ def _normalize(face: Face, native: dict[str, Any], upstream: Upstream) -> Transl
     else:
         read = face.dialect.normalize_request(native)
     return read
+
+
+def tell_halves(body: bytes) -> tuple[Loss, ...]:
+    """Return the loss of a request that holds half a character, which no text of ours can."""
+    if b"\\ud" not in body.lower() or mend_escapes(body) == body:
+        return ()
+    reason = "half a character (a lone UTF-16 surrogate) became U+FFFD"
+    return (Loss(kind=LossKind.COERCED, path="request", reason=reason),)
+
+
+def tell_limit(request: Request, upstream: Upstream) -> tuple[Loss, ...]:
+    """Return the loss of a request whose answer gets a limit that its client has not set."""
+    limit = upstream.model.descriptor.attributes.control_defaults.get("max_tokens")
+    if limit is None or "max_tokens" in request.controls:
+        return ()
+    reason = f"the vendor wants a limit, and {limit} tokens are asked for"
+    return (Loss(kind=LossKind.SYNTHESIZED, path="controls.max_tokens", reason=reason),)
 
 
 def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translation[Request]:

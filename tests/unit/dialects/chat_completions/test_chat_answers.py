@@ -7,6 +7,7 @@ import functools
 import json
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,14 @@ from fidelity.meanings import distil
 from vibe_llms.dialects.chat_completions import Decoder, nativize_response
 from vibe_llms.events.stream import NativeEvent, StreamEvent
 from vibe_llms.exceptions import ProviderError, StreamTruncatedError
-from vibe_llms.messages.canisters import InvocationCanister, StopReason, UserCanister
-from vibe_llms.messages.contents import AudioContent, ImageContent
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    Origin,
+    StopReason,
+    UserCanister,
+)
+from vibe_llms.messages.contents import AudioContent, Citation, ImageContent, TextualContent
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.providers.assembly import Assembler
 
@@ -260,3 +267,26 @@ def test_reasoning_may_be_counted_beside_the_answer() -> None:
     usage = response.metadata.usage
     assert usage is not None
     assert (usage.output_tokens, usage.reasoning_tokens) == (5, 20)
+
+
+def test_an_annotation_says_where_its_text_stands_in_the_message() -> None:
+    """One without a span is of the whole text; the message has all texts in one."""
+    origin = Origin(provider="claude", model="m", protocol="messages")
+    cited = Citation(url="https://a", title="A")
+    contents = [
+        TextualContent("Before. "),
+        TextualContent("Cited.", citations=[cited]),
+        TextualContent(" And so on.", citations=[attrs.evolve(cited, start=1, end=4)]),
+    ]
+    response = Response(
+        request=Request(canisters=[UserCanister("?")]),
+        canisters=[AssistantCanister(contents, origin=origin)],
+        metadata=ResponseMetadata(origin=origin),
+    )
+    body: Any = nativize_response(response).value
+    message = body["choices"][0]["message"]
+    spans = [
+        message["content"][each["url_citation"]["start_index"] : each["url_citation"]["end_index"]]
+        for each in message["annotations"]
+    ]
+    assert spans == ["Cited.", "And"]

@@ -13,7 +13,7 @@ import msgspec
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.bodies import decode_body, decode_mended
 from vibe_llms.daemons.gateway.asked import Asked
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import send_frames
@@ -53,6 +53,7 @@ class _Wish(msgspec.Struct):
 
 
 _WISH: Final = msgspec.json.Decoder(_Wish)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @asynccontextmanager
@@ -268,13 +269,13 @@ def select_shown(
 
 def _read_wish(body: bytes) -> _Wish:
     try:
-        return _WISH.decode(body)
+        return decode_mended(_WISH.decode, body)
     except msgspec.DecodeError as error:
         raise refuse_body(f"The body is no request: {error}.") from None
 
 
 def _expand(asked: Asked, chain: Chain) -> Asked:
-    fields: dict[str, Any] = msgspec.json.decode(asked.body, type=dict[str, msgspec.Raw])
+    fields: dict[str, Any] = decode_mended(_FIELDS.decode, asked.body)
     fields.pop("previous_response_id", None)
     fields.pop("conversation", None)
     fields.pop("background", None)

@@ -32,6 +32,7 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import AudioContent, Citation, ImageContent, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Response
+from vibe_llms.messages.views import BOUNDARY
 from vibe_llms.plain import JsonObject
 
 _WORDS: Final = {
@@ -99,9 +100,13 @@ class _AnswerWriter(TurnWriter):
     ) -> Mapping[str, Any]:
         if kept := self.parts.ledger.open(citation.native, path, canister):
             return kept
+        begin, end = self._find_span()
+        if citation.start is not None or citation.end is not None:
+            end = begin + (citation.end or 0)
+            begin += citation.start or 0
         source = {
-            "start_index": citation.start or 0,
-            "end_index": citation.end or 0,
+            "start_index": begin,
+            "end_index": end,
             "title": citation.title or "",
             "url": citation.url or "",
         }
@@ -109,6 +114,12 @@ class _AnswerWriter(TurnWriter):
             reason = "an annotation has a span, a title and an address, and nothing else"
             self.parts.ledger.coerce(path, reason)
         return {"type": "url_citation", "url_citation": source}
+
+    def _find_span(self) -> tuple[int, int]:
+        """Return where the last text stands in the one text of the message."""
+        texts = [str(part.get("text", "")) for part in self._content]
+        end = sum(map(len, texts)) + len(BOUNDARY) * len(self._seams)
+        return end - len(texts[-1]), end
 
     def is_shown(self, content: ImageContent, path: str, canister: AnyCanister) -> bool:
         is_theirs = not self.parts.ledger.admits(content.native, canister)

@@ -299,12 +299,14 @@ class Decoder(ResponseDecoder):
         if self._call is not None and (piece.get("name") or not self._call.goes_on):
             self._finish_call()
         if self._call is None:
-            self._call = self._begin_call(piece)
+            self._call = self._begin_call(part, piece)
         self._call.add(part, piece)
         if not self._call.goes_on:
             self._finish_call()
 
-    def _begin_call(self, piece: Mapping[str, Any]) -> StreamedFunctionCall:
+    def _begin_call(
+        self, part: Mapping[str, Any], piece: Mapping[str, Any]
+    ) -> StreamedFunctionCall:
         index = self._take_index()
         identity = piece.get("id")
         if not identity:
@@ -316,8 +318,15 @@ class Decoder(ResponseDecoder):
             self._events.append(LossEvent(loss=loss))
         self._calls += 1
         name = piece.get("name") or ""
+        signed = {SIGNATURE: part[SIGNATURE]} if part.get(SIGNATURE) else {}
         self._events.append(
-            ContentStartedEvent(index=index, kind="invocation", invocation_id=identity, name=name)
+            ContentStartedEvent(
+                index=index,
+                kind="invocation",
+                invocation_id=identity,
+                name=name,
+                native=keep_native(PROTOCOL, signed),
+            )
         )
         return StreamedFunctionCall(index=index, extras={} if piece.get("id") else dict(NAMELESS))
 

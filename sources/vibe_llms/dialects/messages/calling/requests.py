@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from vibe_llms.absence import ABSENT
+from vibe_llms.dialects.broken_requests import refuse_nothing
 from vibe_llms.dialects.extras import AS_IT_IS, merge, without
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
@@ -27,6 +28,8 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     # Later ones win: last come the caller's own words in this protocol.
     for part in (parts.controls, parts.invocations, schema, parts.messages, extras):
         body = merge(body, part)
+    if not body.get("messages"):  # instructions alone are no question
+        raise refuse_nothing("canisters")
     _complete_choice(body, extras.get("tool_choice"), draft.ledger)
     _complete_limit(body, draft)
     if draft.streaming:

@@ -45,11 +45,19 @@ def settle_reasoning(
             if not _is_followed(written, index):
                 ledger.withhold(each.path, "reasoning without what came of it is refused")
                 continue
-        elif forgets and "id" in item:
+        elif forgets and "id" in item and _has_other_name(item):
             item = {name: value for name, value in item.items() if name != "id"}
             ledger.withhold(f"{each.path}.native", "id: it would ask for the reasoning before it")
         kept.append(item)
     return kept
+
+
+def _has_other_name(item: dict[str, Any]) -> bool:
+    """Return whether an item can go without its id: what answers it names it otherwise, if at all.
+
+    An approval that is asked for has no other name, nor has what the vendor executed itself.
+    """
+    return item.get("type") in (None, "message") or "call_id" in item
 
 
 def _is_reference(item: dict[str, Any]) -> bool:

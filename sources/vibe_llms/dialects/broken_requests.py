@@ -1,0 +1,63 @@
+"""Requests that no vendor answers: without a message, or with arguments described by no schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from vibe_llms.exceptions import RequestError, Stage
+
+_SHOWN: Final = 40
+_SCHEMAS: Final = (
+    "input_schema",
+    "parameters",
+    "parametersJsonSchema",
+    "parameters_json_schema",
+)
+"""The fields by which the protocols describe arguments."""
+
+_GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
+"""The fields of a tool that hold several."""
+
+
+def refuse_nothing(path: str) -> RequestError:
+    """Produce the error of a request without a message."""
+    return RequestError(
+        path=path,
+        detail="The request has no message.",
+        remedy="Begin with one of the user's.",
+        stage=Stage.FRAME,
+    )
+
+
+def refuse_broken_schemas(native: Mapping[str, Any]) -> None:
+    """Refuse a client's request whose tools describe their arguments by no object.
+
+    Its own vendor would. Another one would never be told of the tool.
+
+    Raises:
+        RequestError: It names the tool, and what stands there.
+    """
+    for path, given in _survey(native.get("tools"), "tools"):
+        if given is not None and not isinstance(given, Mapping):
+            raise RequestError(
+                path=path,
+                detail=f"{path} is not a JSON Schema object, but {json.dumps(given)[:_SHOWN]}.",
+                remedy='Describe the arguments by an object, such as {"type": "object"}.',
+                stage=Stage.FRAME,
+            )
+
+
+def _survey(tools: object, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield what describes the arguments of tools, each with its place."""
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        if not isinstance(tool, Mapping):
+            continue
+        place = f"{path}[{index}]"
+        inner = tool.get("function")
+        for where, fields in ((place, tool), (f"{place}.function", inner)):
+            if isinstance(fields, Mapping):
+                yield from ((f"{where}.{n}", fields[n]) for n in _SCHEMAS if n in fields)
+        for name in _GROUPS:
+            yield from _survey(tool.get(name), f"{place}.{name}")

@@ -1,0 +1,29 @@
+"""An approval that a server asked for keeps its id where the reasoning before it cannot go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
+
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
+
+
+@pytest.mark.parametrize(
+    ("item", "keeps"),
+    [
+        ({"type": "mcp_approval_request", "id": "mcpr_1", "name": "f", "arguments": "{}"}, True),
+        ({"type": "mcp_call", "id": "mcp_1", "name": "f", "arguments": "{}"}, True),
+        ({"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f"}, False),
+        ({"type": "message", "id": "msg_1", "role": "assistant", "content": []}, False),
+    ],
+)
+def test_what_has_no_other_name_keeps_its_id(item: dict[str, Any], keeps: bool) -> None:
+    written = [Written(THOUGHT, "canisters[0]"), Written(item, "canisters[1]")]
+    ledger = Ledger(protocol="responses")
+    [kept] = settle_reasoning(written, ledger, is_stored=False)
+    assert ("id" in kept) is keeps
+    assert len(ledger.losses) == (1 if keeps else 2)
