@@ -77,7 +77,10 @@ def lower(request: Request, names: Collection[str]) -> Translation[Request]:
 
 def _lower(invocable: InvocableDescription, path: str) -> InvocableDescription:
     form, native = part_format(invocable.native, path)
-    sentences = [f"Give the whole text in the argument {FIELD!r}, even if it says otherwise above."]
+    sentences = [
+        f"Call it as a function: put the whole text into the argument {FIELD!r}, "
+        "even where the description asks for no JSON."
+    ]
     if form is not None and form["type"] == "grammar":
         syntax = _SYNTAXES.get(str(form["syntax"]), f"{form['syntax']} grammar")
         sentences.append(f"The text must match this {syntax}:\n\n{form['definition']}")

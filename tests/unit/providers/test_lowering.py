@@ -91,7 +91,7 @@ def test_a_custom_tool_without_any_words_is_described() -> None:
     """A function needs a description."""
     lowered = lower(ask([{"type": "custom", "name": "exec"}]), {"exec"}).value
     assert isinstance(lowered.invocables[0], InvocableDescription)
-    assert lowered.invocables[0].description.startswith("Give the whole text")
+    assert lowered.invocables[0].description.startswith("Call it as a function")
 
 
 def restore(
