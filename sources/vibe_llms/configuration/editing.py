@@ -147,6 +147,8 @@ class FileDraft:
 def read_name(name: str) -> tuple[str, ...]:
     """Reads a dotted name as TOML does: ``aliases."a.b"`` has two parts.
 
+    So has ``aliases.a.b``: an alias is one value, so that all behind the first dot is its name.
+
     Raises:
         ConfigurationError: It is none.
     """
@@ -163,6 +165,8 @@ def read_name(name: str) -> tuple[str, ...]:
         raise ConfigurationError.at(
             name, "This is no name of a setting; write it as limits.attempts."
         )
+    if path[0] == "aliases" and len(path) > 1:
+        return "aliases", ".".join(path[1:])
     return tuple(path)
 
 

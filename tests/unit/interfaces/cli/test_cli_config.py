@@ -48,6 +48,7 @@ def file(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("set", "limits.attempts", "5"), ("attempts = 2", "attempts = 5")),
         (("set", "model", "openai"), ('model = "groq"', 'model = "openai"')),
         (("set", "aliases.fast", "groq:m"), ("= 2\n", '= 2\n\n[aliases]\nfast = "groq:m"\n')),
+        (("set", "aliases.a-1.5", "groq"), ("= 2\n", '= 2\n\n[aliases]\n"a-1.5" = "groq"\n')),
         (("set", 'aliases."a.b"', "groq"), ("= 2\n", '= 2\n\n[aliases]\n"a.b" = "groq"\n')),
         (("set", "stream", "false"), ('# fast\n', '# fast\nstream = false\n')),
         (("unset", "limits.attempts"), ("[limits]\nattempts = 2\n", "")),
