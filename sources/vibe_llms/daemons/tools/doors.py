@@ -10,6 +10,7 @@ from typing import Final
 
 from vibe_llms.daemons.arrivals import admit
 from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.bodies import read_json_body
 from vibe_llms.daemons.openapi import ApiOperation
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route, write_plain_error
@@ -167,7 +168,7 @@ class Door:
         """Answers one request. Raises AccessError, LimitError."""
         record.face = FACE
         grant = await self.admit(call, record)
-        body = await call.read_body()
+        body = await read_json_body(call)
         if call.method == "POST":
             try:
                 read_message(body)

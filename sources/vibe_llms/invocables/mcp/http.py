@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.invocables.mcp.cutting import cut_lines
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.owners import Disconnection
 from vibe_llms.limits import Limits
@@ -147,10 +148,10 @@ def _mend(stream: Any, limit: int) -> Any:
                 whole, end, rest = part.rpartition(b"\n")
                 size = len(rest) if end else size + len(rest)
                 if end or size > limit:  # no line is so long; whoever reads it says so
-                    yield mend_escapes(b"".join((*line, whole, end)))
+                    yield cut_lines(mend_escapes(b"".join((*line, whole, end))))
                     line = []
                 line.append(rest)
-            yield mend_escapes(b"".join(line))
+            yield cut_lines(mend_escapes(b"".join(line)))
 
         async def aclose(self) -> None:
             await stream.aclose()

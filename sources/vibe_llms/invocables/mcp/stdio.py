@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vibe_llms.dialects.decoding import mend_escapes
 from vibe_llms.exceptions import EnsembleError, LimitError
+from vibe_llms.invocables.mcp.cutting import cut_message
 from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.owners import Disconnection
 from vibe_llms.limits import Limits
@@ -132,7 +133,9 @@ async def _pass_on(
             return f"sent a message of more than event_bytes = {limits.event_bytes:,} bytes"
         for frame in frames:
             try:
-                data = mend_escapes(frame.data)  # else a call would never have its answer
+                data = cut_message(
+                    mend_escapes(frame.data)
+                )  # else a call would never have its answer
                 message = jsonrpc_message_adapter.validate_json(data, by_name=False)
             except ValueError:
                 # A greeting on the wrong stream is forgiven, as is what a library prints.

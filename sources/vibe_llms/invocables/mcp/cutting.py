@@ -1,0 +1,94 @@
+"""Messages of a server without what is too much of their lists, before anything else reads them.
+
+The official package makes an object of each entry, in the event loop: a result of a million
+contents would keep everybody waiting. What is cut here is skimmed, and no more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.invocables.outcomes import CONTENTS_LIMIT
+from vibe_llms.unreadable import UNREADABLE
+
+_logger = logging.getLogger(__name__)
+
+_LARGE_BYTES: Final = 131_072
+"""A shorter message has not so much of anything that reading it would be noticed."""
+
+ENTRIES_LIMIT: Final = 10_000
+"""How many entries of one list of a server's are read."""
+
+_LISTS: Final = ("tools", "prompts", "resources", "resourceTemplates")
+_CONTENTS: Final = ("content", "contents", "messages")
+_DATA: Final = b"data:"
+
+_Fields = dict[str, msgspec.Raw]
+
+
+def cut_lines(data: bytes) -> bytes:
+    """Return lines, of which each may be a message or the data of an event, with short lists."""
+    if len(data) < _LARGE_BYTES:
+        return data
+    return b"\n".join(map(_cut_line, data.split(b"\n")))
+
+
+def _cut_line(line: bytes) -> bytes:
+    if len(line) < _LARGE_BYTES:
+        return line
+    if line.startswith(_DATA):
+        return _DATA + cut_message(line[len(_DATA) :])
+    return cut_message(line)
+
+
+def cut_message(data: bytes) -> bytes:
+    """Return a message of JSON-RPC; what its result has too much of is left out, and told."""
+    if len(data) < _LARGE_BYTES:
+        return data
+    try:
+        message = msgspec.json.decode(data, type=_Fields)
+        result = msgspec.json.decode(message["result"], type=_Fields)
+        short = _cut(result)
+        if not short:
+            return data
+        message["result"] = msgspec.Raw(msgspec.json.encode({**result, **short}))
+        return msgspec.json.encode(message)
+    except (KeyError, *UNREADABLE):  # whoever reads it says so
+        return data
+
+
+def _cut(result: _Fields) -> dict[str, list[Any]]:
+    """Return the lists that are too long, as far as they are to be read."""
+    short: dict[str, list[Any]] = {}
+    for name in (*_CONTENTS, *_LISTS):
+        raw = result.get(name)
+        if raw is None or len(raw) < _LARGE_BYTES or not bytes(raw).startswith(b"["):
+            continue
+        entries: list[Any] = msgspec.json.decode(raw, type=list[msgspec.Raw])
+        most = CONTENTS_LIMIT if name in _CONTENTS else ENTRIES_LIMIT
+        more = len(entries) - most
+        if more <= 0:
+            continue
+        short[name] = entries[:most]
+        if name in _CONTENTS:
+            # In the place of the last: with one more it would exceed the limit.
+            said = f"[{more + 1} more {'messages' if name == 'messages' else 'contents'} left out]"
+            short[name][-1] = _tell(name, said, entries[0])
+        else:
+            _logger.warning("%d more of the list %s of a server are left out", more, name)
+    return short
+
+
+def _tell(name: str, said: str, first: msgspec.Raw) -> Mapping[str, Any]:
+    text = {"type": "text", "text": said}
+    if name == "content":
+        return text
+    if name == "messages":
+        return {"role": "user", "content": text}
+    resource: Any = msgspec.json.decode(first)
+    uri = resource.get("uri", "") if isinstance(resource, dict) else ""
+    return {"uri": uri, "text": said}
