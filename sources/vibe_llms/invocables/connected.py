@@ -78,17 +78,22 @@ class ConnectedEnsemble:
             async with asyncio.timeout(self._disconnect_seconds + _PATIENCE_SECONDS):
                 await self._owner.stop()
         except TimeoutError as error:
-            self._fail(error, "be disconnected", self._disconnect_seconds)
+            _logger.warning("%s", self._fail(error, "be disconnected", self._disconnect_seconds))
 
     async def survey(self) -> None:
         """Asks for the invokers anew; they stay as they were where ``failure`` says why."""
+        failed = await self._survey()
+        if failed is not None:
+            _logger.warning("%s", failed)
+
+    async def _survey(self) -> EnsembleError | None:
         try:
             async with asyncio.timeout(self._connect_seconds):
                 self.invokers = tuple(await self.ensemble.survey())
         except Exception as error:
-            self._fail(error, "be surveyed", self._connect_seconds)
-        else:
-            self.failure = None
+            return self._fail(error, "be surveyed", self._connect_seconds)
+        self.failure = None
+        return None
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[ConnectedEnsemble]:
@@ -98,9 +103,9 @@ class ConnectedEnsemble:
         except Exception as error:
             raise self._fail(error, "be connected", self._connect_seconds) from error
         try:
-            await self.survey()
-            if self.failure is not None:
-                raise self.failure
+            failed = await self._survey()
+            if failed is not None:
+                raise failed
             yield self
         finally:
             await self._disconnect()
@@ -110,16 +115,18 @@ class ConnectedEnsemble:
             async with asyncio.timeout(self._disconnect_seconds):
                 await self.ensemble.disconnect()
         except Exception as error:
-            self._fail(error, "be disconnected", self._disconnect_seconds)
+            _logger.warning("%s", self._fail(error, "be disconnected", self._disconnect_seconds))
 
     def _fail(self, error: Exception, verb: str, seconds: float) -> EnsembleError:
-        """Keeps the first failure of the ensemble's present state; the log has all."""
+        """Keeps the first failure of the ensemble's present state.
+
+        One that nobody is told of otherwise goes to the log, too; one to connect is raised.
+        """
         reason: Exception | str = error
         if isinstance(error, TimeoutError) and not str(error):
             reason = f"it took longer than {seconds:g} seconds"
         failure = self._explain(reason, verb)
         failure.__cause__ = failure.__cause__ or (error if failure is not error else None)
-        _logger.warning("%s", failure)
         # The first says most: what follows it often comes of it.
         self.failure = self.failure or failure
         return failure

@@ -184,3 +184,36 @@ def test_a_server_behind_a_proxy_is_not_looked_for_here(vibe: Vibe, home: Path) 
     rows = vibe("providers", "--json").read_json()
 
     assert next(row for row in rows if row["name"] == "absent")["missing"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("ask", "-m", "scripted:echo", "--mcp", "far", "Hello"), ExitCode.PROVIDER),
+        (("chat", "-m", "scripted:echo", "--mcp", "far"), ExitCode.PROVIDER),
+        (("tools", "list", "--mcp", "far"), ExitCode.PROVIDER),
+        (("tools", "list"), 0),
+    ],
+)
+def test_a_tool_server_that_cannot_be_reached_is_told_once(
+    vibe: Vibe,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    arguments: tuple[str, ...],
+    code: int,
+) -> None:
+    """For want of the package; the log, which a command writes to its errors, says nothing more."""
+    file = home / ".config" / "vibe-llms" / "config.toml"
+    file.write_text('[mcp.far]\nurl = "http://127.0.0.1:9/mcp"\n')
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    for name in [each for each in sys.modules if each.startswith("mcp.")]:
+        monkeypatch.delitem(sys.modules, name)
+
+    outcome = vibe(*arguments)
+
+    assert outcome.code == code
+    logged = [record.getMessage() for record in caplog.records]
+    told = [line for line in (*outcome.err.splitlines(), *logged) if "'far'" in line]
+    assert len(told) == 1
+    assert "needs the package mcp" in told[0]
