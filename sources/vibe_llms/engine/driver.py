@@ -35,7 +35,7 @@ from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Approver
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, Origin, ResultCanister
-from vibe_llms.messages.endings import Shortfall, produce_error
+from vibe_llms.messages.endings import Shortfall, find_shortfall, produce_error
 from vibe_llms.messages.losses import Loss
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
@@ -275,7 +275,8 @@ class Driver:
 
     async def _generate(self, _: JsonObject) -> JsonObject:
         response = await self._generator.generate(self._command, self._readings.steps + 1)
-        shortfall = response.shortfall
+        metadata = response.metadata
+        shortfall = find_shortfall(response.canisters, metadata.origin, metadata.native)
         return {
             "canisters": len(response.canisters),
             "shortfall": None if shortfall is None else attrs.asdict(shortfall),

@@ -126,6 +126,8 @@ class Origin:
         stop_reason: Why the model stopped.
         native_stop_reason: The same in the vendor's words; ``None`` where it said nothing.
         usage: What the whole turn used.
+        seconds: How long the whole turn took, from sending the request to its end; ``None`` where
+            that is not known. Two origins that differ in nothing else are equal.
     """
 
     provider: str
@@ -135,6 +137,7 @@ class Origin:
     stop_reason: StopReason = StopReason.UNKNOWN
     native_stop_reason: str | None = None
     usage: Usage | None = None
+    seconds: float | None = attrs.field(default=None, eq=False)
 
 
 class Owner(enum.StrEnum):

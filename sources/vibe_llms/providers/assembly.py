@@ -235,14 +235,15 @@ class Assembler:
         Raises:
             ConverseError: Nothing has, for the vendor broke off or has only begun.
         """
+        origin = self._origin = renew(self.origin, seconds=round(duration_seconds, 6))
         canisters = self.produce_canisters()
-        if not canisters and self.origin.stop_reason is StopReason.INTERRUPTED:
-            raise _refuse_beginning(self.origin)
+        if not canisters and origin.stop_reason is StopReason.INTERRUPTED:
+            raise _refuse_beginning(origin)
         return Response(
             request=request,
             canisters=canisters,
             metadata=ResponseMetadata(
-                origin=self.origin,
+                origin=origin,
                 duration_seconds=duration_seconds,
                 first_seconds=first_seconds,
                 attempts=self.attempts,

@@ -78,6 +78,7 @@ class UsualAnswer:
             stop_reason=said.stop_reason,
             native_stop_reason=said.native_stop_reason,
             usage=said.usage,
+            seconds=round(seconds, 6),
         )
         canister = _make_canister(
             timestamp=access_now(),

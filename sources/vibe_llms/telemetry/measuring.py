@@ -18,9 +18,9 @@ _BROKEN = frozenset({StopReason.FAILED, StopReason.INTERRUPTED})
 def measure_canisters(canisters: Sequence[AnyCanister]) -> Account:
     """Makes an account of stored canisters, as far as these tell.
 
-    They tell of tokens, of money (at the prices of the day on which each answer came) and of
-    calls. How long anything took they do not tell: the time between two canisters may as well
-    be that of somebody who thought, or slept. That stays unknown.
+    They tell of tokens, of money (at the prices of the day on which each answer came), of how
+    long answers took, and of calls. How long a call took they do not tell: the time between two
+    canisters may as well be that of somebody who thought, or slept.
 
     Args:
         canisters: Of one conversation, oldest first. Those of a turn bear the same account of
@@ -32,6 +32,7 @@ def measure_canisters(canisters: Sequence[AnyCanister]) -> Account:
             model=origin.model,
             usage=origin.usage,
             at=at,
+            seconds=origin.seconds,
             is_failure=origin.stop_reason in _BROKEN,
         )
         for origin, at in _survey_turns(canisters)
@@ -118,6 +119,8 @@ def add_times(account: Account, heard: Account) -> Account:
 def _time_model(model: ModelAccount, heard: ModelAccount | None) -> ModelAccount:
     if heard is None:
         return model
+    if model.seconds is not None and not model.untimed:  # the canisters tell of all
+        return attrs.evolve(model, reasoning_seconds=heard.reasoning_seconds)
     return attrs.evolve(
         model,
         seconds=heard.seconds,

@@ -202,4 +202,26 @@ def test_what_an_engine_logged_tells_how_long_it_took(vibe: Vibe, home: Path) ->
     damaged = vibe("show", "--usage", "--json", identity)
 
     assert "runs.jsonl" in damaged.err
-    assert damaged.read_json()["usage"]["models"][0]["untimed"] == 2
+    left = damaged.read_json()["usage"]
+    assert (left["models"][0]["untimed"], left["tools"][0]["untimed"]) == (0, 1)
+
+
+@pytest.mark.parametrize("options", [(), ("--no-stream",), ("--tools", "fetch")])
+def test_one_question_tells_how_long_its_answer_took(
+    vibe: Vibe, home: Path, options: tuple[str, ...]
+) -> None:
+    """Where no engine has logged it, the stored answer has it."""
+    (home / "script.toml").write_text('[[responses]]\ncontents = [{ text = "Yes." }]\n')
+    assert vibe("ask", "-m", f"scripted:{home / 'script.toml'}", *options, "Well?").code == 0
+    assert vibe("ask", "--continue", *options, "And?").code == 0
+
+    used = vibe("show", "--usage", "--json").read_json()["usage"]
+    shown = vibe("show", "--usage").out
+
+    (model,) = used["models"]
+    assert (model["generations"], model["untimed"]) == (2, 0)
+    assert model["seconds"] > 0
+    (line,) = [line for line in shown.splitlines() if line.startswith("scripted:")]
+    assert not line.endswith("?")
+    states = [line for line in shown.splitlines() if line.startswith("generation")]
+    assert not states[0].endswith("?")
