@@ -14,20 +14,23 @@ import psycopg
 import pytest
 
 from acting import invoke, say
-from hosted import FAST, Premises, write_event
+from hosted import FAST, Premises, produce_application, write_event
 from postgresql_server import Server, produce_url
+from scripting import write_script
+from vibe_llms.agents.awaiting import retry_for
 from vibe_llms.agents.hosting import RunHost
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.queues import Queue
-from vibe_llms.agents.runners import LOCAL
+from vibe_llms.agents.runners import LOCAL, open_runner
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunStartedEvent
+from vibe_llms.exceptions import StoreUnavailableError
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import claims, database_log
+from vibe_llms.runs import claims, database_log, produce_log
 from vibe_llms.runs.replaying import replay_run
 
 LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
@@ -419,3 +422,49 @@ async def _wait(premises: Premises, run_id: str, state: str) -> None:
             await asyncio.sleep(0.05)
         else:
             return
+
+
+@LACKING
+@pytest.mark.postgresql
+async def test_whoever_asks_for_runs_survives_a_database_that_goes_away(tmp_path: Path) -> None:
+    """Starting and waiting do, as workers do; what was asked for is asked for once."""
+    server = Server()
+    script = write_script(tmp_path, {"contents": DONE})
+    order = Order(model=f"scripted:{script}")
+    url = produce_url(tmp_path, server)
+    try:
+        async with open_runner(
+            url, application=produce_application(tmp_path), hosting=FAST
+        ) as runs:
+            server.kill()
+            starting = asyncio.create_task(runs.start(order, [UserCanister("Go.")], key="k"))
+            waiting = None
+            await asyncio.sleep(1)
+            assert not starting.done()
+            server.start()
+            async with asyncio.timeout(60):
+                run_id = (await starting).id
+                waiting = asyncio.create_task(runs.wait(run_id))
+                await asyncio.sleep(0)
+                server.kill()
+                await asyncio.sleep(1)
+                server.start()
+                assert (await waiting).reason == "answered"
+            assert len(await runs.survey()) == 1
+            kinds = [each.event.type for each in produce_log(runs.store, run_id).read()]
+            assert kinds.count("run.requested") == 1
+    finally:
+        server.close()
+
+
+async def test_without_patience_it_is_told_at_once() -> None:
+    tries = 0
+
+    async def fail() -> None:
+        nonlocal tries
+        tries += 1
+        raise StoreUnavailableError(detail="Nobody is there.")
+
+    with pytest.raises(StoreUnavailableError):
+        await retry_for(0.0, fail)
+    assert tries == 1

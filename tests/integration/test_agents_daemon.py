@@ -13,14 +13,23 @@ from typing import Any
 import aiohttp
 import pytest
 
+from acting import invoke, say
 from command_line import produce_environment
+from flow_tasks import compose_task
 from gateways import find_port
+from run_daemons import serving
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.daemons.agents.refusing import refuse_foreign
 from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.invocables import produce_invoker
+
+
+def pay() -> str:
+    """Pays."""
+    return "paid"
 
 
 @asynccontextmanager
@@ -118,3 +127,44 @@ def test_it_refuses_what_must_not_be_there(tmp_path: Path, text: str, named: str
     configuration = load_configuration(environment=environment, working_directory=tmp_path)
     with pytest.raises(ConfigurationError, match=rf"vibe\.toml:2.*{named}"):
         refuse_foreign(configuration)
+
+
+@pytest.mark.parametrize("kind", ["conversation", "flow"])
+async def test_its_servers_stay_connected_from_one_run_to_the_next(
+    tmp_path: Path, kind: str
+) -> None:
+    """And from one approval to the next; runs of others have connections of their own."""
+    connected: list[str] = []
+
+    class Bank:
+        name = "bank"
+
+        async def connect(self) -> None:
+            connected.append("bank")
+
+        async def disconnect(self) -> None:
+            connected.append("gone")
+
+        async def survey(self) -> list[Any]:
+            return [produce_invoker(pay, effect="once", needs_approval=True)]
+
+        def listen(self, listener: Any) -> None:
+            pass
+
+    async with serving(tmp_path, Bank()) as daemon:
+        for _ in range(3):
+            order = daemon.premises.order([invoke("pay")], [say("Done.")]).export()
+            said: dict[str, Any] = {**order, "input": "Pay."}
+            if kind == "flow":
+                task = compose_task("START --> T[/pay/] --> P0 --> END", "Done.")
+                said = {"task": task, "ensembles": ["any"]}
+            status, run = await daemon.ask("POST", "/runs", said)
+            assert status == 201, run
+            await daemon.premises.wait(run["id"], "waiting")
+            _, told = await daemon.ask("GET", f"/runs/{run['id']}/approvals")
+            (waiting,) = told["data"]
+            answer = {"digest": waiting["request"]["digest"], "decision": "allow"}
+            status, _ = await daemon.ask("POST", f"/runs/{run['id']}/approvals", answer)
+            assert status == 200
+            await daemon.premises.wait(run["id"], "ended")
+    assert connected == ["bank", "gone"]

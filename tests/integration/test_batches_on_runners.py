@@ -8,6 +8,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -532,6 +533,17 @@ async def test_what_is_no_result_of_it_is_not_written_over(
             with pytest.raises(StoreError, match="something else than the results"):
                 await place.channel(journal=journal).collect(["One?"])
             assert journal.read_text() == there
+        assert not vendor.asked
+        assert not await place.runner.survey()
+
+
+async def test_a_table_that_cannot_be_written_is_refused_before_anything_is_paid_for(
+    tmp_path: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as where it is not installed
+    async with working(vendor, tmp_path) as place:
+        with pytest.raises(DependencyError, match="pyarrow"):
+            await place.channel(journal=tmp_path / "answers.parquet").collect(["One?"])
         assert not vendor.asked
         assert not await place.runner.survey()
 

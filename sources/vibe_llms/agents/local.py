@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Seque
 from contextlib import aclosing, contextmanager, suppress
 from typing import Final
 
-from vibe_llms.agents.awaiting import await_state
+from vibe_llms.agents.awaiting import await_state, retry_for
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.agents.ordering import begin_run, request_run, summarize_begun
 from vibe_llms.agents.orders import Order, OrderRules, derive_identity
@@ -72,6 +72,8 @@ class LocalRuns:
         rules: What orders may ask for.
         host: Performs them; without one, another process has to.
         is_owner: Whether all runs are whoever's who asks without a name, as on their own machine.
+        patience_seconds: How long :meth:`start` and :meth:`wait` wait for a database that is out of
+            reach, before they raise.
     """
 
     def __init__(
@@ -82,7 +84,9 @@ class LocalRuns:
         rules: OrderRules | None = None,
         host: Runner | None = None,
         is_owner: bool = False,
+        patience_seconds: float = 0.0,
     ) -> None:
+        self.patience_seconds = patience_seconds
         self.store = store
         self.application = application
         self.rules = rules or OrderRules(limits=application.configuration.limits)
@@ -100,8 +104,13 @@ class LocalRuns:
     ) -> RunSummary:
         """Asks for a run; once under a key."""
         identity = derive_identity(subject, key) if key else produce_identity()
-        # To its end: a log that is claimed for a run is to be let go of.
-        return await finish(self._start(identity, order, canisters, subject))
+
+        async def start() -> RunSummary:
+            # To its end: a log that is claimed for a run is to be let go of.
+            return await finish(self._start(identity, order, canisters, subject))
+
+        # Under the same id: what was asked for just before the database went is not asked twice.
+        return await retry_for(self.patience_seconds, start)
 
     async def _start(
         self, identity: str, order: Order, canisters: Sequence[AnyCanister], subject: str
@@ -146,7 +155,9 @@ class LocalRuns:
         self, run_id: str, *, states: Collection[RunState] = RESTS, subject: str = ""
     ) -> RunSummary:
         """Waits until a run is in one of some states."""
-        return await await_state(self, run_id, states, subject)
+        return await retry_for(
+            self.patience_seconds, lambda: await_state(self, run_id, states, subject)
+        )
 
     @in_thread
     def count_events(self, run_id: str, *, subject: str = "") -> int:

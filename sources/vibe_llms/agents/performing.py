@@ -17,11 +17,13 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
 from vibe_llms.events.runs import RunRequestedEvent
-from vibe_llms.flows.adapter import UniversalAdapter
+from vibe_llms.flows.adapter import Share, UniversalAdapter
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.results import AdapterResult
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.instruments.engines import Engine, Tool
+from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
+from vibe_llms.invocables.pools import EnsemblePool
 from vibe_llms.limits import Limits
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.opening import BegunRun
@@ -69,6 +71,8 @@ class OrderPerformer:
         produce_tools: Makes ensembles of their names; by default those that are configured.
         listener: Hears of everything, with the id of its run.
         desk: Has requests answered by vendors' batches, where an order says so.
+        pool: Keeps the ensembles connected from one run to the next; ``None`` to connect them for
+            each run.
     """
 
     store: ConversationStore
@@ -76,6 +80,7 @@ class OrderPerformer:
     limits: Limits = attrs.field(factory=Limits)
     produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None
     listener: Callable[[str, HostedEvent], object] | None = None
+    pool: EnsemblePool | None = None
     connections: Connections = attrs.field(init=False)
     desk: ParkingDesk = attrs.field(init=False)
 
@@ -104,17 +109,25 @@ class OrderPerformer:
             said = {canister.id for canister in conversation.canisters}
             lacking = [each for each in wanted.canisters if each.id not in said]
             conversation.add_canisters(lacking)
-        tools = await self._access_tools(order.ensembles)
+        share = self._share_for(wanted.subject)
+        tools = share(gather_ensembles(await self._access_tools(order.ensembles)))
         try:
-            await self._go_on(order, begun, tools)
+            await self._go_on(order, begun, tools, share)
         except PASSING:
             await self.connections.drop()  # what is known of its models may be of before
             raise
 
-    async def _go_on(self, order: Order, begun: BegunRun, tools: Sequence[Tool]) -> None:
+    def _share_for(self, subject: str) -> Share:
+        """Return what has ensembles take their connections from the pool, where there is one."""
+        pool = self.pool
+        return list if pool is None else lambda ensembles: pool.share(ensembles, subject)
+
+    async def _go_on(
+        self, order: Order, begun: BegunRun, tools: Sequence[Ensemble], share: Share
+    ) -> None:
         conversation, log = begun.conversation, begun.events
         if order.task is not None:
-            await self._perform_flow(order, begun, tools)
+            await self._perform_flow(order, begun, tools, share)
             return
         parking = None
         if order.channel == VENDOR:
@@ -139,7 +152,9 @@ class OrderPerformer:
             )
             await run.perform()
 
-    async def _perform_flow(self, order: Order, begun: BegunRun, tools: Sequence[Tool]) -> None:
+    async def _perform_flow(
+        self, order: Order, begun: BegunRun, tools: Sequence[Ensemble], share: Share
+    ) -> None:
         conversation, log = begun.conversation, begun.events
         adapter = UniversalAdapter(
             self._bound_flow(order, log),
@@ -147,6 +162,7 @@ class OrderPerformer:
             application=self.application,
             store=self.store,
             listener=self._listen(conversation.id),
+            share=share,
         )
         if any(isinstance(each.event, FlowStartedEvent) for each in log):
             result = await adapter.resume(conversation.id, begun=begun, passing=PASSING)

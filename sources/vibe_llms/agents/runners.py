@@ -133,6 +133,10 @@ def choose_store(url: str, application: Application) -> ConversationStore:
     return application.store
 
 
+PATIENCE_SECONDS: Final = 60.0
+"""How long those who ask for runs wait for a database that is out of reach, as workers do."""
+
+
 @asynccontextmanager
 async def open_runner(
     url: str = LOCAL,
@@ -176,6 +180,12 @@ async def open_runner(
     runner = produce_runner(url, performer, queues=queues, functions=functions, hosting=hosting)
     await runner.start()
     try:
-        yield LocalRuns(store, application, host=runner, is_owner=True)
+        yield LocalRuns(
+            store,
+            application,
+            host=runner,
+            is_owner=True,
+            patience_seconds=PATIENCE_SECONDS,
+        )
     finally:
         await runner.close()

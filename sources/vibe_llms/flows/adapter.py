@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, Unpack, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
 import attrs
 
@@ -27,9 +27,12 @@ from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.visiting import begin_conversation
 from vibe_llms.instruments.engines import Tool
 from vibe_llms.invocables.approvals import Approver
-from vibe_llms.invocables.ensembles import gather_ensembles
+from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.opening import BegunRun
+
+Share: TypeAlias = Callable[[Iterable[Ensemble]], list[Ensemble]]
+"""Returns ensembles in the place of others."""
 
 
 class AdapterSettings(TypedDict, total=False):
@@ -62,6 +65,7 @@ class UniversalAdapter:
         predicates: Functions that tasks may name as predicates, besides those of plugins: each by
             its own name, or as ``{"name": function}``. One takes the response, and if it wants to
             the :class:`~vibe_llms.plugins.specification.flows.PredicateContext`.
+        share: Has the MCP servers that a task names take their connections from a pool, say.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class UniversalAdapter:
         approver: Approver | None = None,
         listener: FlowListener | None = None,
         predicates: GivenPredicates = (),
+        share: Share = list,
     ) -> None:
         self.config = AdapterConfig() if config is None else _ensure_config(config)
         self.tools = gather_ensembles(tools)
@@ -81,6 +86,7 @@ class UniversalAdapter:
         self.approver = approver
         self.listener = listener
         self.predicates = gather_predicates(predicates)
+        self.share = share
         self._given_application = application
 
     @property

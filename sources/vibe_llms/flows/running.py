@@ -338,7 +338,7 @@ class TaskRun:
         application = self.adapter.application
         ensembles = [*self.adapter.tools, *await application.produce_ensembles(task.ensembles)]
         if task.mcp:
-            ensembles += await application.produce_mcp_ensembles(task.mcp)
+            ensembles += self.adapter.share(await application.produce_mcp_ensembles(task.mcp))
         async with Registry(ensembles) as registry:
             yield registry
 

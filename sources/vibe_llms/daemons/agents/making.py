@@ -27,6 +27,7 @@ from vibe_llms.daemons.health import add_health
 from vibe_llms.daemons.records import Listener
 from vibe_llms.daemons.service import Service
 from vibe_llms.instruments.engines import Tool
+from vibe_llms.invocables.pools import EnsemblePool
 from vibe_llms.plugins.specification.daemons import Authorizer
 from vibe_llms.runs.indexing import RunIndex
 
@@ -65,13 +66,14 @@ def produce_service(
     hosts = find_hosts(settings.server.host, settings.hosts)
     rules = rules or OrderRules(limits=application.configuration.limits)
     index = RunIndex(store)
-    feeds = Feeds(index)
+    feeds, pool = Feeds(index), EnsemblePool()
     performer = OrderPerformer(
         store=store,
         application=application,
         limits=rules.limits,
         produce_tools=produce_tools,
         listener=feeds.hear,
+        pool=pool,
     )
     host = produce_runner(
         settings.runner,
@@ -95,6 +97,7 @@ def produce_service(
         await availability.close()
         await attachments.close()
         await host.close()
+        await pool.close()
         if authorizer is not None:
             await authorizer.close()
 

@@ -55,6 +55,16 @@ async def write_results(runner: BatchRunner, batch: str, path: Path) -> int:
     return count
 
 
+def ensure_form(path: Path) -> None:
+    """Make sure that a file of this name can be written, before anything is paid for.
+
+    Raises:
+        DependencyError: It is to be a table of Parquet, and what writes those is not installed.
+    """
+    if path.suffix.lower() == PARQUET:
+        _import_arrow()
+
+
 def refuse_strangers(path: Path, settings: str) -> None:
     """Refuses to write over what is none of a batch's results.
 
@@ -63,7 +73,9 @@ def refuse_strangers(path: Path, settings: str) -> None:
 
     Raises:
         StoreError: Something else is there.
+        DependencyError: Parquet needs what is not installed.
     """
+    ensure_form(path)
     beginning = _MAGIC if path.suffix.lower() == PARQUET else f'{{"batch":"{settings}"'.encode()
     if not path.is_file():  # whoever reads a pipe may wait for ever
         return
@@ -154,13 +166,18 @@ class _Lines:
         self._file.write(b"".join(line.rstrip(b"\n") + b"\n" for line in lines))
 
 
+def _import_arrow() -> tuple[Any, Any]:
+    with needing("parquet", "pyarrow", "A file of Parquet"):
+        import pyarrow
+        from pyarrow import parquet
+    return pyarrow, parquet
+
+
 class _Table:
     """Rows of Parquet: what an item is, its counts in columns, and what has any form as JSON."""
 
     def __init__(self, path: Path) -> None:
-        with needing("parquet", "pyarrow", "A file of Parquet"):
-            import pyarrow
-            from pyarrow import parquet
+        pyarrow, parquet = _import_arrow()
         self._arrow = pyarrow
         self._schema = pyarrow.schema(
             [

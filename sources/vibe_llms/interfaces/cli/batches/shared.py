@@ -86,10 +86,13 @@ async def perform(
     from vibe_llms.agents.batches.batches import open_batches
     from vibe_llms.agents.queues import BATCHES
     from vibe_llms.instruments.channels.batches.channel import BatchChannel
+    from vibe_llms.instruments.channels.batches.exporting import ensure_form
     from vibe_llms.interfaces.cli.commands.batch import produce_channel
 
     url, key = options["runner"], options["key"]
     is_left = options["detach"]
+    if output != STANDARD:
+        ensure_form(Path(output))  # before anything is handed over
     if not key and prompts != STANDARD:
         key = await asyncio.to_thread(_digest_file, Path(prompts))
     queues = () if is_left else (BATCHES,)
@@ -113,6 +116,10 @@ async def follow_to_end(
     runner: Batches, batch: str, output: str, told: str, *, as_json: bool
 ) -> int:
     """Shows how far a batch is until nobody works at it, and writes what came of it."""
+    from vibe_llms.instruments.channels.batches.exporting import ensure_form
+
+    if output != STANDARD:
+        ensure_form(Path(output))  # rather than hours later
     try:
         await watch(runner, batch)
     except BaseException:  # Ctrl-C as well

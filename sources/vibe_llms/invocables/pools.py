@@ -1,0 +1,184 @@
+"""Connection pool of ensembles: what one run has connected serves the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from vibe_llms.asynchrony import finish
+from vibe_llms.invocables.connected import ConnectedEnsemble
+from vibe_llms.invocables.ensembles import Ensemble
+from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.registry import CONNECT_SECONDS, DISCONNECT_SECONDS
+from vibe_llms.values import define
+
+IDLE_SECONDS: Final = 60.0
+"""How long a connection stays open that no run uses."""
+
+MOST_IDLE: Final = 8
+"""How many connections to one server, for one owner, stay open unused."""
+
+_Place: TypeAlias = tuple[str, str]
+"""Whose a connection is, and the name of its ensemble."""
+
+
+@define(eq=False)
+class _Kept:
+    """A connected ensemble, and the run that hears of its changes now."""
+
+    connected: ConnectedEnsemble
+    listener: Callable[[], None] | None = None
+    timer: asyncio.TimerHandle | None = None
+
+    def tell(self) -> None:
+        if self.listener is not None:
+            self.listener()
+
+
+@define(eq=False)
+class EnsemblePool:
+    """Connections of ensembles, each lent to one run at a time and kept open for the next.
+
+    No two runs use a connection at the same time, nor runs of different owners one after the
+    other: a server may keep something of its client.
+
+    Attributes:
+        idle_seconds: How long a connection stays open that no run uses.
+    """
+
+    idle_seconds: float = IDLE_SECONDS
+    _idle: dict[_Place, list[_Kept]] = attrs.field(factory=dict, init=False)
+    _ending: set[asyncio.Task[None]] = attrs.field(factory=set, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+
+    def share(self, ensembles: Iterable[Ensemble], owner: str) -> list[Ensemble]:
+        """Return ensembles for a registry that take their connections from here.
+
+        One that remembers which of its tools a model has found is returned as it is.
+        """
+        return [
+            each if getattr(each, "is_lazy", False) else PooledEnsemble(self, each, owner)
+            for each in ensembles
+        ]
+
+    async def take(self, place: _Place, ensemble: Ensemble) -> _Kept:
+        """Return a connection that answers; connect the ensemble where none is idle.
+
+        Raises:
+            EnsembleError: It cannot be connected.
+        """
+        idle = self._idle.get(place, [])
+        while idle:
+            kept = idle.pop()
+            assert kept.timer is not None
+            kept.timer.cancel()
+            try:
+                await kept.connected.survey()
+            except BaseException:
+                self._end(kept)
+                raise
+            if _is_sound(kept):
+                return kept
+            self._end(kept)
+        kept = _Kept(ConnectedEnsemble(ensemble, CONNECT_SECONDS, DISCONNECT_SECONDS))
+        ensemble.listen(kept.tell)
+        try:
+            await kept.connected.start()
+            if kept.connected.failure is not None:
+                raise kept.connected.failure
+        except BaseException:
+            self._end(kept)
+            raise
+        return kept
+
+    def give(self, place: _Place, kept: _Kept) -> None:
+        """Take a connection back, and close it later unless it is wanted again."""
+        kept.listener = None
+        idle = self._idle.setdefault(place, [])
+        if self._is_closed or len(idle) >= MOST_IDLE or not _is_sound(kept):
+            self._end(kept)
+            return
+        loop = asyncio.get_running_loop()
+        kept.timer = loop.call_later(self.idle_seconds, self._expire, place, kept)
+        idle.append(kept)
+
+    def _expire(self, place: _Place, kept: _Kept) -> None:
+        idle = self._idle.get(place, [])
+        if kept in idle:
+            idle.remove(kept)
+            self._end(kept)
+        if not idle:
+            self._idle.pop(place, None)
+
+    def _end(self, kept: _Kept) -> None:
+        task = asyncio.create_task(kept.connected.stop())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def close(self) -> None:
+        """Close all connections that no run uses; those in use are closed when given back."""
+        self._is_closed = True
+        for idle in self._idle.values():
+            for kept in idle:
+                assert kept.timer is not None
+                kept.timer.cancel()
+                self._end(kept)
+        self._idle.clear()
+        await finish(asyncio.gather(*self._ending, return_exceptions=True))
+
+
+class PooledEnsemble:
+    """An ensemble whose connection comes from a pool and goes back there.
+
+    Args:
+        ensemble: The same, not connected: it is, where the pool has no connection.
+        owner: On whose behalf it is used.
+    """
+
+    def __init__(self, pool: EnsemblePool, ensemble: Ensemble, owner: str) -> None:
+        self.name = ensemble.name
+        self.connect_seconds: float = getattr(ensemble, "connect_seconds", 0.0)
+        self.may_grow: bool = getattr(ensemble, "may_grow", False)
+        self._pool, self._ensemble = pool, ensemble
+        self._place: _Place = (owner, ensemble.name)
+        self._listener: Callable[[], None] | None = None
+        self._kept: _Kept | None = None
+        self._is_surveyed = False
+
+    async def connect(self) -> None:
+        """Take a connection from the pool."""
+        self._kept = await self._pool.take(self._place, self._ensemble)
+        self._kept.listener = self._listener
+        self._is_surveyed = True  # just before
+
+    async def disconnect(self) -> None:
+        """Give the connection back."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            self._pool.give(self._place, kept)
+
+    async def survey(self) -> Sequence[Invoker]:
+        """Return the invokers.
+
+        Raises:
+            EnsembleError: They cannot be asked for.
+        """
+        assert self._kept is not None
+        connected = self._kept.connected
+        if not self._is_surveyed:
+            await connected.survey()
+            if connected.failure is not None:
+                raise connected.failure
+        self._is_surveyed = False
+        return connected.invokers
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Take whom to call when the invokers have changed."""
+        self._listener = listener
+
+
+def _is_sound(kept: _Kept) -> bool:
+    return kept.connected.is_connected and kept.connected.failure is None
