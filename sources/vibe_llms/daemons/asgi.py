@@ -41,6 +41,7 @@ class HttpCall:
         headers: With names in lower case; of several of one name the last.
         request_id: What we call the request, in logs and to the client.
         status: Of the answer, once it has begun; 0 before.
+        received_bytes: Of the body, once it has been read.
         names: What the path names, by the pattern of its route.
         began: When the answer began, by the event loop's clock.
         is_gone: Whether the client has left before its answer was whole.
@@ -67,6 +68,7 @@ class HttpCall:
         "most_values",
         "names",
         "path",
+        "received_bytes",
         "request_id",
         "scope",
         "status",
@@ -90,6 +92,7 @@ class HttpCall:
         }
         self.request_id = request_id
         self.status = 0
+        self.received_bytes = 0
         self.began: float | None = None
         self.is_gone = False
         self.names: Mapping[str, str] = {}
@@ -150,6 +153,7 @@ class HttpCall:
             self._ensure_type()
         if message["type"] == "http.request" and not message.get("more_body", False):
             body: bytes = message.get("body", b"")
+            self.received_bytes = len(body)
             if len(body) > self._limit:
                 raise self._refuse_size()
             return body
@@ -160,6 +164,7 @@ class HttpCall:
         while message["type"] == "http.request":
             pieces.append(message.get("body", b""))
             size += len(pieces[-1])
+            self.received_bytes = size
             if size > self._limit:
                 raise self._refuse_size()
             if not message.get("more_body", False):
@@ -354,6 +359,21 @@ def read_credential(headers: Mapping[str, str], query: Mapping[str, str]) -> str
         if headers.get(name):
             return headers[name]
     return query.get("key", "")
+
+
+def drop_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error and its causes.
+
+    Their frames hold the request, and mostly the error itself: such a circle would stay, with all
+    that a client has sent, until the garbage collector looks for it.
+    """
+    errors, seen = [error], set[int]()
+    while errors:
+        each = errors.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            errors += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
 
 
 def refuse_compressed() -> RequestError:

@@ -6,13 +6,14 @@ What a daemon does stands in its routes; what holds for every request stands her
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
-from vibe_llms.daemons.asgi import STAGE_HEADER, HttpCall, read_credential
+from vibe_llms.daemons.asgi import STAGE_HEADER, HttpCall, drop_frames, read_credential
 from vibe_llms.daemons.contents import Contents
 from vibe_llms.daemons.lateness import LoopWatch
 from vibe_llms.daemons.pages import ASKED_METHOD, compose_page_headers
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from vibe_llms.daemons.tracing import Tracing
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
+_LARGE_BYTES: Final = 8_000_000
+"""Behind so much of a request and its answer, memory is returned to the system."""
 _GONE_STATUS: Final = 499
 """As nginx has it, for logs alone: the client has left before it was answered."""
 
@@ -205,6 +208,8 @@ class Service:
             await self._route(call, record)
         finally:
             call.end_watch()
+            if call.received_bytes + record.sent_bytes > _LARGE_BYTES:
+                asyncio.get_running_loop().call_soon(_return_memory)
             record.seconds = now() - record.started
             if call.began is not None:
                 record.first_seconds = call.began - record.started
@@ -235,9 +240,10 @@ class Service:
             await self._respond(route, call, record)
         except ClientGone:
             _note_gone(record, call)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if not call.is_gone:
                 raise
+            drop_frames(error)
             _note_gone(record, call)
             task = asyncio.current_task()
             if task is not None:
@@ -250,9 +256,13 @@ class Service:
         except ClientGone:
             raise
         except ConverseError as error:
-            await self._tell(error, route, call, record)
+            try:
+                await self._tell(error, route, call, record)
+            finally:
+                drop_frames(error)
         except Exception as error:
             _LOGGER.error("request %s failed", call.request_id, exc_info=error)
+            drop_frames(error)
             internal = ConverseError(
                 detail=f"Something went wrong here (request {call.request_id}).",
                 remedy="It is in the log of the server.",
@@ -342,6 +352,14 @@ def _is_for_operator(error: ConverseError) -> bool:
     if isinstance(error, StoreError):
         return classify(error)[1] >= 500
     return classify(error)[1] == 500 and not isinstance(error, ProviderError)
+
+
+def _return_memory() -> None:
+    """Return what was freed to the system: glibc keeps it, and a process would look large."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):  # of other systems
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _name_request() -> str:

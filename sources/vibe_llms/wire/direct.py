@@ -84,6 +84,7 @@ class DirectTransport:
             exchange = DirectExchange(connection, pool, watch, self._limits.response_bytes)
         except Exception as error:
             failure = failures.translate(error, watch, Stage.SEND)
+            error.__traceback__ = None  # the connection may keep it, and its frames the request
         if failure is not None:  # raised here, so that no foreign text hangs on it as its context
             raise failure.with_traceback(None)  # below, variables hold what headers say
         return exchange if exchange.status < 300 else await ensure_final(exchange, address)

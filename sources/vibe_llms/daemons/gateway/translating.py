@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.asynchrony import LENGTHY, perform_apart
-from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.asgi import HttpCall, drop_frames
 from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.bounding import GatewayLimits, ensure_bounds
@@ -236,6 +236,7 @@ async def _stream(
             raise
         record.error, record.detail = error.WORD, str(error)
         data, last = last + writer.fail(error), b""
+        drop_frames(error)
         await living.send(data)
     finally:
         await living.close()

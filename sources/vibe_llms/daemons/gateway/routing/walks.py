@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeAlias
 import attrs
 
 from vibe_llms.clocks import Clock
-from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.asgi import HttpCall, drop_frames
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.routing.gates import FirstByteGate
@@ -216,6 +216,7 @@ class Walk:
         except ConverseError as error:
             if gate.is_open or isinstance(error, AccessError):
                 raise
+            drop_frames(error)  # another may answer, and this one is kept until then
             return error, None
         if reader is not None:
             reader.finish()
