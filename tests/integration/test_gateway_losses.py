@@ -16,9 +16,11 @@ from aiohttp.test_utils import TestServer
 from google import genai
 from yarl import URL
 
+from gateway_files import Routed
 from gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.messages.losses import LossGrade, rank_losses
+from vibe_llms.testing.simulator import Simulator
 
 CLAUDE, GEMINI = "anthropic:claude-sonnet-5", "google:gemini-3-flash"
 TALK = [{"role": "user", "content": "Name a sea."}]
@@ -146,14 +148,14 @@ async def address(tmp_path: Path, records: list[CallRecord]) -> AsyncIterator[st
 
 
 async def exchange(
-    address: str, face: str, *, stream: bool, version: str = "1.1"
+    address: str, face: str, *, stream: bool, version: str = "1.1", name: str = ""
 ) -> tuple[dict[str, str], bytes, dict[str, str]]:
     """Returns the headers of an answer, its body, and its trailers."""
     path, model, body = FACES[face]
     if face in ("gemini", "array"):
         path = path if stream else f"/v1beta/models/{model}:generateContent"
     else:
-        body = {**body, "model": model, "stream": stream}
+        body = {**body, "model": name or model, "stream": stream}
     url, data = URL(address), json.dumps(body).encode()
     reader, writer = await asyncio.open_connection(url.host, url.port)
     head = f"POST {path} HTTP/{version}\r\nhost: {url.host}:{url.port}\r\nconnection: close\r\n"
@@ -221,6 +223,27 @@ async def test_a_whole_answer_tells_the_same_in_its_header(
     if face == "messages":
         assert any("createTime" in each for each in routine)
         assert any("urlContextMetadata" in each or "candidates" in each for each in whole)
+
+
+async def test_a_stream_by_way_of_a_table_tells_them_too(tmp_path: Path) -> None:
+    """Where each attempt is held at a gate, so that another may take its place."""
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(application) as server, Simulator() as second:
+        url = str(server.make_url("")).rstrip("/")
+        routed = Routed(tmp_path, second, second, url=url)
+        tables = '[models.quick]\ntargets = ["claudia:claude-sonnet-5"]\n'
+        tables += "cache = { seconds = 60 }\n"
+        async with routed.run(tables):
+            for is_kept in (False, True):
+                headers, body, trailers = await exchange(
+                    routed.address, "chat", stream=True, name="quick"
+                )
+                noted = find_last("chat", body)["x_vibe_losses"]
+                assert noted
+                assert ("trailer" in headers) is not is_kept
+                told = {} if is_kept else {"x-vibe-losses": noted}
+                assert {key: json.loads(text) for key, text in trailers.items()} == told
 
 
 async def test_a_client_of_the_older_http_reads_the_event(address: str) -> None:

@@ -12,6 +12,7 @@ import anthropic
 import openai
 import pytest
 
+from gateway_files import Routed
 from gateways import produce_application, serve_gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.seals import MARK
@@ -249,3 +250,35 @@ async def test_a_seal_is_not_shown_to_a_vendor_of_the_clients_protocol(
     await face(address, f"{MODELS[other]} {MODELS[vendor]}", stream=False)
     assert MARK not in str(simulator.requests[1].body)
     assert records[-1].address == MODELS[vendor]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_sealed_conversation_returns_to_its_vendor_first(
+    tmp_path: Path, fails: bool
+) -> None:
+    """Whatever is drawn; where that one fails, another answers without what it cannot read."""
+    async with Simulator() as first, Simulator() as second:
+        tables = '[models.quick]\ntargets = ["claude:claude-sonnet-4-5"]\n'
+        tables += 'fallback = ["first:gpt-5.5"]\n[models.later]\n'
+        tables += 'targets = ["first:gpt-5.5"]\nfallback = ["claude:claude-sonnet-4-5"]\n'
+        routed = Routed(tmp_path, first, second)
+        async with routed.run(tables):
+            second.enqueue(CALL)
+            asked: dict[str, Any] = {"reasoning_effort": "high", "model": "quick"}
+            tool = {"type": "function", "function": {"name": "clock", "parameters": SCHEMA}}
+            messages: list[Any] = [{"role": "user", "content": ASKED}]
+            answer = await routed.ask(**asked, tools=[tool], messages=messages)
+            said = json.loads(answer.body)["choices"][0]["message"]
+            [call] = said["tool_calls"]
+            messages += [said, {"role": "tool", "tool_call_id": call["id"], "content": "noon"}]
+            if fails:
+                second.switch("server_error=9")
+            for simulator in (first, second):
+                simulator.enqueue(Say("Noon."))
+            again = {**asked, "model": "later", "tools": [tool], "messages": messages}
+            answer = await routed.ask(**again)
+    assert answer.status == 200, answer.body
+    assert len(first.requests) == fails
+    assert len(second.requests) == 2
+    assert find_seals("messages", second.requests[1].body)
+    assert MARK not in str([each.body for each in first.requests])

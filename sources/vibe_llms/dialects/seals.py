@@ -94,6 +94,12 @@ def _open(signature: str) -> _Envelope | None:
         return None
 
 
+def read_provider(signature: str) -> str:
+    """Return whose the seal in an envelope is; empty where that is not known."""
+    envelope = _open(signature)
+    return "" if envelope is None else envelope.provider
+
+
 @frozen(kw_only=True)
 class SealedItem:
     """An item of an answer as a client of another protocol gets it.

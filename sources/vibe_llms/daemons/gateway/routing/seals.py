@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Final
 
+from vibe_llms.dialects.seals import MARK, read_provider
+
 _KNOWN_COUNT: Final = 65_536
 _LINE_BYTES: Final = 4_194_304
 
@@ -25,13 +27,25 @@ _SEALS: Final = re.compile(
 """Fields whose text is for one upstream, by the words of all protocols. Within another text, such
 as what a user says, their quotes would stand behind backslashes."""
 
+_MARK: Final = MARK.encode()
+_ENVELOPES: Final = re.compile(_MARK + rb"[A-Za-z0-9+/_-]*")
+
 _IDS: Final = re.compile(rb'"(?:id|name)"\s*:\s*"((?:resp|file|container|conv|files)[-_/][^"\\]+)"')
 """What an answer calls a thing that its upstream keeps, and a later request may name."""
 
 
 def find_seals(data: bytes) -> list[bytes]:
-    """Returns the seals in a request, as they stand for their hashes."""
-    return [_hash(found) for found in _SEALS.findall(data)]
+    """Returns the seals in a request, as they stand for their hashes.
+
+    One in an envelope of ours binds a request to nobody: whoever cannot open it is not shown it.
+    """
+    return [_hash(found) for found in _SEALS.findall(data) if not found.startswith(_MARK)]
+
+
+def find_provider(data: bytes) -> str:
+    """Return whose the last envelope in a request is; empty where there is none."""
+    found = _ENVELOPES.findall(data)
+    return read_provider(found[-1].decode()) if found else ""
 
 
 def _hash(text: bytes) -> bytes:

@@ -17,7 +17,7 @@ from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.routing.gates import FirstByteGate
 from vibe_llms.daemons.gateway.routing.outcomes import ErrorVerdict, Refused, judge, read_refusal
-from vibe_llms.daemons.gateway.routing.seals import SealReader, Seals, find_seals
+from vibe_llms.daemons.gateway.routing.seals import SealReader, Seals, find_provider, find_seals
 from vibe_llms.daemons.gateway.routing.targets import Target
 from vibe_llms.daemons.gateway.translating import write_losses
 from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
@@ -118,8 +118,11 @@ class Walk:
         self, reached: list[tuple[Target, Upstream | ConverseError]]
     ) -> list[tuple[Target, Upstream | ConverseError]]:
         """Returns those targets that understand all of the request, as far as that is known."""
-        if self.seals is None or not (sealed := find_seals(self.asked.body)):
+        if self.seals is None:
             return reached
+        if not (sealed := find_seals(self.asked.body)):
+            owner = find_provider(self.asked.body)
+            return sorted(reached, key=lambda pair: pair[0].placement.provider != owner)
         self._sealed = sealed
         home = self.seals.find_home(sealed)
         there = [pair for pair in reached if pair[0].placement.provider == home]
