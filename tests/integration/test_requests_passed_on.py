@@ -37,7 +37,7 @@ async def test_what_fails_behind_its_answer_has_answered(caplog: pytest.LogCaptu
     with caplog.at_level(logging.INFO):
         async with serve(service) as url, aiohttp.ClientSession() as session:
             for _ in range(2):
-                async with session.post(f"{url}/", data=b"x") as answer:
+                async with session.post(f"{url}/", json="x") as answer:
                     assert (answer.status, await answer.text()) == (202, "Yes")
     assert [each.levelname for each in caplog.records] == ["WARNING"] * 2
     assert "was answered, and failed then: RuntimeError" in caplog.text

@@ -340,7 +340,8 @@ async def test_a_client_of_the_gateway_that_goes_ends_what_is_upstream_over_tls(
             client = Client(*opened)
             body = {"model": model, "messages": [{"role": "user", "content": "A sea?"}]}
             asked = json.dumps({**body, "stream": streaming}).encode()
-            await client.write(compose("POST", "/v1/chat/completions", body=asked))
+            head = "Content-Type: application/json\r\n"
+            await client.write(compose("POST", "/v1/chat/completions", head, asked))
             await become(lambda: upstream.connections and upstream.connections[0].requests)
             client.leave()
             await asyncio.wait_for(upstream.connections[0].closed.wait(), 15)

@@ -131,7 +131,7 @@ def test_011_who_was_killed_while_adding_leaves_nothing_for_ever(tmp_path: Path)
 HOLDER = """
 import sys
 from vibe_llms.logs.locks import acquire
-acquire(sys.argv[1])
+lock = acquire(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
 """

@@ -341,6 +341,8 @@ async def _work(
 def _tell_how_to_continue(channel: BatchChannel[Any], output: str) -> None:
     """Say how many answers an interrupted batch has, and how to continue it."""
     tally = channel.tally
+    if not tally.done + tally.stored + tally.failed:
+        return  # there is nothing to continue
     of = "" if tally.total is None else f" of {tally.total:,}"
     answers = f"{tally.done + tally.stored:,}{of} answers"
     if output == _STANDARD:
