@@ -183,8 +183,8 @@ atexit.register(lambda: print(len(made), file=sys.stderr))
 @pytest.mark.parametrize(
     ("program", "most"),
     [
-        ("from vibe_llms import Model", 30),
-        ("from vibe_llms.interfaces.cli.entry import main; main()", 133),
+        ("from vibe_llms import Model", 31),
+        ("from vibe_llms.interfaces.cli.entry import main; main()", 136),
         ("import vibe_llms", 0),
     ],
 )

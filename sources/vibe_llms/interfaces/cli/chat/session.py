@@ -34,6 +34,7 @@ from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
     DocumentCanister,
+    InvocationCanister,
     Origin,
     SupervisorCanister,
     UserCanister,
@@ -185,7 +186,11 @@ class ChatSession(Closing):
     def _keep_said(self, said: Sequence[AnyCanister]) -> None:
         """Adds what the user says; calls that a run left behind get a result before it."""
         self.conversation.add_canisters(said)
-        if self.store is not None:
+        has_calls = any(
+            isinstance(each, InvocationCanister) for each in self.conversation.canisters
+        )
+        if has_calls and self.store is not None:
+            # Imported where there are calls: it brings the log of runs, which most starts spare.
             from vibe_llms.runs.settling import settle_stored
 
             settle_stored(self.conversation, self.store)
