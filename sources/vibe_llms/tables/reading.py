@@ -17,6 +17,8 @@ KeyPath = tuple[str | int, ...]
 
 _T = TypeVar("_T")
 
+FINDINGS_LIMIT = 100
+"""So many mistakes are told at once."""
 
 Position: TypeAlias = tuple[str, int, int, str]
 """Where a value was written: a file or another word, line and column or 0, and the path within."""
@@ -107,12 +109,20 @@ class TableReader:
         return ()
 
     def report(self, path: KeyPath, message: str) -> None:
-        """Appends a finding about the value at the end of a path."""
+        """Append a finding about the value at the end of a path.
+
+        Raises:
+            ConfigurationError: With all so far, where they are more than anybody reads.
+        """
         from vibe_llms.exceptions import Finding  # needed after a mistake only
 
         place, line, column, rest = self.locate(path)
         found = Finding(place=place, line=line, column=column, path=rest, message=message)
         self.findings.append(found)
+        if len(self.findings) >= FINDINGS_LIMIT:  # to look for what was meant takes its time
+            message = f"What else is wrong is told when these {FINDINGS_LIMIT} mistakes are mended."
+            self.findings.append(Finding(place=place, message=message))
+            self.finish()
 
     def report_unknown(self, path: KeyPath, known: Iterable[str]) -> None:
         """Appends a finding about a key that is none of those that are known."""
