@@ -120,6 +120,7 @@ KEYS: Final = (
     _capability("supports_continuation", "Continues an answer that was begun for it."),
     _capability("supports_tools", "Another spelling.", stands_for="supports_invocations"),
     _attribute("title", "The name to show."),
+    _attribute("notice", "What whoever begins to talk with it should know."),
     _attribute("context_window_tokens", "Input and output together, at most."),
     _attribute("output_limit_tokens", "Output, at most."),
     _attribute("knowledge_cutoff", "Until when the model knows the world."),

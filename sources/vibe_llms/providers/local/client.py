@@ -21,7 +21,7 @@ from vibe_llms.exceptions import ConverseError, UnknownNameError
 from vibe_llms.installing import advise_extra
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
-from vibe_llms.plain import JsonObject
+from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.conversing import ModelBase
 from vibe_llms.providers.interfaces import ModelDescriptor
@@ -286,6 +286,17 @@ class LocalModel(ModelBase[JsonObject]):
         self._acquire = partial(client.acquire, settings)
         self._use = partial(client.use, settings)
 
+    def complete_controls(self, request: Request) -> Mapping[str, JsonValue]:
+        """Returns the control values on top of the defaults of the model's data.
+
+        What has a form repeats itself: names of tools and of fields, quotes and brackets. There
+        llama.cpp's own default holds, which punishes no repetition.
+        """
+        controls = super().complete_controls(request)
+        if "repeat_penalty" in request.controls or not (request.invocables or request.schema):
+            return controls
+        return {**controls, "repeat_penalty": 1.0}
+
     def nativize(self, request: Request, *, streaming: bool) -> Translation[JsonObject]:
         """Translates a request. Raises RequestError."""
         request = attrs.evolve(request, controls=self.complete_controls(request))
@@ -312,6 +323,7 @@ class LocalModel(ModelBase[JsonObject]):
             provider=self.descriptor.provider,
             model=self.descriptor.name,
             offered=[invocable.name for invocable in offered],
+            watches=request.schema is None,
         )
         exchange = await self._use(lambda server: server.open_exchange(native))
         calls = CustomCalls(find_lowered(request, "local"))
@@ -357,7 +369,9 @@ class _Source:
                 raise produce_error(fault, self._model) from fault
             for chunk in chunks or ():
                 events += self._calls.restore(self._decoder.decode(chunk))
-            if chunks is None:
+                if self._decoder.has_ended:
+                    break  # llama.cpp is stopped when the source is closed
+            if chunks is None or self._decoder.has_ended:
                 self._ended = True
                 events += self._calls.restore(self._decoder.finish())
         return events or None

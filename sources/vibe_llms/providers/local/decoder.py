@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from vibe_llms.dialects.chat_completions.calling.decoder import Decoder
-from vibe_llms.events.stream import LossEvent, StreamEvent
+from vibe_llms.events.stream import ContentDeltaEvent, LossEvent, StreamEvent
 from vibe_llms.messages.losses import Loss, LossKind
+from vibe_llms.providers.local.repetition import RepetitionWatch
 
 
 class _Invocation(msgspec.Struct, forbid_unknown_fields=True):
@@ -23,22 +24,46 @@ class LocalDecoder:
     Args:
         provider, model: Of the descriptor; llama.cpp itself only knows a path.
         offered: The names of what may be invoked.
+        watches: Whether a text that only repeats itself is ended; not where a schema holds it.
+
+    Attributes:
+        has_ended: Whether it was: nothing more is to be decoded.
     """
 
-    def __init__(self, *, provider: str, model: str, offered: Collection[str] = ()) -> None:
+    def __init__(
+        self, *, provider: str, model: str, offered: Collection[str] = (), watches: bool = True
+    ) -> None:
         self._decoder = Decoder(provider=provider, model=model)
         self._model = model
         self._offered = frozenset(offered)
         self._holds = bool(offered)
         self._held = ""
         self._response_id = ""
+        self._watch = RepetitionWatch() if watches else None
+        self.has_ended = False
 
     def decode(self, chunk: Mapping[str, Any]) -> list[StreamEvent]:
         """Returns the events of one chunk. Raises ConverseError."""
         self._response_id = chunk.get("id") or self._response_id
         if self._holds:
             chunk = self._hold_text(chunk)
-        return self._decoder.decode({**chunk, "model": self._model})
+        events = self._decoder.decode({**chunk, "model": self._model})
+        if self._watch is not None:
+            text = "".join(
+                each.text
+                for each in events
+                if isinstance(each, ContentDeltaEvent) and each.channel == "text"
+            )
+            self.has_ended = bool(text) and self._watch.feed(text)
+        return [*events, *self._end()] if self.has_ended else events
+
+    def _end(self) -> list[StreamEvent]:
+        """Ends an answer that goes round in circles as if the model had ended it there."""
+        reason = "the model repeats itself again and again: its answer is ended there"
+        loss = Loss(kind=LossKind.DROPPED, path="choices[0].message.content", reason=reason)
+        choice = {"index": 0, "delta": {}, "finish_reason": "stop"}
+        ended = self._decoder.decode({"choices": [choice], "model": self._model})
+        return [LossEvent(loss=loss), *ended]
 
     def finish(self) -> list[StreamEvent]:
         """Returns the last events. Raises StreamTruncatedError."""

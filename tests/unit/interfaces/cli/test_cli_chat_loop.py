@@ -16,6 +16,7 @@ from vibe_llms.instruments.models import Model
 from vibe_llms.interfaces.cli.chat.commands import COMMANDS
 from vibe_llms.interfaces.cli.chat.loop import ChatLoop
 from vibe_llms.interfaces.cli.chat.session import ChatSession
+from vibe_llms.interfaces.cli.commands.chat import _greet
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.telemetry.odometer import Odometer
@@ -333,3 +334,22 @@ async def test_what_the_model_cannot_take_does_not_spoil_the_conversation(
 
     assert output.complaints == ["It takes no pictures."]
     assert [c.role for c in _restore(session).canisters] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize(
+    ("address", "is_told"),
+    [("local:smollm2", True), ("local", True), ("local:mine", False), ("nowhere:x", False)],
+)
+def test_the_greeting_says_that_the_embedded_model_is_for_trying_out(
+    session: ChatSession, address: str, is_told: bool
+) -> None:
+    """And how to get another; of a model of which nothing is known it says nothing."""
+    session.address = address
+    loop = ChatLoop(session, Typing(iter(()), True), output := Recording())
+
+    _greet(loop)
+
+    said = "\n".join(output.remarks)
+    assert address in said
+    assert ("tiny model to try things out" in said) is is_told
+    assert ("vibe chat --model PROVIDER:NAME" in said) is is_told

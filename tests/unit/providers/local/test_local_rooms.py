@@ -34,6 +34,7 @@ from vibe_llms.messages.contents import TextualContent
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss
 from vibe_llms.messages.requests import Request
+from vibe_llms.messages.views import text_of
 from vibe_llms.models.catalogue import Catalogue
 from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.assembly import Assembler
@@ -46,6 +47,7 @@ from vibe_llms.providers.local.grammars import compose_invocation_schema, prepar
 from vibe_llms.providers.local.inference import EngineFault
 from vibe_llms.providers.local.invocations import INVOCATIONS
 from vibe_llms.providers.local.messages import MESSAGES
+from vibe_llms.providers.local.repetition import CHARACTERS, RepetitionWatch
 
 MODEL = ModelDescriptor(
     provider="local",
@@ -392,3 +394,66 @@ def test_the_provider_is_named_as_it_is_configured(tmp_path: Path) -> None:
 
     assert specification.name == "local"
     assert specification.factory(produce_context(tmp_path)).name == "local"
+
+
+LOOPS = st.text(min_size=1, max_size=120)
+
+
+@given(beginning=st.text(max_size=200), loop=LOOPS, size=st.integers(1, 40))
+def test_a_text_that_only_repeats_itself_is_seen(beginning: str, loop: str, size: int) -> None:
+    """However long what it repeats is, and however it comes in pieces; and not before."""
+    watch = RepetitionWatch()
+    text = beginning + loop * (2 * CHARACTERS // len(loop) + 20)
+    pieces = [text[start : start + size] for start in range(0, len(text), size)]
+
+    seen = next((number for number, piece in enumerate(pieces) if watch.feed(piece)), None)
+
+    assert seen is not None
+    assert size * (seen + 1) >= CHARACTERS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(
+            f"{number}. Wash the dishes, dry them and put them away.\n" for number in range(90)
+        ),
+        "\n".join("-" * 80 + f"\n| {number} | {number * 7} |" for number in range(60)),
+        "ha" * 200,
+        "We shall fight on the beaches. " * 7,
+        json.dumps([{"name": "Ann", "age": age} for age in range(99)]),
+    ],
+    ids=["list", "table", "laughter", "speech", "data"],
+)
+def test_what_has_a_rhythm_is_no_loop(text: str) -> None:
+    """Lists, tables and refrains."""
+    watch = RepetitionWatch()
+
+    assert not any(watch.feed(text[start : start + 7]) for start in range(0, len(text), 7))
+
+
+def test_an_answer_that_goes_round_in_circles_is_ended_and_that_is_told() -> None:
+    """As if the model had ended it there: what came is kept."""
+    decoder = LocalDecoder(provider="local", model="smollm2")
+    assembler = Assembler(provider="local", model="smollm2")
+    pieces = ["Paris is a city. ", *["the woman, "] * 1000]
+
+    for number, piece in enumerate(pieces):  # noqa: B007
+        for event in decoder.decode({"choices": [{"delta": {"content": piece}}]}):
+            assembler.feed(event)
+        if decoder.has_ended:
+            break
+    for event in decoder.finish():
+        assembler.feed(event)
+
+    assert number < 300
+    assert assembler.origin.stop_reason is StopReason.ANSWERED
+    (canister,) = assembler.produce_canisters()
+    assert text_of(canister).startswith("Paris is a city. the woman, the woman, ")
+    assert ["repeats itself" in loss.reason for loss in assembler.losses] == [True]
+
+
+def test_the_embedded_model_is_asked_not_to_repeat_itself() -> None:
+    """Of other files nothing of the kind is known: llama.cpp's own default holds."""
+    assert MODEL.attributes.control_defaults["repeat_penalty"] == 1.1
+    assert OTHER.attributes.control_defaults["repeat_penalty"] == 1.0

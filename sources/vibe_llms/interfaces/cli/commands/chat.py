@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vibe_llms.application import Application
     from vibe_llms.interfaces.cli.chat.loop import ChatInput, ChatLoop
     from vibe_llms.interfaces.cli.chat.output import ChatOutput
+    from vibe_llms.interfaces.cli.chat.session import ChatSession
 
 
 @command("chat")
@@ -110,3 +111,21 @@ def _greet(loop: ChatLoop) -> None:
     if status is not ChatStatus.FINISHED:
         loop.output.say(status.value)
     loop.output.say(f"{loop.session.model_name} · /help for commands, Ctrl-D to leave")
+    if notice := _find_notice(loop.session):
+        loop.output.say(notice)
+        loop.output.say("For another: vibe chat --model PROVIDER:NAME (vibe providers lists them)")
+
+
+def _find_notice(session: ChatSession) -> str:
+    """Return what the data say that the user of a model should know; loads no provider."""
+    from vibe_llms.exceptions import ConverseError
+
+    application = session.application
+    try:
+        address = application.resolve_address(session.model_name)
+        if not address.name:
+            address = application.catalogue.resolve_address(address.provider)
+        notice = application.catalogue.access_attributes(address).access_value("notice")
+    except ConverseError:  # which the first question tells
+        return ""
+    return str(notice or "")
