@@ -1,7 +1,7 @@
 """What coding agents send to the address that they are given, in our own words.
 
-Each is written after its public sources, and Codex, Claude Code, opencode and Gemini CLI after what
-their releases of November 2026 have sent to a gateway: headers, the shape of the body, tools, how
+Each is written after its public sources, and all but Cline after what releases that were current in
+November 2026 have sent to a gateway: headers, the shape of the body, tools, how
 histories are written, and what is read of an answer. Prompts and descriptions are ours.
 """
 

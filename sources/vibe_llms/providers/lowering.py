@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from vibe_llms.dialects.extras import write_json
 from vibe_llms.dialects.free_text import part_format
 from vibe_llms.dialects.invocations import is_vendors_own
 from vibe_llms.dialects.processors import Decoder
@@ -62,7 +63,12 @@ def find_lowered(request: Request, protocol: str, quirks: Any = None) -> frozens
 
 
 def lower(request: Request, names: Collection[str]) -> Translation[Request]:
-    """Return the request with functions for the custom tools that have these names."""
+    """Return the request with functions for the custom tools that have these names.
+
+    Earlier calls of them are calls of these functions.
+    """
+    if not names:
+        return Translation(request)
     losses: list[Loss] = []
     invocables = []
     for index, each in enumerate(request.invocables):
@@ -72,7 +78,17 @@ def lower(request: Request, names: Collection[str]) -> Translation[Request]:
             losses.append(Loss(kind=LossKind.COERCED, path=path, reason=reason))
             each = _lower(each, path)
         invocables.append(each)
-    return Translation(attrs.evolve(request, invocables=invocables), losses)
+    canisters = [
+        _lower_call(each) if isinstance(each, InvocationCanister) and each.name in names else each
+        for each in request.canisters
+    ]
+    return Translation(attrs.evolve(request, invocables=invocables, canisters=canisters), losses)
+
+
+def _lower_call(call: InvocationCanister) -> InvocationCanister:
+    if call.form != "text" or call.owner is not Owner.OURS:
+        return call
+    return attrs.evolve(call, form="json", arguments=write_json({FIELD: call.arguments}))
 
 
 def _lower(invocable: InvocableDescription, path: str) -> InvocableDescription:

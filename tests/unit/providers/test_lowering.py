@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +78,25 @@ def test_the_model_learns_of_the_grammar() -> None:
     assert "'input'" in tool.description
     assert tool.native is None
     assert [(loss.kind, loss.path) for loss in lowered.losses] == [("coerced", "invocables[1]")]
+
+
+def test_earlier_calls_are_calls_of_the_function() -> None:
+    """So that the model sees its own; those of other tools, and of vendors, stay as they are."""
+    calls = [
+        InvocationCanister(invocation_id="a", name="apply_patch", arguments='x"\n', form="text"),
+        InvocationCanister(invocation_id="b", name="gone", arguments="x", form="text"),
+        InvocationCanister(invocation_id="c", name="apply_patch", arguments="{}"),
+        InvocationCanister(
+            invocation_id="d", name="apply_patch", arguments="x", form="text", owner=Owner.VENDOR
+        ),
+    ]
+    request = attrs.evolve(ask(), canisters=(*calls, *ask().canisters))
+
+    first, *others, _ = lower(request, {"apply_patch"}).value.canisters
+
+    assert isinstance(first, InvocationCanister)
+    assert (first.form, first.parse_arguments()) == ("json", {"input": 'x"\n'})
+    assert others == calls[1:]
 
 
 def test_what_else_is_said_of_a_custom_tool_stays_beside_it() -> None:

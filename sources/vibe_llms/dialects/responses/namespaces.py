@@ -49,6 +49,10 @@ SEARCH: Final = Home("", "tool_search")
 """The search for tools that a client makes itself: calls of it are items of their own kind."""
 
 
+SOUGHT: Final = "$search"
+"""Notes of a tool what it says of such a search, beyond its description and its arguments."""
+
+
 def is_search(tool: Mapping[str, Any]) -> bool:
     """Tell whether a tool is the search for tools that the client makes itself."""
     is_clients = tool.get("type") == SEARCH.name and tool.get("execution") == "client"
@@ -161,10 +165,10 @@ def read_home_of(native: Native | None) -> Home | None:
     """Return what a native notes of where a tool is at home. Raises RequestError."""
     if native is None or native.protocol != PROTOCOL:
         return None
-    if MARK not in native.data and SEARCH.name not in native.data:  # as nearly all
+    if MARK not in native.data and SOUGHT not in native.data:  # as nearly all
         return None
     fields = read_native(native, "invocable")
-    return SEARCH if fields.get("type") == SEARCH.name else read_home(fields)
+    return SEARCH if SOUGHT in fields else read_home(fields)
 
 
 def write_home(tool: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:

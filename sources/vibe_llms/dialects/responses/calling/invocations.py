@@ -16,7 +16,7 @@ from vibe_llms.dialects.invocations import (
     write_parameters,
 )
 from vibe_llms.dialects.ledger import Ledger
-from vibe_llms.dialects.responses.namespaces import SEARCH, gather, read_home, write_home
+from vibe_llms.dialects.responses.namespaces import LOADED, SOUGHT, gather, read_home, write_home
 from vibe_llms.dialects.responses.quirks import PROTOCOL, Quirks
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.plain import JsonObject
@@ -34,8 +34,9 @@ def _write_tool(
         extras = ledger.open(native, path)
         return write_home(merge({"type": "custom", **named}, extras), extras)
     extras = ledger.open(invocable.native, path)
-    if extras.get("type") == SEARCH.name:
-        return {**extras, **describe(invocable), "parameters": invocable.schema}
+    if SOUGHT in extras:
+        search = {**extras[SOUGHT], **describe(invocable), "parameters": invocable.schema}
+        return search | ({LOADED: True} if LOADED in extras else {})
     is_strict = holds_strictly(invocable, extras, path, ledger)
     if is_strict:
         extras.pop("strict", None)

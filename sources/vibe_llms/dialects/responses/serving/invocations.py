@@ -11,6 +11,7 @@ from vibe_llms.dialects.responses.calling.invocations import point_at
 from vibe_llms.dialects.responses.namespaces import (
     LOADED,
     SEARCH,
+    SOUGHT,
     Home,
     is_plain,
     is_search,
@@ -133,7 +134,7 @@ def _normalize_search(
     tool: Mapping[str, Any], name: str, noted: dict[str, Any]
 ) -> InvocableDescription:
     """Returns the search for tools that the client makes itself as a function of any model."""
-    kept = without(tool, "description", "parameters") | noted
+    kept = {SOUGHT: without(tool, "description", "parameters"), **noted}
     told = {"name": name, "description": tool.get("description")}
     return describe_function(PROTOCOL, told, tool["parameters"], kept)
 
