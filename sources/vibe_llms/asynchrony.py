@@ -121,9 +121,16 @@ class Portal:
     ) -> None:
         """Starts the work in the loop and ties it to the future that its caller waits for."""
 
+        ending: list[BaseException] = []
+
         # A task takes a coroutine alone, and a function may return anything that can be awaited.
         async def perform() -> _T:
-            return await function()
+            try:
+                return await function()
+            except (KeyboardInterrupt, SystemExit) as error:
+                # Raised in a task, it would end the loop, and all who wait would wait for ever.
+                ending.append(error)
+                raise asyncio.CancelledError from error
 
         def cancel(future: Future[_T]) -> None:
             if future.cancelled():
@@ -132,7 +139,9 @@ class Portal:
         def conclude(task: asyncio.Task[_T]) -> None:
             finished.set()
             error: BaseException | None
-            if task.cancelled():
+            if ending:
+                error = ending[0]
+            elif task.cancelled():
                 error = _portal_closed() if self._is_closed else asyncio.CancelledError()
             else:
                 error = task.exception()

@@ -63,6 +63,23 @@ def test_a_call_raises_what_the_function_raises(portal: Portal) -> None:
     assert caught.value is error
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_would_end_a_program_is_raised_to_the_caller(
+    portal: Portal, kind: type[BaseException], is_late: bool
+) -> None:
+    """The loop goes on for all others."""
+
+    async def leave() -> None:
+        if is_late:
+            await asyncio.sleep(0)
+        raise kind
+
+    with pytest.raises(kind):
+        portal.call(leave)
+    assert portal.call(lambda: double(21)) == 42
+
+
 def test_many_threads_share_one_loop(portal: Portal) -> None:
     """What one thread opened another can use, because all calls meet in one loop."""
 
