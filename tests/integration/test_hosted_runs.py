@@ -808,3 +808,32 @@ async def test_a_run_that_waits_is_over_when_it_is_stopped(tmp_path: Path) -> No
         (waiting,) = await premises.runs.survey_approvals(run_id)
         await premises.runs.approve(run_id, allow(waiting.request), key=waiting.key)
         await premises.wait(run_id, "ended")
+
+
+@pytest.mark.parametrize("kind", ["conversation", "flow"])
+async def test_a_run_that_its_host_has_left_has_no_end_yet(tmp_path: Path, kind: str) -> None:
+    """The next host goes on with it, and it ends once."""
+    begun, is_held = asyncio.Event(), True
+
+    async def work() -> str:
+        """Works."""
+        begun.set()
+        if is_held:
+            await asyncio.sleep(3600)
+        return "worked"
+
+    tool = produce_invoker(work, effect="pure")
+    order = Order(task=compose_task("START --> T[/work/] --> P0 --> END", "x"), ensembles=("any",))
+    async with Premises(tmp_path, [tool]) as premises:
+        if kind == "conversation":
+            order = premises.order([invoke("work")], DONE)
+        said = [] if kind == "flow" else [UserCanister("Work.")]
+        run_id = (await premises.runs.start(order, said)).id
+        await begun.wait()
+    assert (count_ends(premises, run_id), premises.read_kinds(run_id)[-1]) == (0, "run.retried")
+    runs = LocalRuns(premises.store, premises.runs.application)
+    assert (await runs.find(run_id)).state == "due"
+    is_held = False
+    async with Premises(tmp_path, [tool]) as premises:
+        await premises.wait(run_id, "ended")
+    assert count_ends(premises, run_id) == 1

@@ -81,7 +81,7 @@ def count_retried(log: Sequence[LoggedEvent]) -> int:
     count = 0
     for logged in log:
         if isinstance(logged.event, RunRetriedEvent):
-            count += 1
+            count += logged.event.attempt > 0  # else its host has left
         elif isinstance(logged.event, _PROGRESS):
             count = 0
     return count

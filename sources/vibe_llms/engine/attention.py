@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 from vibe_llms.engine.contexts import RunContext
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.events.runs import StopRequestedEvent
+from vibe_llms.events.runs import RunRetriedEvent, StopRequestedEvent
 from vibe_llms.exceptions import StoreError
 
 
@@ -66,6 +66,11 @@ class Attention:
                 self.stop = event
             else:
                 self._note(event)
+
+
+def leave_run() -> RunRetriedEvent:
+    """Return the event by which a log says that a host has left a run to the next one."""
+    return RunRetriedEvent(detail="Its host was told to leave.", attempt=0, seconds=0.0)
 
 
 def describe_stop(stop: StopRequestedEvent) -> str:

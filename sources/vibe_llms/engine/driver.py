@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from vibe_llms.engine.approving import ApprovalGate
-from vibe_llms.engine.attention import Attention, describe_stop
+from vibe_llms.engine.attention import Attention, describe_stop, leave_run
 from vibe_llms.engine.calls import examine_owed
 from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.executing import OPERATION, Executor
@@ -166,6 +166,9 @@ class Driver:
             await self._conclude(end, error)
         except (asyncio.CancelledError, KeyboardInterrupt):
             stop = await self._attention.look_last()  # before the end that it has brought about
+            if stop is None and self._passing:  # whoever hosts it next goes on: it has no end yet
+                await context.emit(leave_run())
+                raise
             detail = describe_stop(stop) if stop else ""
             await self._conclude(End(reason=Reason.CANCELLED, detail=detail))
             raise

@@ -113,11 +113,11 @@ class ApprovalRefusedEvent:
 
 @frozen(kw_only=True, slots=False)
 class RunRetriedEvent:
-    """What a run needs cannot be reached; it is tried again later.
+    """What a run needs cannot be reached, or its host has left it; it is tried again later.
 
     Attributes:
         detail: What cannot be reached, and why.
-        attempt: How often that has been the case, one after the other.
+        attempt: How often that has been the case, one after the other; 0 where its host has left.
         seconds: How long is waited.
     """
 

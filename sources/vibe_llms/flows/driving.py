@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import attrs
 
 from vibe_llms.asynchrony import finish
-from vibe_llms.engine.attention import Attention, describe_stop
+from vibe_llms.engine.attention import Attention, describe_stop, leave_run
 from vibe_llms.engine.contexts import RunContext
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.flow import FlowEndedEvent, FlowEvent, FlowStartedEvent, NodeFinishedEvent
@@ -97,6 +97,9 @@ class FlowDriver:
             rest = Rest(reason="failed", detail=str(error), error=error)
         except asyncio.CancelledError:
             stop = await self._attention.look_last()  # before the end that it has brought about
+            if stop is None and self.passing:  # whoever hosts it next goes on: it has no end yet
+                await self.context.emit(leave_run())
+                raise
             await self._rest(_describe_stopped(stop) if stop else Rest(reason="cancelled"), None)
             raise
         except Exception as error:

@@ -61,7 +61,7 @@ class Outline:
     nodes: Sequence[OutlinedNode]
     goal: str = ""
     response: str = ""
-    verdicts: Sequence[Mapping[str, JsonValue]] = ()
+    verdicts: tuple[Mapping[str, JsonValue], ...] = ()
 
 
 def read_outline(store: ConversationStore, run_id: str) -> Outline:

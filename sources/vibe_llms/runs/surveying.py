@@ -147,7 +147,9 @@ def summarize_run(
         return None
     summary = complete_summary(summary, store.read_metadata(identity))
     if summary.starts and not _is_alive(store, summary):
-        state: RunState = "broken_off" if summary.state == "working" else summary.state
+        state: RunState = summary.state
+        if state == "working":  # one that says why it does not work was left by its host in order
+            state = "due" if summary.detail else "broken_off"
         summary = attrs.evolve(summary, state=state, starts=0)
     return _join_visits(store, summary, visits, read) if visits else summary
 

@@ -237,7 +237,7 @@ def test_a_run_whose_process_is_gone_has_broken_off(
 
 def test_a_run_that_is_tried_again_later_has_not_broken_off() -> None:
     """Nobody has its log meanwhile; when its time has come, somebody has to take it."""
-    for seconds, state in ((600.0, "working"), (0.0, "broken_off")):
+    for seconds, state in ((600.0, "working"), (0.0, "due")):
         store = MemoryStore()
         retried = RunRetriedEvent(detail="No gateway.", attempt=1, seconds=seconds)
         begin(store, IDENTITY, ORDER, STARTED, retried)

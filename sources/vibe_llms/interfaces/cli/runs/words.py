@@ -126,6 +126,8 @@ def _describe_letter(event: LogEvent) -> str:
             return f"goes on without watchers{_by(event.subject)}"
         case StopRequestedEvent():
             return _cut(f"is to stop{_by(event.subject)}: {event.reason}".removesuffix(": "))
+        case RunRetriedEvent(attempt=0):
+            return "its host has left it to the next one"
         case RunRetriedEvent():
             return _cut(f"tries again in {event.seconds:g} s: {event.detail}")
     return ""
