@@ -23,6 +23,7 @@ def compose_task(
             "provider": "scripted",
             "model": "echo" if script is None else str(script),
         },
+        "resource_registry": {"entries": []},
         "prompts": [{"template": prompt} for prompt in prompts],
         "flow_diagram": {"mermaid": f"graph TD\n{lines}"},
         **parts,

@@ -12,6 +12,7 @@ def compose_task(diagram: str) -> dict[str, Any]:
         "goal": {"description": "Go on."},
         "resource_llm": {"provider": "scripted", "model": "echo"},
         "prompts": [{"template": "Say a word."}],
+        "resource_registry": {"entries": []},
         "flow_diagram": {"mermaid": diagram},
     }
 

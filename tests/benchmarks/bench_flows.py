@@ -41,6 +41,7 @@ _TASK = {
     "goal": {"description": "Go round."},
     "resource_llm": {"provider": "scripted", "model": "echo"},
     "prompts": [],
+    "resource_registry": {"entries": []},
     "flow_diagram": {
         "mermaid": f"graph TD\n START --> LOOP([x{TRANSITIONS // 2}])\n"
         " LOOP --> STEP[nothing] --> LOOP\n LOOP --> END"

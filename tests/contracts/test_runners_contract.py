@@ -195,6 +195,7 @@ async def test_a_function_is_performed_once_and_asks_no_model(build: Build) -> N
         "goal": {"description": "Convert"},
         "prompts": [],
         "resource_llm": {"provider": "scripted", "model": "echo"},
+        "resource_registry": {"entries": []},
         "flow_diagram": {
             "mermaid": 'flowchart TD\n START --> A[/"convert amount={{amount}} rate=0.92"/] --> END'
         },

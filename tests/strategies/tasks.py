@@ -63,11 +63,11 @@ TASKS = st.fixed_dictionaries(
             )
         ),
         "flow_diagram": st.fixed_dictionaries({"mermaid": _TEXTS}),
-    },
-    optional={
         "resource_registry": st.fixed_dictionaries(
             {}, optional={"entries": st.lists(ENTRIES, unique_by=lambda entry: entry["name"])}
         ),
+    },
+    optional={
         "categories": st.dictionaries(_TEXTS, CATEGORIES),
         "variables": st.dictionaries(st.sampled_from(["topic", "a_1"]), _VALUES),
         "ensembles": st.lists(_TEXTS),

@@ -98,6 +98,10 @@ def examine_task(written: Written, *, strict: bool = True) -> TaskReading:
         )
     kinds = {name: kind for name, kind in survey_kinds(Task).items() if name not in _OURS}
     values = reader.read_fields(kinds, tree, (), survey_required(Task))
+    if REGISTRY not in tree and not find_nearest(REGISTRY, tree.keys() - kinds.keys()):
+        reader.report_harmless(
+            (), f"It needs {REGISTRY!r}: what prompts can refer to; without entries if nothing."
+        )
     unread = frozenset(
         name
         for name in kinds
@@ -142,6 +146,9 @@ def find_within(
     return Finding(place=place, line=line_there, column=column_there, path=name, message=message)
 
 
+REGISTRY: Final = "resource_registry"
+"""The one component of a task without which it can be read, where that is not done strictly."""
+
 _EMPTY: Final[Mapping[str, Any]] = {
     "goal": Goal(description="unread"),
     "resource_llm": ResourceLlm(provider="scripted", model="echo"),
@@ -166,11 +173,16 @@ class _TaskReader(TableReader):
             return
         is_misspelt = any(find_nearest(word, [str(path[-1])]) for word in known)
         # A misspelt word is never harmless: what it should have said would be missing in silence.
-        findings, self.findings = self.findings, self.findings if self.strict or is_misspelt else []
-        self.report(path, f"There is no such key here{end_among(path[-1], known)}")
-        if self.findings is not findings:
-            self.warnings += self.findings
-            self.findings = findings
+        report = self.report if is_misspelt else self.report_harmless
+        report(path, f"There is no such key here{end_among(path[-1], known)}")
+
+    def report_harmless(self, path: KeyPath, message: str) -> None:
+        """Append a finding that is an error where the task is read strictly, else a warning."""
+        findings = self.findings
+        if not self.strict:
+            self.findings = self.warnings
+        self.report(path, message)
+        self.findings = findings
 
 
 def _survey_halves(tree: object) -> Iterable[KeyPath]:

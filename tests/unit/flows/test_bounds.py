@@ -43,6 +43,7 @@ def make(lines: str, *templates: str, llm: Any = None, **more: Any) -> dict[str,
         "goal": {"description": "Answer."},
         "resource_llm": llm or SONNET,
         "prompts": [{"template": each} for each in templates or ("Hello",)],
+        "resource_registry": {"entries": []},
         "flow_diagram": {"mermaid": f"graph TD\n{lines}"},
         **more,
     }

@@ -27,6 +27,7 @@ def make(diagram: str, *prompts: str | dict[str, str], **more: Any) -> dict[str,
             {"template": each} if isinstance(each, str) else each
             for each in prompts or ("Hello {{topic}}",)
         ],
+        "resource_registry": {"entries": []},
         "flow_diagram": {"mermaid": diagram},
         **more,
     }

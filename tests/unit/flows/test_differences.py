@@ -39,6 +39,7 @@ def make(mermaid: str, *prompts: str, **more: Any) -> Task:
             "goal": {"description": "to compare"},
             "resource_llm": {"provider": "mock", "model": "m"},
             "prompts": [{"template": each} for each in prompts or ("first", "second")],
+            "resource_registry": {"entries": []},
             "flow_diagram": {"mermaid": mermaid},
             **more,
         }

@@ -46,6 +46,7 @@ def check(drawing: str | list[tuple[str, str, str]], *, strict: bool = False) ->
         "goal": {"description": "End."},
         "resource_llm": {"provider": "mock", "model": "echo"},
         "prompts": [{"template": f"{{{{response:P{number}}}}}"} for number in (2, 0, 1)],
+        "resource_registry": {"entries": []},
         "flow_diagram": {"mermaid": f"graph TD\n{drawing}"},
         "ensembles": ["tools"],
     }

@@ -109,6 +109,22 @@ def test_the_example_is_read_as_it_is_written(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("component", sorted({*TASK} - {"$schema"}))
+def test_each_of_the_five_components_must_be_there(component: str) -> None:
+    """The registry, too; without strictness, a task without one has no entries."""
+    task = {name: value for name, value in TASK.items() if name != component}
+
+    (found,) = find(task)
+    left = find(task, strict=False)
+
+    assert f"It needs '{component}'" in found
+    assert left == ([] if component == "resource_registry" else [found])
+    if component == "resource_registry":
+        reading = examine_task(task, strict=False)
+        assert reading.access_task().resource_registry.entries == ()
+        assert "resource_registry" in str(reading.warnings[0])
+
+
 @given(TASKS)
 def test_what_is_right_is_right_to_the_schema_and_to_the_reader(task: Any) -> None:
     """A task that the schema admits is read, also without strictness."""
@@ -198,6 +214,7 @@ def test_all_mistakes_come_at_once_with_line_and_column(tmp_path: Path) -> None:
         read_task(path)
 
     assert [(each.line, each.column, each.path) for each in caught.value.findings] == [
+        (1, 1, ""),
         (1, 1, ""),
         (1, 1, ""),
         (1, 2, "goal"),

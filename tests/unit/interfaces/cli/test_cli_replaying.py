@@ -31,6 +31,7 @@ TASK = {
     "goal": {"description": "Say it."},
     "resource_llm": {"provider": "scripted", "model": "echo"},
     "prompts": [{"template": "Say one."}, {"template": "Say two."}],
+    "resource_registry": {"entries": []},
     "flow_diagram": {"mermaid": "flowchart TD\n  START --> P0 --> P1 --> END"},
 }
 
