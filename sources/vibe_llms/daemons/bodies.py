@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -75,11 +74,9 @@ def _refuse(what: str, error: Exception, body: bytes) -> RequestError:
     return refuse_body(f"{what}: {_explain(error, body)}.")
 
 
-async def decode_large_body(body: bytes) -> dict[str, Any]:
-    """Read a body as a JSON object, a large one beside the event loop. Raises RequestError."""
-    if len(body) < LARGE_BYTES:
-        return decode_body(body)
-    return await perform_apart(partial(decode_body, body))
+async def perform_sized(body: bytes, work: Callable[[], _T]) -> _T:
+    """Perform what is to be done with a body, of a large one beside the event loop."""
+    return work() if len(body) < LARGE_BYTES else await perform_apart(work)
 
 
 async def read_json_body(call: HttpCall) -> bytes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 import attrs
 
 from vibe_llms.agents.local import LocalRuns
-from vibe_llms.agents.orders import read_order
+from vibe_llms.agents.orders import Order, read_order
 from vibe_llms.daemons.agents import answers, schemas
 from vibe_llms.daemons.agents.bodies import (
     ApprovalBody,
@@ -23,9 +24,10 @@ from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.guarding import LIMIT, Guard, RouteRow, read_limit, refuse
 from vibe_llms.daemons.agents.streams import follow, read_number
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.bodies import read_json_body
+from vibe_llms.daemons.bodies import perform_sized, read_json_body
 from vibe_llms.daemons.routes import Route
 from vibe_llms.exceptions import LimitError, Stage
+from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.runs.surveying import STATES
@@ -181,10 +183,10 @@ class Desk:
     # --- each path -------------------------------------------------------------------------------
 
     async def _start(self, call: HttpCall, subject: str) -> None:
-        body = dict(read_json(await read_json_body(call)))
-        said = read_said(body.pop("input", None))
-        key = call.headers.get("idempotency-key", "")
-        summary = await self.runs.start(read_order(body), said, subject=subject, key=key)
+        body, key = await read_json_body(call), call.headers.get("idempotency-key", "")
+        with call.heeding():
+            order, said = await perform_sized(body, partial(_read_start, body))
+        summary = await self.runs.start(order, said, subject=subject, key=key)
         await call.tell(summary, 201, {"location": f"/runs/{summary.id}"})
 
     async def _survey(self, call: HttpCall, subject: str) -> None:
@@ -279,6 +281,13 @@ class Desk:
             await call.finish()
         finally:
             del self._standing[task]
+
+
+def _read_start(body: bytes) -> tuple[Order, list[AnyCanister]]:
+    """Read what is to be done, and what is said first. Raises RequestError, ConfigurationError."""
+    given = dict(read_json(body))
+    said = read_said(given.pop("input", None))
+    return read_order(given), said
 
 
 def _read_states(given: str | None) -> list[RunState]:

@@ -17,7 +17,7 @@ import attrs
 
 from vibe_llms.clocks import Clock
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.bodies import decode_body
+from vibe_llms.daemons.bodies import decode_body, perform_sized
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.carrying import choose_headers
 from vibe_llms.daemons.gateway.routing.settings import CacheSettings, ModelSettings
@@ -222,7 +222,7 @@ class ModelCache:
         ask: Callable[[AnswerRecorder], Awaitable[None]],
     ) -> None:
         """Answers with what is kept, or with what is asked now. Raises ConverseError."""
-        key = compose_key(call, face, asked)
+        key = await perform_sized(asked.body, partial(compose_key, call, face, asked))
         if key is None:
             await ask(AnswerRecorder(face, 0))
             return

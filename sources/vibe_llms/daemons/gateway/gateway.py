@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
-from vibe_llms.asynchrony import perform_apart
 from vibe_llms.daemons.arrivals import authorize, ensure_page, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body, read_json_body
+from vibe_llms.daemons.bodies import decode_body, perform_sized, read_json_body
 from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
 from vibe_llms.daemons.gateway.bounding import GatewayLimits, ensure_bounds
 from vibe_llms.daemons.gateway.carrying import carry
@@ -233,8 +232,7 @@ class Gateway:
             await carry(call, record, face, asked, model, limits=self.limits)
             return
         read = partial(_read_counted, face, asked.body, self.bounds)
-        is_large = len(asked.body) >= LARGE_BYTES
-        request = await perform_apart(read) if is_large else read()
+        request = await perform_sized(asked.body, read)
         counted = await model.tokenizer.count_request(request, model.descriptor)
         await call.tell(write(counted))
 

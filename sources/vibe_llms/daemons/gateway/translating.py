@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from vibe_llms.asynchrony import LENGTHY, perform_apart
+from vibe_llms.asynchrony import LENGTHY
 from vibe_llms.daemons.asgi import HttpCall, drop_frames
-from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body
+from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body, perform_sized
 from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.bounding import GatewayLimits, ensure_bounds
 from vibe_llms.daemons.gateway.estimating import raise_output
@@ -66,11 +66,8 @@ async def translate(
         ConverseError: It does not answer, or cannot be asked that.
     """
     read = partial(_read, call, record, face, asked, upstream, bounds or GatewayLimits())
-    if len(asked.body) < LARGE_BYTES:
-        native, request = read()
-    else:
-        LENGTHY.set(True)  # of this task, and so of this request
-        native, request = await perform_apart(read)
+    LENGTHY.set(len(asked.body) >= LARGE_BYTES)  # of this task, and so of this request
+    native, request = await perform_sized(asked.body, read)
     record.way = "translate"
     if asked.streaming:
         await _stream(call, record, face, asked, native, request, upstream, reactors)

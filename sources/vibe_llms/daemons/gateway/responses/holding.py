@@ -13,7 +13,7 @@ import msgspec
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.bodies import decode_body, decode_mended
+from vibe_llms.daemons.bodies import decode_body, decode_mended, perform_sized
 from vibe_llms.daemons.gateway.asked import Asked
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import send_frames
@@ -93,9 +93,9 @@ async def _choose(
     if chain is None and is_stored and _is_kept_there(wish, upstream):
         return KeptUpstream(keeper, subject, upstream.address), asked
     native: Fields = {}
+    given: list[Any] = []
     if is_stored or memory is not None:
-        native = decode_body(asked.body)
-    given = list_input(native.pop("input", None))
+        native, given = await perform_sized(asked.body, partial(_read_input, asked.body))
     if chain is not None:
         asked = await asyncio.to_thread(_expand, asked, chain)
     if is_stored:
@@ -130,8 +130,7 @@ async def detach(
         return False
     if wish.store is False:
         raise refuse_body("What is answered in the background has to be stored.", "store")
-    native = decode_body(asked.body)
-    given = list_input(native.pop("input", None))
+    native, given = await perform_sized(asked.body, partial(_read_input, asked.body))
     kept = KeptHere(
         keeper, record.subject, upstream.address, chain or Chain(), given, native, name_response()
     )
@@ -272,6 +271,13 @@ def _read_wish(body: bytes) -> _Wish:
         return decode_mended(_WISH.decode, body)
     except msgspec.DecodeError as error:
         raise refuse_body(f"The body is no request: {error}.") from None
+
+
+def _read_input(body: bytes) -> tuple[Fields, list[Any]]:
+    """Return a request without its input, and the items of that. Raises RequestError."""
+    native = decode_body(body)
+    given = list_input(native.pop("input", None))
+    return native, given
 
 
 def _expand(asked: Asked, chain: Chain) -> Asked:
