@@ -1,5 +1,5 @@
 // What waits for an approval: shown whole, and answered with a click.
-import { complain, make, press, quote, say } from './elements.js';
+import { complain, make, press, quote, sanitize, say } from './elements.js';
 import { ask, follow, post, Refusal } from './service.js';
 import { layOut, reveal, tellMoment } from './words.js';
 
@@ -67,7 +67,7 @@ export function composeApproval(runId, waiting, { link = false } = {}) {
   function settle(text, kind) {
     complain(null);
     section.dataset.settled = kind;
-    outcome.textContent = text;
+    outcome.textContent = sanitize(text);
     outcome.hidden = false;
     const had = answering.contains(document.activeElement) || document.activeElement === document.body;
     answering.remove();

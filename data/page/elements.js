@@ -1,5 +1,21 @@
 // Makes what is shown. Whatever anybody has said becomes a text, never markup.
 
+const SHOWN_ATTRIBUTES = new Set(['alt', 'aria-label', 'title']);
+
+// Control characters become visible, and none turns the direction of what stands beside it. What
+// joins letters stays: for what a person agrees to, see `reveal`.
+export function sanitize(text) {
+  return text.replace(
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/gu,
+    (found) => {
+      const code = found.charCodeAt(0);
+      if (code < 0x20) return String.fromCharCode(0x2400 + code);
+      if (code === 0x7f) return '\u2421';
+      return code === 0x2028 || code === 0x2029 ? '\u2424' : '\ufffd';
+    },
+  );
+}
+
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -7,11 +23,17 @@ export function make(tag, attributes = {}, ...children) {
     if (name === 'on') {
       for (const [event, hear] of Object.entries(value)) element.addEventListener(event, hear);
     } else {
-      element.setAttribute(name, value === true ? '' : String(value));
+      const text = value === true ? '' : String(value);
+      element.setAttribute(name, SHOWN_ATTRIBUTES.has(name) ? sanitize(text) : text);
     }
   }
-  element.append(...children.flat().filter((each) => each !== null && each !== undefined));
+  const shown = children.flat().filter((each) => each !== null && each !== undefined);
+  element.append(...shown.map(clean));
   return element;
+}
+
+function clean(child) {
+  return child instanceof Node ? child : sanitize(String(child));
 }
 
 // Strangers' words: their direction is their own, and does not reach beyond them.
@@ -27,12 +49,12 @@ export function press(label, perform, attributes = {}) {
 export function show(place, ...children) {
   const focused = document.activeElement;
   const id = place.contains(focused) ? focused.id : '';
-  place.replaceChildren(...children.flat().filter(Boolean));
+  place.replaceChildren(...children.flat().filter(Boolean).map(clean));
   if (id) document.getElementById(id)?.focus({ preventScroll: true });
 }
 
 export function say(text) {
-  document.getElementById('said').textContent = text;
+  document.getElementById('said').textContent = sanitize(text);
 }
 
 // Lets the browser keep what was read.
@@ -44,7 +66,7 @@ export function save(blob, name) {
 
 export function complain(error) {
   const place = document.getElementById('trouble');
-  place.textContent = error ? error.message : '';
+  place.textContent = error ? sanitize(error.message) : '';
   place.hidden = !error;
 }
 

@@ -1,5 +1,5 @@
 // The runs, what waits of them, and one of them as it goes.
-import { complain, make, press, quote, say, show } from './elements.js';
+import { complain, make, press, quote, sanitize, say, show } from './elements.js';
 import { ask, follow, offers, post, wait } from './service.js';
 import { composeEvent } from './events.js';
 import { composeMessages, readFirstWords } from './messages.js';
@@ -182,7 +182,7 @@ export async function showRun(main, signal, id) {
       if (log.children.length > KEPT) log.firstChild.remove();
       if (/^step\.(completed|failed|started)$/.test(event.type)) show(writing);
     } else if (event.type === 'content.delta' && event.data.event.kind === 'text') {
-      writing.append(event.data.event.text);
+      writing.append(sanitize(event.data.event.text));
     }
     writing.hidden = !writing.textContent;
     if (event.id) soon();

@@ -71,3 +71,27 @@ def _survey_fields(value: Any) -> Iterable[tuple[str, object]]:
             continue
         positional = positional and not field.kw_only
         yield ("" if positional else field.name), given
+
+
+_VISIBLE = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"}
+_VISIBLE[0x7F] = 0x2421
+# These have no pictures; one of them, 0x9B, begins commands as the escape character does.
+_VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+_VISIBLE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # directions
+# Line ends to some programs, and none to others.
+_VISIBLE |= dict.fromkeys((0x2028, 0x2029), 0x2424)
+
+
+def sanitize(text: str) -> str:
+    """Make control characters visible, so that no text commands a terminal or turns its direction.
+
+    Line ends and tabs stay, and so does what joins letters and marks the direction of a script.
+    """
+    return text.translate(_VISIBLE)
+
+
+def escape(text: str) -> str:
+    """Write a text as HTML, with its control characters made visible."""
+    import html
+
+    return html.escape(sanitize(text))

@@ -29,7 +29,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
 ATTACK = (
     "</script><img src=x onerror='document.title=1'><b onclick=x>bold</b>\u202e <script>x</script>"
+    " \x1b[2J \u2066"
 )
+SEEN = ATTACK.replace("\u202e", "\ufffd").replace("\x1b", "\u241b").replace("\u2066", "\ufffd")
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -87,7 +89,9 @@ async def test_an_approval_is_given_and_the_run_is_seen_to_end(tab: Tab, tmp_pat
         await click(tab, ".approval button.main")
         await tab.wait_for(has("Allowed: pay.", ".approval .outcome"))
         await tab.wait_for(has("answered", ".summary"))
-        await tab.wait_for(has(f"Done. {ATTACK}", ".messages"))
+        await tab.wait_for(has(f"Done. {SEEN}", ".messages"))
+        unseen = r"/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/"
+        assert not await tab.evaluate(f"{unseen}.test(document.body.textContent + document.title)")
         await tab.wait_for(has("A call is done", ".log"))
         # all that was said by strangers is text
         marks = "document.querySelectorAll('main img, main script, main b[onclick]').length"
@@ -153,12 +157,14 @@ async def test_a_conversation_is_found_named_forked_and_written_out(
         await click(tab, ".search button")
         await tab.wait_for("document.querySelector('.snippet mark')?.textContent === 'bold'")
         await click(tab, ".rows a")
-        await tab.wait_for(has(ATTACK, ".message.assistant"))
+        await tab.wait_for(has(SEEN, ".message.assistant"))
         await click(tab, "#rename")
         await tab.wait_for("document.activeElement.id === 'asked-name'")
-        await tab.evaluate(f"document.activeElement.value = {json.dumps(ATTACK)}")
+        name = ATTACK.replace("\x1b", "")  # which no name may have
+        await tab.evaluate(f"document.activeElement.value = {json.dumps(name)}")
         await tab.press("Enter")
-        await tab.wait_for(f"document.querySelector('h1').textContent === {json.dumps(ATTACK)}")
+        seen = json.dumps(SEEN.replace("\u241b", ""))
+        await tab.wait_for(f"document.querySelector('h1').textContent === {seen}")
         await click(tab, "#export")
         await tab.wait_for(has(f"Written to {run_id}.md", "#said"))
         await click(tab, "#message-0 button")

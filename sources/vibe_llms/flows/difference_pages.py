@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from html import escape
 
 from vibe_llms.flows.differences import (
     MARKS,
@@ -17,6 +16,7 @@ from vibe_llms.flows.differences import (
 )
 from vibe_llms.flows.pages import FlowPage, compose_flow_page, compose_mark, compose_table
 from vibe_llms.flows.tasks import PromptTemplate, Task
+from vibe_llms.representation import escape
 from vibe_llms.values import frozen
 
 

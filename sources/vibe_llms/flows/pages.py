@@ -13,7 +13,6 @@ import gzip
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Final
 
 from vibe_llms.conversations.exchange.pages import (
@@ -23,6 +22,7 @@ from vibe_llms.conversations.exchange.pages import (
     read_style,
 )
 from vibe_llms.plain import JsonValue
+from vibe_llms.representation import escape
 from vibe_llms.resources import access_data
 from vibe_llms.values import frozen
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Final
 
 from vibe_llms.conversations.exchange.pages import compose_message
@@ -30,6 +29,7 @@ from vibe_llms.flows.words import (
     describe_tokens,
 )
 from vibe_llms.mermaid import parse_diagram
+from vibe_llms.representation import escape
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import read_summary
 

@@ -243,3 +243,18 @@ def test_renders_answers_and_leaves_the_words_of_users_alone() -> None:
 def test_says_so_where_nothing_was_said() -> None:
     """An empty conversation is a page too."""
     assert "Nothing has been said yet." in Page(export(name="Empty")).text
+
+
+def test_what_would_turn_directions_or_command_a_terminal_is_seen() -> None:
+    """A page may be read in a terminal, too; what joins letters stays."""
+    odd = "a\x1b[31mb\u202ec\u2066d\x00e\x9bf"
+    document = export(
+        UserCanister(odd),
+        AssistantCanister([ReasoningContent(text=odd), TextualContent(odd)]),
+        InvocationCanister(id="i", invocation_id="i", name="f", arguments=f'{{"a": "{odd}"}}'),
+        AssistantCanister("👩\u200d🔬 \u200fאב"),
+        name=odd,
+    )
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", document)
+    assert "a\u241b[31mb\ufffdc" in document
+    assert "👩\u200d🔬 \u200fאב" in document

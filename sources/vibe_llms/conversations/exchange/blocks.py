@@ -6,7 +6,6 @@ import functools
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from vibe_llms.conversations.exchange.words import is_followable, name_media, read_media
@@ -21,6 +20,7 @@ from vibe_llms.messages.contents import (
     RefusalContent,
     TextualContent,
 )
+from vibe_llms.representation import escape, sanitize
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -62,7 +62,7 @@ def _compose_content(role: str, content: AnyContent, content_store: ContentStore
 
 def _compose_text(role: str, text: str) -> str:
     if role == "assistant":
-        return f'<div class="rendered" dir="auto">\n{render_markdown(text)}</div>'
+        return f'<div class="rendered" dir="auto">\n{render_markdown(sanitize(text))}</div>'
     if role == "result":
         return f'<pre dir="auto">{escape(text)}</pre>'
     return f'<div class="plain" dir="auto">{escape(text)}</div>'

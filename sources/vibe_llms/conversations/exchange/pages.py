@@ -11,7 +11,6 @@ import functools
 from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
-from html import escape
 
 from vibe_llms.conversations.exchange.blocks import compose_canister
 from vibe_llms.conversations.exchange.interfaces import Exportable
@@ -27,6 +26,7 @@ from vibe_llms.conversations.exchange.words import (
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, ResultCanister
 from vibe_llms.messages.views import usage_of
+from vibe_llms.representation import escape
 from vibe_llms.resources import access_data
 
 

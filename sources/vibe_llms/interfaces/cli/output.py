@@ -15,17 +15,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from vibe_llms.interfaces.cli.program import respell
+from vibe_llms.representation import sanitize as sanitize
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-_VISIBLE = {number: 0x2400 + number for number in range(32) if chr(number) not in "\n\t"}
-_VISIBLE[0x7F] = 0x2421
-# These have no pictures; one of them, 0x9B, begins commands as the escape character does.
-_VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
-_VISIBLE |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # directions
-# Line ends to some programs, and none to others.
-_VISIBLE |= dict.fromkeys((0x2028, 0x2029), 0x2424)
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
@@ -40,11 +34,6 @@ _USEFUL_COLUMNS = 20
 """Where another column would have to be cut below this, a table is no table any longer."""
 
 _INDENT = "    "
-
-
-def sanitize(text: str) -> str:
-    """Makes control characters visible, so that no text can command the terminal."""
-    return text.translate(_VISIBLE)
 
 
 def reveal(text: str) -> str:
