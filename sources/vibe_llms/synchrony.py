@@ -15,6 +15,7 @@ is nothing that could come to differ::
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from copy import copy
@@ -69,6 +70,20 @@ class SyncFace(Generic[_A]):
         _access_portal().call(lambda: self._asynchronous.__aexit__(kind, error, traceback))
 
 
+def _like(method: Callable[..., Any]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Makes a function look like a method, whose words are said as synchronous code has them."""
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        wrapped = wraps(method)(function)
+        wrapped.__doc__ = _ASYNCHRONOUS.sub("", method.__doc__ or "") or None
+        return wrapped
+
+    return decorate
+
+
+_ASYNCHRONOUS = re.compile(r"\basync (?=with\b|for\b)|\bawait (?=\w)")
+
+
 def constructed_like(
     made: Callable[_P, Any],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, _P], None]]:
@@ -79,7 +94,7 @@ def constructed_like(
 def direct(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
     """Calls a method that waits for nothing, in the thread of its caller."""
 
-    @wraps(method)
+    @_like(method)
     def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> _R:
         result: _R = _bind(self, method)(*args, **settings)
         return result
@@ -92,7 +107,7 @@ def blocking(
 ) -> Callable[Concatenate[Any, _P], _R]:
     """Calls an asynchronous method, and waits for what it returns."""
 
-    @wraps(method)
+    @_like(method)
     def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> _R:
         function: Callable[..., Awaitable[_R]] = _bind(self, method)
         return _access_portal().call(lambda: function(*args, **settings))
@@ -109,7 +124,7 @@ def iterating(
         closes: Leaving early stops the work; else whoever left may come back for the rest.
     """
 
-    @wraps(method)
+    @_like(method)
     def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> Iterator[_R]:
         return iterate(_bind(self, method)(*args, **settings), closes=closes)
 
@@ -138,7 +153,7 @@ def entering(
     """Calls a method that gives a context, inside of which there is a face, too."""
 
     @contextmanager
-    @wraps(method)
+    @_like(method)
     def call(self: SyncFace[Any], /, *args: _P.args, **settings: _P.kwargs) -> Iterator[_Face]:
         portal = _access_portal()
         context = _bind(self, method)(*args, **settings)

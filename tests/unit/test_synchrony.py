@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -184,3 +185,16 @@ def test_a_context_is_left_however_its_body_ends() -> None:
             raise ZeroDivisionError(inner)
         assert counter.asynchronous.heard == ["left"]
     assert counter.asynchronous.heard == ["left", "closed"]
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_what_a_face_says_of_itself_is_synchronous(face: type[SyncFace[Any]]) -> None:
+    """Examples are copied from there: no ``async with``, no ``await``."""
+    documented = {name: inspect.getdoc(getattr(face, name)) or "" for name in dir(face)}
+    said = {name: words for name, words in documented.items() if not name.startswith("_")}
+
+    assert any(said.values())
+    for name, words in said.items():
+        assert not re.search(r"async (with|for)|await ", words), name
+    if face is SyncModel:
+        assert "with model.stream(" in said["stream"]

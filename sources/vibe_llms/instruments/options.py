@@ -30,8 +30,8 @@ class EngineOptions(TypedDict, total=False):
         window: What becomes of the oldest turns where the conversation exceeds the model's window:
             ``stop``, ``drop`` or ``summarize``.
         lenient: A control that the model does not take is left out, as a loss that is told.
-        native: Parameters in the words of the vendor who is asked, as it documents them; what the
-            request itself says wins over them, and that is told as a loss.
+        native: Parameters in the words of the vendor who is asked, as it documents them. They win
+            over what the request itself says, and that is told as a loss.
     """
 
     controls: Mapping[str, JsonValue]
