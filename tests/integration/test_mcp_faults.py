@@ -188,7 +188,7 @@ async def test_a_bad_tool_does_not_take_the_others_with_it(
     assert odd == [True, True]  # and no exception
     left_out = [record.getMessage() for record in caplog.records if "left out" in record.message]
     assert {"nulled", "lost"} <= {*names}
-    for name in ("'five'", "'text'", "'listed'", "'worded'", "entry 7"):
+    for name in ("(five)", "(text)", "(listed)", "(worded)", "(7)"):
         assert sum(name in message for message in left_out) == 1, (name, left_out)
     assert "echo" not in str(left_out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +17,7 @@ from vibe_llms.invocables.mcp.oauth.settings import OAuthSettings
 from vibe_llms.invocables.mcp.secret_texts import SecretText
 from vibe_llms.secrets import Secret, Settings
 from vibe_llms.tables.annotations import Amount, Strings, Wait
-from vibe_llms.tables.documents import read_document
+from vibe_llms.tables.documents import Document, read_bytes, read_document
 from vibe_llms.tables.kinds import WEB_ADDRESS, Choice
 from vibe_llms.tables.reading import KeyPath, TableReader, locate_by_name, require
 from vibe_llms.values import frozen
@@ -190,18 +191,36 @@ def read_servers(path: Path) -> tuple[McpServer, ...]:
     """Reads a file of MCP servers.
 
     It holds tables ``[mcp.NAME]``, as the configuration does; or the keys of one server alone,
-    which then has the file's name unless it says another. Paths in it are meant from where it
-    lies.
+    which then has the file's name unless it says another; or it is JSON with ``mcpServers``, as
+    other programs have it. Paths in it are meant from where it lies.
 
     Raises:
         ConfigurationError: With all the mistakes in it.
     """
+    if path.suffix == ".json":
+        return _read_foreign(path)
     document = read_document(path)
     reader, tree = document.produce_reader(path.absolute().parent), document.tree
     if tree.keys() != {"mcp"}:
         return _read_servers(reader, [((), path.stem, tree)])
     tables = reader.survey(("mcp",), tree["mcp"])
     return _read_servers(reader, [(("mcp", name), name, table) for name, table in tables])
+
+
+def _read_foreign(path: Path) -> tuple[McpServer, ...]:
+    from vibe_llms.invocables.mcp.foreign import TABLES, translate_servers
+
+    problem, tree = "", {}
+    try:
+        tree = json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        problem = f"It is not JSON: {error}."
+    name = next((name for name in TABLES if isinstance(tree, dict) and name in tree), "")
+    reader = Document(str(path), "", tree).produce_reader(path.absolute().parent)
+    if not name:
+        reader.report((), problem or 'It has no "mcpServers", an object of servers by their names.')
+        reader.finish()
+    return _read_servers(reader, translate_servers(tree[name], (name,), reader))
 
 
 def produce_servers(tables: Mapping[str, Any], base: Path | None = None) -> tuple[McpServer, ...]:

@@ -84,8 +84,8 @@ class SiftedStream:
             if fault := self._find_fault({**result, field: [mended]}, method):
                 named = mended.get("name") if isinstance(mended, Mapping) else None
                 _logger.warning(
-                    "The entry %r (%s[%d]) of %s is left out: %s",
-                    *(named, field, place, self._server, fault),
+                    "%s[%d]%s of %s is left out: %s",
+                    *(field, place, f" ({named})" if named else "", self._server, fault),
                 )
             else:
                 kept.append(mended)

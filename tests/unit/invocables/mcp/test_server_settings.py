@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,71 @@ def test_what_is_offered_and_allowed_goes_by_patterns() -> None:
     assert not server.offers("other")
     assert server.allows("read_one")
     assert not server.allows("write")
+
+
+FOREIGN = {
+    "mcpServers": {
+        "files": {
+            "command": "npx",
+            "args": ["-y", "server-filesystem", "${FOLDER_OF_TEST}"],
+            "env": {"TOKEN": "${TOKEN_OF_TEST}", "MODE": "${env:NO_SUCH_OF_TEST:-plain}"},
+            "cwd": "work",
+            "timeout": 60,
+            "alwaysAllow": ["read_*"],
+        },
+        "remote": {
+            "type": "http",
+            "url": "https://example.org/mcp",
+            "headers": {"Authorization": "Bearer ${TOKEN_OF_TEST}"},
+        },
+        "off": {"command": "nothing", "disabled": True},
+    }
+}
+
+
+@pytest.mark.parametrize("table", ["mcpServers", "servers"])
+def test_a_file_of_other_programs_is_read(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Claude Desktop, Cursor, Cline and others have it; what is theirs alone is passed over."""
+    monkeypatch.setenv("FOLDER_OF_TEST", "/data")
+    monkeypatch.setenv("TOKEN_OF_TEST", "hush-hush")
+    text = json.dumps({table: FOREIGN["mcpServers"], "inputs": []})
+
+    files, remote = read_servers(write(tmp_path / "mcp.json", text))
+
+    assert (files.name, files.command) == ("files", "npx")
+    assert files.arguments == ("-y", "server-filesystem", "/data")
+    assert files.directory == tmp_path / "work"
+    assert {name: each.reveal() for name, each in files.environment.items()} == {
+        "TOKEN": "hush-hush",
+        "MODE": "plain",
+    }
+    assert files.allows("read_file")
+    assert (remote.name, remote.url) == ("remote", "https://example.org/mcp")
+    assert remote.headers["Authorization"].reveal() == "Bearer hush-hush"
+    assert "Of the MCP server files, timeout is ignored." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "It is not JSON"),
+        ("[]", 'It has no "mcpServers"'),
+        ('{"mcpServers": []}', "It must be a table"),
+        ('{"mcpServers": {"a": 5}}', "It needs an object with a command or a url"),
+        ('{"mcpServers": {"a": {}}}', "It needs a command to start it"),
+        ('{"mcpServers": {"a": {"url": "https://a.b", "type": "sse"}}}', "Use stdio or streamable"),
+        ('{"mcpServers": {"a": {"command": "x", "args": "${NO_SUCH_OF_TEST}"}}}', "is not set"),
+        ('{"mcpServers": {"a": {"command": 5}}}', "mcpServers.a.command"),
+    ],
+)
+def test_a_bad_file_of_other_programs_is_told_with_its_place(
+    text: str, words: str, tmp_path: Path
+) -> None:
+    """As of our own; nothing is started."""
+    with pytest.raises(ConfigurationError) as caught:
+        read_servers(write(tmp_path / "mcp.json", text))
+
+    assert words in str(caught.value)
+    assert str(tmp_path / "mcp.json") in str(caught.value)

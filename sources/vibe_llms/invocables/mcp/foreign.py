@@ -1,0 +1,93 @@
+"""Files of MCP servers as other programs have them: JSON with ``mcpServers``.
+
+So Claude Desktop, Claude Code, Cursor, Cline and others write them; VS Code calls the table
+``servers``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vibe_llms.concealment import remember_key
+from vibe_llms.tables.reading import KeyPath, TableReader
+
+_logger = logging.getLogger(__name__)
+
+TABLES: Final = ("mcpServers", "servers")
+"""What the table of servers is called in such a file."""
+
+_KEYS: Final = {
+    "command": "command",
+    "args": "arguments",
+    "env": "environment",
+    "cwd": "directory",
+    "url": "url",
+    "serverUrl": "url",
+    "httpUrl": "url",
+    "headers": "headers",
+    "alwaysAllow": "allowed",
+    "autoApprove": "allowed",
+    "disabledTools": "hidden_tools",
+}
+"""From a key there to one of a server here."""
+
+_TYPES: Final = (None, "stdio", "http", "streamable-http", "streamableHttp")
+_VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}")
+
+
+def translate_servers(
+    servers: Any, path: KeyPath, reader: TableReader
+) -> list[tuple[KeyPath, str, dict[str, Any]]]:
+    """Return the tables of the servers in our words, without those that are disabled.
+
+    Variables, as ``${TOKEN}``, are replaced. What concerns another program alone is left out, with
+    a warning.
+    """
+    translated = []
+    for name, server in reader.survey(path, servers):
+        place = (*path, name)
+        if not isinstance(server, Mapping):
+            reader.report(place, "It needs an object with a command or a url.")
+        elif server.get("type", server.get("transport")) not in _TYPES:
+            reader.report(place, "Its transport is not supported. Use stdio or streamable HTTP.")
+        elif not server.get("disabled"):
+            translated.append((place, name, _translate(name, server, place, reader)))
+    return translated
+
+
+def _translate(
+    name: str, server: Mapping[str, Any], place: KeyPath, reader: TableReader
+) -> dict[str, Any]:
+    passed_over = server.keys() - _KEYS.keys() - {"type", "transport", "disabled"}
+    if passed_over:
+        _logger.warning(
+            "Of the MCP server %s, %s is ignored.", name, ", ".join(sorted(passed_over))
+        )
+    return {
+        ours: _expand(server[theirs], (*place, theirs), reader)
+        for theirs, ours in _KEYS.items()
+        if server.get(theirs) is not None
+    }
+
+
+def _expand(value: Any, place: KeyPath, reader: TableReader) -> Any:
+    """Replace the variables in all texts of a value."""
+    if isinstance(value, Mapping):
+        return {name: _expand(each, (*place, name), reader) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_expand(each, place, reader) for each in value]
+    if not isinstance(value, str):
+        return value
+
+    def replace(found: re.Match[str]) -> str:
+        variable, default = found["name"], found["default"]
+        if variable not in os.environ and default is None:
+            reader.report(place, f"The environment variable {variable} is not set.")
+        remember_key(variable)
+        return os.environ.get(variable, default or "")
+
+    return _VARIABLE.sub(replace, value)
