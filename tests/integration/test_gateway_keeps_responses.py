@@ -397,7 +397,7 @@ async def test_a_full_disk_is_told_of_and_nothing_is_promised(
             [pages["most"]] = database.execute("PRAGMA page_count").fetchone()
         ways: Any = ({}, {"stream": True}, {"background": True})
         for way in ways:
-            with pytest.raises(openai.InternalServerError, match="stage: store"):
+            with pytest.raises(openai.InternalServerError, match="disk of this server is full"):
                 await client.responses.create(model=model, input="Well?", **wide, **way)
         assert len(simulator.requests) == 3  # in the background it was not even asked
         assert (await client.responses.retrieve(known.id)).output_text == "Yes."
