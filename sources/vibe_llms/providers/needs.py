@@ -14,11 +14,13 @@ from vibe_llms.exceptions import (
     ConfigurationError,
     ConverseError,
     DependencyError,
+    ProviderError,
     Stage,
     TransportError,
     TransportTimeoutError,
 )
 from vibe_llms.values import frozen
+from vibe_llms.wire.bodies import describe_address
 
 _KNOCK_SECONDS: Final = 0.3
 """How long a server on this machine may take to let somebody in; nobody there is said at once."""
@@ -101,6 +103,19 @@ def advise_of_server(error: ConverseError, advice: str) -> None:
     is_there = getattr(error.__cause__, "type", "") in _THERE
     if not is_there and not isinstance(error, TransportTimeoutError):
         error.remedy = advice
+
+
+def advise_of_address(error: ConverseError, model: str, url: str) -> None:
+    """Let the error of a 404 say what was asked: the base URL may be wrong.
+
+    Nothing is added where the server says that it has no such model.
+    """
+    if not isinstance(error, ProviderError) or error.status != 404:
+        return
+    path = urlsplit(url).path
+    if not model or model not in error.detail.replace(path, ""):  # a path may name the model, too
+        asked = f"It was asked at {describe_address(url)}{path}."
+        error.remedy = f"{error.remedy} {asked}".lstrip()  # not for a gateway's clients
 
 
 def find_variable(provider: str, variables: Iterable[str], setting: str) -> tuple[Need, ...]:

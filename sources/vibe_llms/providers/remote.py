@@ -22,6 +22,7 @@ from vibe_llms.providers.credentials import acquire_key, advise_of_key
 from vibe_llms.providers.interfaces import ModelDescriptor, Translation
 from vibe_llms.providers.needs import (
     Need,
+    advise_of_address,
     advise_of_server,
     refuse_for_want,
 )
@@ -358,10 +359,7 @@ class RemoteClient:
         problem = await read_problem(exchange)
         error = vendor.produce_error(problem, model, status=status, headers=answered)
         advise_of_key(error, self.provider.name, vendor.key_variables)
-        if status == 404:  # the address may be wrong, and not the model
-            path = urlsplit(request.url).path
-            asked = f"It was asked at {describe_address(request.url)}{path}."
-            error.remedy = f"{error.remedy} {asked}".lstrip()  # not for a gateway's clients
+        advise_of_address(error, model, request.url)
         return error
 
     def require_key(self) -> Secret | None:

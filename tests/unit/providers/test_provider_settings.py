@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,34 @@ async def test_a_version_at_the_end_of_an_address_is_not_doubled(
     assert counterpart.requests[-1].url == f"{address}{port}{asked}"
     assert f"{address}{port}{asked}" in str(caught.value)
     assert address not in caught.value.describe()  # what a gateway tells its clients
+
+
+@pytest.mark.parametrize(
+    ("vendor", "body"),
+    [
+        ("anthropic", {"error": {"type": "not_found_error", "message": "model: m-9"}}),
+        ("google", {"error": {"code": 404, "message": "models/m-9 is not found for v1beta."}}),
+        ("openai_responses", {"error": {"message": "The model 'm-9' does not exist"}}),
+    ],
+)
+async def test_a_model_that_the_server_does_not_have_says_nothing_of_the_address(
+    tmp_path: Path, vendor: str, body: dict[str, Any]
+) -> None:
+    """The address is right then: the server there has worded the error."""
+    module = importlib.import_module(f"vibe_llms.providers.{vendor}")
+    address = "https://vendor.example"
+    context = produce_context(vendor, tmp_path, api_key="canary", base_url=address)
+    provider = module.produce_provider(context)
+    missing = [answer_json(json.dumps(body).encode(), 404) for _ in range(2)]
+    page = [answer_json(b"<p>/v1beta/models/m-9:generateContent was not found</p>", 404)] * 2
+    request = Request(canisters=[UserCanister("Hello")])
+    texts = []
+    for answers in (missing, page):
+        provider.use_transport(Counterpart(answers).transport)
+        model = await provider.produce_client().access_model("m-9")
+        with pytest.raises(ProviderError) as caught:
+            await model.converse(request, stream=False)
+        texts.append(str(caught.value))
+
+    assert address not in texts[0]
+    assert address in texts[1] or vendor != "google"
