@@ -332,6 +332,8 @@ async def test_there_are_so_many_attempts_and_no_more() -> None:
     [
         (say('{"name": "Pa', stop_reason="limit"), "raise max_tokens"),
         ({"contents": [{"refusal": "I will not."}]}, "The model refused"),
+        ({"contents": [], "stop_reason": "failed"}, "complete the answer: failed. Ask again."),
+        ({"contents": [], "stop_reason": "filtered"}, "refused: filtered. Ask otherwise."),
     ],
 )
 async def test_what_was_cut_off_or_refused_is_not_asked_for_again(

@@ -374,4 +374,11 @@ _ADVICE: Final = {
 
 
 def _advise(answer: Answer | Sequence[AnyCanister] | str) -> str:
-    return _ADVICE.get(answer.stop_reason, "") if isinstance(answer, Response) else ""
+    if not isinstance(answer, Response):
+        return ""
+    shortfall = answer.shortfall
+    told = "" if shortfall is None or shortfall.limit else shortfall.detail
+    # The vendor's own words, where it has some.
+    if ":" in told:
+        return f"{told} Ask {'again' if answer.stop_reason not in _ADVICE else 'otherwise'}."
+    return _ADVICE.get(answer.stop_reason, told)
