@@ -70,9 +70,10 @@ class Loss:
 
 def rank_losses(losses: Iterable[Loss]) -> list[Loss]:
     """Return the losses that are more than routine, each once, the most serious first."""
-    grades = (LossGrade.MEANING, LossGrade.FORM)
-    told = dict.fromkeys(losses)
-    return [loss for grade in grades for loss in told if loss.grade is grade]
+    graded: dict[LossGrade, list[Loss]] = {grade: [] for grade in LossGrade}
+    for loss in dict.fromkeys(losses):
+        graded[loss.grade].append(loss)
+    return graded[LossGrade.MEANING] + graded[LossGrade.FORM]
 
 
 def ensure_losses(given: Iterable[Loss]) -> tuple[Loss, ...]:

@@ -319,8 +319,7 @@ def _write_told(losses: Iterable[Loss]) -> str:
 
 def write_losses(told: list[str]) -> str:
     """Writes losses as a header: a JSON list of texts, in ASCII; what is too long is counted."""
-    text = json.dumps(told)
-    if len(text) <= _LOSSES_BYTES:
+    if sum(map(len, told)) <= _LOSSES_BYTES and len(text := json.dumps(told)) <= _LOSSES_BYTES:
         return text
     free, kept = _LOSSES_BYTES - len(json.dumps([f"and {len(told)} more"])), list[str]()
     for each in told:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -18,10 +18,15 @@ from vibe_llms.exceptions import (
     ProviderError,
     Stage,
 )
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Request
+from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.models.counting import estimate_request
+from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plain import JsonObject
+from vibe_llms.plugins.specification.models import ProviderContext
 from vibe_llms.providers.children import ChildSettings
 from vibe_llms.providers.hosting import HostedVendor, HostingClient, HostingProvider
 from vibe_llms.providers.interfaces import ModelDescriptor, Processors, Translation
@@ -99,6 +104,11 @@ class OllamaDecoder(Decoder):
         self._events.append(LossEvent(loss=loss))
 
 
+_Estimated: TypeAlias = tuple[
+    tuple[AnyCanister, ...], tuple[InvocableDescription, ...], JsonObject | None, TokenCount
+]
+
+
 class OllamaVendor(HostedVendor):
     """What Ollama does in its own way."""
 
@@ -110,6 +120,10 @@ class OllamaVendor(HostedVendor):
     needs_key = False
     server_command = "ollama serve"
     framing = "ndjson"
+
+    def __init__(self, context: ProviderContext) -> None:
+        super().__init__(context)
+        self._estimated: _Estimated | None = None
 
     def read_settings(self) -> RemoteSettings:
         """Checks the user's settings; OLLAMA_HOST says the address where they do not."""
@@ -138,7 +152,9 @@ class OllamaVendor(HostedVendor):
         """Returns the body, with a window into which it fits. Raises RequestError."""
         translation = super().nativize(request, model, processors, streaming=streaming)
         given: Any = translation.value.get("options") or {}
-        window = choose_window(request, model.attributes, given)
+        estimate = estimate_request(request, model.attributes)
+        self._estimated = request.canisters, request.invocables, request.schema, estimate
+        window = choose_window(request, model.attributes, given, estimate)
         body = {
             **translation.value,
             "options": {**given, "num_ctx": window},
@@ -148,13 +164,23 @@ class OllamaVendor(HostedVendor):
         }
         return Translation(body, translation.losses)
 
+    def _take_estimate(self, request: Request, attributes: ModelAttributes) -> TokenCount:
+        """Return how many tokens a request has: mostly as it was counted when it was written."""
+        counted, self._estimated = self._estimated, None
+        if counted is not None:
+            canisters, invocables, schema, estimate = counted
+            is_same = canisters is request.canisters and invocables is request.invocables
+            if is_same and schema == request.schema:
+                return estimate
+        return estimate_request(request, attributes)
+
     def compose_path(self, model: ModelDescriptor, *, streaming: bool) -> str:
         """Returns the path of the chat."""
         return "/api/chat"
 
     def produce_decoder(self, model: ModelDescriptor, request: Request) -> OllamaDecoder:
         """Makes the decoder of one response."""
-        least = count_least(estimate_request(request, model.attributes))
+        least = count_least(self._take_estimate(request, model.attributes))
         return OllamaDecoder(provider=model.provider, model=model.name, least_tokens=least)
 
     async def survey(self, client: RemoteClient) -> Sequence[SurveyedModel]:

@@ -26,19 +26,23 @@ UNSAID_OUTPUT: Final = 4096
 
 
 def choose_window(
-    request: Request, attributes: ModelAttributes, options: Mapping[str, JsonValue]
+    request: Request,
+    attributes: ModelAttributes,
+    options: Mapping[str, JsonValue],
+    estimate: TokenCount | None = None,
 ) -> int:
     """Returns the window in tokens, input and output together.
 
     Args:
         options: Of the native request: ``num_ctx`` is the user's own choice, and ``num_predict``
             the longest answer.
+        estimate: Of the request's tokens; it is made here where none is given.
 
     Raises:
         ContextOverflowError: The request surely does not fit into the model's window; or, most
             likely, not into a smaller one that the user chose and can as well enlarge.
     """
-    estimate = estimate_request(request, attributes)
+    estimate = estimate or estimate_request(request, attributes)
     least = count_least(estimate)
     asked, limit = _count(options.get("num_predict")), read_limit(attributes)
     chosen = _count(options.get("num_ctx"))

@@ -6,8 +6,10 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
+from vibe_llms.asynchrony import perform_apart
 from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, select_told
 from vibe_llms.daemons.gateway.responses.chains import Chain, go_on
 from vibe_llms.daemons.gateway.responses.hearing import select_kept
@@ -19,6 +21,9 @@ from vibe_llms.messages.canisters import AnyCanister
 if TYPE_CHECKING:
     from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
 
+
+_MANY_ITEMS: Final = 500
+"""So many of a request are read beside the event loop."""
 
 Memory: TypeAlias = dict[str, Chain]
 """What a lane of a socket remembers."""
@@ -122,7 +127,8 @@ class KeptHere:
             await self.settle(response)
             return response
         told = complete_body(response, self.native)
-        asked = read_canisters(self._given)
+        read = partial(read_canisters, self._given)
+        asked = read() if len(self._given) < _MANY_ITEMS else await perform_apart(read)
         answered = read_canisters(select_kept(told.get("output")))
         self._input = _list_ids(asked)
         await self._add((*asked, *answered))
