@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +57,9 @@ _BLOCK = re.compile(
     r"(?P<text>(?:   .*\n|\n)+)",
     re.MULTILINE,
 )
+_ADDRESS = re.compile(r"\b(anthropic|google|openai\w*):((?:claude|gemini|gpt)-[a-z0-9.-]*[a-z0-9])")
+"""The address of a model at a vendor that has made it."""
+
 _STREAMING = re.compile(r"\.text:\n|content\.delta|progress=|body_iterator")
 """What a program does that shows an answer while it arrives."""
 
@@ -290,6 +294,29 @@ def test_an_example_shows_the_answer_and_not_what_the_model_thinks(
 def test_examples_that_stream_are_found() -> None:
     """The guide and the README have one each, at least; what matches nothing would hold nothing."""
     assert len(collect_streaming()) >= 5
+
+
+def test_all_pages_ask_the_model_that_is_configured_for_its_vendor() -> None:
+    """One name over all pages, and none that its vendor has replaced since."""
+    text = (ROOT / "data" / "configuration" / "defaults.toml").read_text("utf-8")
+    providers = tomllib.loads(text)["providers"]
+    usual = {name: str(table.get("model")) for name, table in providers.items()}
+    usual["openai"] = usual["openai_responses"]
+    places = [
+        (f"{page.name}: {found[0]}", usual[found[1]], found[2])
+        for page in (*PAGES, ROOT / "documentation" / "index.rst")
+        for found in _ADDRESS.finditer(page.read_text("utf-8"))
+        if found[1] in ("anthropic", "google", "openai", "openai_responses")
+    ]
+
+    assert len(places) > 20
+    other = [place for place, due, name in places if not is_of_one_generation(name, due)]
+    assert other == []
+
+
+def is_of_one_generation(name: str, usual: str) -> bool:
+    """Tell whether a model is the usual one, or its smaller or larger sibling."""
+    return re.sub("[a-z]+", "", name).strip("-") == re.sub("[a-z]+", "", usual).strip("-")
 
 
 def test_every_long_page_is_there() -> None:

@@ -194,7 +194,7 @@ Begin with a small model that runs on this machine, without an account or a key:
 With a vendor's key in the environment, name a model:
 
 \b
-    vibe ask --model anthropic:claude-sonnet-4-6 "What is a queue?"
+    vibe ask --model anthropic:claude-sonnet-5-5 "What is a queue?"
 
 Conversations are kept; see `vibe list`.
 """

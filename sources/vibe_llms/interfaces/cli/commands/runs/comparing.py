@@ -66,7 +66,7 @@ def diff(
 
     \b
         vibe runs diff abcd efgh
-        vibe runs diff abcd --live --model anthropic:claude-haiku-4-5 --cap 0.50
+        vibe runs diff abcd --live --model anthropic:claude-haiku-5-5 --cap 0.50
     """
     if live:
         from vibe_llms.interfaces.cli.interrupts import run
