@@ -276,7 +276,8 @@ NODE_MEANINGS = {
     "tool": (
         '``X[/"tool key=value"/]``',
         "Invokes a tool; its result is what was said. Values may be templates; texts with spaces "
-        "stand in single quotes.",
+        "stand in single quotes. A text that is a number or a list in JSON becomes one where the "
+        "tool takes that, and a number becomes a text.",
     ),
     "subflow": (
         "``X[[review]]``",

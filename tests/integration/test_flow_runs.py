@@ -214,6 +214,26 @@ def test_a_tool_node_invokes_and_its_result_is_what_was_said() -> None:
     assert result.requests == 2  # for the tool, no model was asked
 
 
+def test_a_tool_gets_what_a_model_and_a_command_line_say_in_its_own_types() -> None:
+    """Both say texts; one that takes a text gets a number as it is written."""
+
+    def label(count: int, code: str, ratio: float, tags: list[str] | None = None) -> str:
+        """Write a label."""
+        return repr((count, code, ratio, tags))
+
+    result = run(
+        'START --> P0 --> T[/"label count={{response:P0}} code=04100 ratio={{r}} tags={{t}}"/]\n'
+        'T --> U[/"label count=2 code=1.50 ratio=1"/] --> END',
+        "21",
+        tools=[label],
+        variables={"r": "0.5", "t": '["a"]'},
+    )
+
+    assert result.errors == ()
+    assert result.responses["T"] == "(21, '04100', 0.5, ['a'])"
+    assert result.responses["U"] == "(2, '1.50', 1.0, None)"
+
+
 def pay_for(calls: list[int]) -> Callable[..., Any]:
     @invocable(needs_approval=True)
     def pay(amount: int) -> str:
@@ -262,6 +282,24 @@ def test_a_subflow_runs_another_task(tmp_path: Path) -> None:
     assert sum(isinstance(each, FlowEndedEvent) for each in within) == 1
     asked = [each.event for each in within if isinstance(each, VisitEvent)]
     assert any(isinstance(each, RunEndedEvent) for each in asked)
+
+
+def test_a_subflow_takes_the_tools_that_are_given(tmp_path: Path) -> None:
+    """Nothing says then that they must be given; one that is missing is an error."""
+    inner = compose_task('START --> T[/"double number=4"/] --> END')
+    (tmp_path / "inner.json").write_text(json.dumps(inner), encoding="utf-8")
+    path = tmp_path / "outer.json"
+    path.write_text(json.dumps(compose_task("START --> S[[inner]] --> END")), encoding="utf-8")
+    given = UniversalAdapter(AdapterConfig(strict_validation=False), tools=[double])
+
+    result = asyncio.run(given.execute(path))
+    checks = [asyncio.run(each.check(path)) for each in (given, UniversalAdapter())]
+
+    assert result.final_response == "8"
+    told = [*result.warnings, *(str(each) for check in checks for each in check.warnings)]
+    assert not [each for each in told if "must be given" in each]
+    assert [len(check.errors) for check in checks] == [0, 1]
+    assert "There is no tool called 'double'" in str(checks[1].errors[0])
 
 
 def test_time_that_is_up_stops_the_request_in_flight(tmp_path: Path) -> None:

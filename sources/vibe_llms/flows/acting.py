@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from vibe_llms.exceptions import RequestError
 from vibe_llms.flows.faults import FlowFault, TaskRule
 from vibe_llms.flows.graphs import Flow, FlowNode, NodeKind
-from vibe_llms.flows.invoking import InvocationTemplate
+from vibe_llms.flows.interpolation import Template
+from vibe_llms.flows.invoking import InvocationTemplate, fit_arguments
 from vibe_llms.invocables.invokers import Effect, Invoker
 from vibe_llms.suggestions import end_among
 
@@ -48,7 +51,11 @@ def find_tool_faults(
             continue
         if not invocation.faults:
             yield from (
-                _fault(node, TaskRule.TOOL, each) for each in _check_names(invocation, invoker)
+                _fault(node, TaskRule.TOOL, each)
+                for each in (
+                    *_check_names(invocation, invoker),
+                    *_check_values(invocation, invoker),
+                )
             )
         is_grave = invoker.effect is Effect.ONCE and not invoker.needs_approval
         if is_grave and name in guarded and not guarded[name]:
@@ -60,7 +67,7 @@ def find_tool_faults(
 
 
 def _check_names(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[str]:
-    """Yields what is wrong with the names of arguments; their values are seen at the visit."""
+    """Yields what is wrong with the names of arguments."""
     properties = invoker.schema.get("properties")
     known = list(properties) if isinstance(properties, Mapping) else []
     if invoker.schema.get("additionalProperties") is False:
@@ -74,6 +81,28 @@ def _check_names(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[s
         if missing:
             words = " ".join(f"{name}=…" for name in missing)
             yield f"{invoker.name} needs more arguments: write {words} behind its name."
+
+
+def _check_values(invocation: InvocationTemplate, invoker: Invoker) -> Iterator[str]:
+    """Yield which values the tool refuses, as far as the label alone says what they are."""
+    properties = invoker.schema.get("properties")
+    values = {
+        name: value
+        for name, value in invocation.arguments.items()
+        if not isinstance(value, Template)
+        and isinstance(properties, Mapping)
+        and name in properties
+    }
+    places = [re.escape(f"arguments.{name}") for name in values]
+    if not places:
+        return
+    try:
+        faults = invoker.check(fit_arguments(invocation, values, invoker.schema))
+    except RequestError:  # about the schema, which a visit tells
+        return
+    for fault in faults:  # the others are about names, and about what templates stand for
+        if re.match(rf"(?:{'|'.join(places)})(?![\w-])", fault.path):
+            yield f"{invoker.name} does not take this: {fault}."
 
 
 def _find_guarded(flow: Flow) -> dict[str, bool]:

@@ -49,11 +49,13 @@ class Surroundings:
         variables: The names of those that the caller gives.
         tools: What its ensembles and servers have, by name.
         predicates: The names of those that plugins have.
+        looks_at_tools: The tools of a subflow are connected and looked at after this.
     """
 
     variables: Collection[str] | None = None
     tools: Tools | None = None
     predicates: Collection[str] | None = None
+    looks_at_tools: bool = False
 
 
 @frozen(kw_only=True, eq=False)
@@ -206,7 +208,8 @@ class _Checker:
     def _survey_flow(
         self, flow: Flow, diagram: Diagram, invocations: Mapping[str, InvocationTemplate]
     ) -> Iterator[Found]:
-        task, tools = self._task, self._surroundings.tools
+        task, around = self._task, self._surroundings
+        tools = around.tools
         in_diagram = [
             *_survey_labels(invocations, diagram),
             *find_graph_faults(flow),
@@ -215,7 +218,8 @@ class _Checker:
             in_diagram += find_split_faults(flow, survey_acting(invocations, tools))
             if tools is not None:
                 in_diagram += find_tool_faults(flow, invocations, tools)
-        if invocations and tools is None and not (task.ensembles or task.mcp):
+        is_open = tools is None and not around.looks_at_tools
+        if invocations and is_open and not (task.ensembles or task.mcp):
             first = flow.nodes[next(iter(invocations))]
             message = f"{first.id} invokes a tool, which must be given when the task is run; or "
             message += "name what has it in 'ensembles' or 'mcp'."
@@ -304,7 +308,10 @@ class _Checker:
             except ConfigurationError as error:
                 self._errors += error.findings
                 return None
-            inside = attrs.evolve(self._surroundings, tools=None)  # it names its own
+            around = self._surroundings
+            inside = attrs.evolve(  # it names its own tools
+                around, tools=None, looks_at_tools=around.tools is not None or around.looks_at_tools
+            )
             below = _Trail(files, variables, trail.known)
             trail.known[key] = _Checker(reading, inside, below).check()
         return trail.known[key]

@@ -6,13 +6,18 @@ in which ``''`` stands for one quote; without quotes it ends at white space, and
 ``false``, ``null`` and numbers are what they are in JSON. A value that is one pair of double
 braces and nothing else keeps its type, so that a variable may hold a list; between other words,
 braces become text. (Mermaid wants double quotes around a label with braces.)
+
+What a model says is a text, and so is a variable of the command line. A tool that takes a number
+or a list gets what such a text is in JSON, and one that takes a text gets a number as it was
+written (``fit_arguments``). Nothing else is converted: what does not fit, the tool refuses.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -44,12 +49,14 @@ class InvocationTemplate:
     Attributes:
         tool: The name; empty where none can be read.
         arguments: By name: a value, or a template that is rendered at each visit.
+        written: How numbers, ``true`` and ``false`` are written, by the names of their arguments.
         references: What has to be known before it can be invoked, with places within the label.
         faults: What does not read, with the same.
     """
 
     tool: str
     arguments: Mapping[str, JsonValue | Template] = attrs.field(factory=dict)
+    written: Mapping[str, str] = attrs.field(factory=dict)
     references: tuple[Reference, ...] = ()
     faults: tuple[FlowFault, ...] = ()
 
@@ -61,6 +68,7 @@ def read_invocation(label: str) -> InvocationTemplate:
         message = f"It names no tool. {_FORM}"
         return InvocationTemplate(tool="", faults=(_fault(label, 0, message),))
     arguments: dict[str, JsonValue | Template] = {}
+    written: dict[str, str] = {}
     references: list[Reference] = []
     faults: list[FlowFault] = []
     position = _skip(label, name.end())
@@ -74,12 +82,18 @@ def read_invocation(label: str) -> InvocationTemplate:
             message = f"The argument {key[1]!r} stands here twice; take one away."
             faults.append(_fault(label, position, message))
         arguments[key[1]] = read = _read_value(label, value)
+        if isinstance(read, (int, float)):
+            written[key[1]] = value[0]
         if isinstance(read, Template):
             references += read.references
             faults += read.faults
         position = _skip(label, value.end())
     return InvocationTemplate(
-        tool=name[1], arguments=arguments, references=tuple(references), faults=tuple(faults)
+        tool=name[1],
+        arguments=arguments,
+        written=written,
+        references=tuple(references),
+        faults=tuple(faults),
     )
 
 
@@ -93,6 +107,67 @@ def render_arguments(invocation: InvocationTemplate, scope: TemplateScope) -> Js
         name: _render(value, scope) if isinstance(value, Template) else value
         for name, value in invocation.arguments.items()
     }
+
+
+def fit_arguments(
+    invocation: InvocationTemplate, arguments: JsonObject, schema: JsonObject
+) -> JsonObject:
+    """Return the arguments in the types that a tool's schema names, as far as they have them.
+
+    Args:
+        arguments: As they were rendered.
+        schema: Of the tool's arguments.
+    """
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return arguments
+    return {
+        name: _fit(value, _survey_types(properties.get(name)), invocation.written.get(name))
+        for name, value in arguments.items()
+    }
+
+
+def _fit(value: JsonValue, types: frozenset[str], written: str | None) -> JsonValue:
+    if not types or types & _find_types(value):
+        return value
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            read: JsonValue = json.loads(value)
+            if types & _find_types(read):
+                return read
+    elif isinstance(value, (int, float)) and "string" in types:
+        return json.dumps(value) if written is None else written
+    return value
+
+
+def _survey_types(schema: JsonValue) -> frozenset[str]:
+    """Return the types that a schema admits; none where it does not say so in plain words."""
+    if not isinstance(schema, Mapping):
+        return frozenset()
+    if isinstance(choices := schema.get("anyOf"), Sequence):
+        found = [_survey_types(each) for each in choices]
+        return frozenset().union(*found) if all(found) else frozenset()
+    types = schema.get("type")
+    if isinstance(types, str):
+        return frozenset({types})
+    return frozenset(map(str, types)) if isinstance(types, Sequence) else frozenset()
+
+
+def _find_types(value: JsonValue) -> frozenset[str]:
+    match value:
+        case bool():
+            return frozenset({"boolean"})
+        case int():
+            return frozenset({"integer", "number"})
+        case float():
+            return frozenset({"integer", "number"} if value.is_integer() else {"number"})
+        case str():
+            return frozenset({"string"})
+        case None:
+            return frozenset({"null"})
+        case Mapping():
+            return frozenset({"object"})
+    return frozenset({"array"})
 
 
 def _render(template: Template, scope: TemplateScope) -> JsonValue:

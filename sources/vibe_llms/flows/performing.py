@@ -19,14 +19,14 @@ from vibe_llms.events.flow import (
     VisitEvent,
 )
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.exceptions import ConverseError, LimitError, StoreError
+from vibe_llms.exceptions import ConverseError, LimitError, StoreError, UnknownNameError
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.categorizing import Category, categorize
 from vibe_llms.flows.checking import TaskCheck
 from vibe_llms.flows.contents import RegistryContents, survey_contents
 from vibe_llms.flows.graphs import ENGAGED, Exits, FlowNode, NodeKind
 from vibe_llms.flows.interpolation import Template, TemplateScope, render_template
-from vibe_llms.flows.invoking import render_arguments
+from vibe_llms.flows.invoking import fit_arguments, render_arguments
 from vibe_llms.flows.judging import Judge
 from vibe_llms.flows.machine import VisitNode, choose, escape, find_round
 from vibe_llms.flows.predicates import Predicates
@@ -118,6 +118,9 @@ class Performer:
             if node.kind is NodeKind.TOOL:
                 invocation = self.check.invocations[node.id]
                 arguments = render_arguments(invocation, scope)
+                with suppress(UnknownNameError):  # the visitor says so
+                    schema = visitor.registry.access(invocation.tool).schema
+                    arguments = fit_arguments(invocation, arguments, schema)
                 return await visitor.invoke(identity, invocation.tool, arguments, listener)
             if node.kind is NodeKind.SUBFLOW:
                 given = {**self.variables, INPUT: branch.response}

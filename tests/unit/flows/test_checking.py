@@ -541,6 +541,11 @@ TOOLS = Surroundings(
             "START --> P0 --> T[/read path=a txt=b/] --> END",
             "error 2:18 read takes no argument called 'txt'; did you mean 'text'?",
         ),
+        (
+            "START --> P0 --> T[/read path=a text=null/] --> END",
+            "error 2:18 read does not take this: arguments.text: must be a string, not null.",
+        ),
+        ("START --> P0 --> T[/read path=7 text=true/] --> END", ""),
         ("START --> P0 --> T[/read path/] --> END", "error 2:26 This is no argument"),
         (
             "START --> P0 --> T[/send/] --> END",

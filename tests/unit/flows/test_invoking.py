@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.flows.interpolation import TemplateScope
-from vibe_llms.flows.invoking import read_invocation, render_arguments
+from vibe_llms.flows.invoking import fit_arguments, read_invocation, render_arguments
 
 SCOPE = TemplateScope(
     variables={"rows": [1, {"a": None}], "topic": "cells"},
@@ -96,3 +96,44 @@ def test_any_label_is_read(label: str) -> None:
     invocation = read_invocation(label)
 
     assert invocation.faults or invocation.tool
+
+
+@pytest.mark.parametrize(
+    ("label", "schema", "value"),
+    [
+        ("a x={{five}}", {"type": "integer"}, 5),
+        ("a x='{{five}}'", {"type": ["integer", "null"]}, 5),
+        ("a x={{five}}", {"type": "number"}, 5),
+        ("a x={{five}}", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, 5),
+        ("a x={{list}}", {"type": "array"}, ["b"]),
+        ("a x={{list}}", {"anyOf": [{"type": "array"}, {"type": "string"}]}, '["b"]'),
+        ("a x={{list}}", {"anyOf": [{"type": "array"}, {"$ref": "#/$defs/X"}]}, '["b"]'),
+        ("a x={{list}}", {"type": "object"}, '["b"]'),
+        ("a x={{five}}", {"type": "boolean"}, "5"),
+        ("a x={{five}}", {"type": "string"}, "5"),
+        ("a x={{five}}", {}, "5"),
+        ("a x={{five}}", True, "5"),
+        ("a x={{number}}", {"type": "string"}, "20190"),
+        ("a x=20190", {"type": "string"}, "20190"),
+        ("a x=1.50", {"type": "string"}, "1.50"),
+        ("a x=true", {"type": "string"}, "true"),
+        ("a x=true", {"type": "integer"}, True),
+        ("a x=null", {"type": "string"}, None),
+        ("a x={{rows}}", {"type": "string"}, [1]),
+        ("a x=few", {"type": "integer"}, "few"),
+        ("a x=2.0", {"type": "integer"}, 2.0),
+        ("a x=2.5", {"type": "integer"}, 2.5),
+    ],
+)  # fmt: skip
+def test_arguments_take_the_types_of_the_tool(label: str, schema: object, value: object) -> None:
+    """A text that is a number is one where a number is wanted, and the other way round."""
+    scope = TemplateScope(variables={"five": "5", "list": '["b"]', "number": 20190, "rows": [1]})
+    invocation = read_invocation(label)
+
+    fitted = fit_arguments(
+        invocation,
+        render_arguments(invocation, scope),
+        {"type": "object", "properties": {"x": schema}},  # type: ignore[dict-item]
+    )
+
+    assert (fitted, type(fitted["x"])) == ({"x": value}, type(value))
