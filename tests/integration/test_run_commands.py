@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from paying import begin_paying, go_on_paying
 from pseudoterminals import Terminal
 from scripting import write_script
 from vibe_llms.conversations import DirectoryStore
+from vibe_llms.dialects.history import BEGUN
 from vibe_llms.events.engine import ApprovalAnsweredEvent
 from vibe_llms.runs import produce_log, survey_waiting
 
@@ -148,3 +151,44 @@ def test_004_a_run_that_works_elsewhere_is_told(tmp_path: Path, word: str) -> No
         for each in (working, watching):
             each.kill()
             each.communicate()
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("tools", [(), ("--tools", "shell")])
+def test_a_question_after_an_interrupted_call_comes_behind_what_is_known_of_it(
+    tmp_path: Path, ending: signal.Signals, tools: tuple[str, ...]
+) -> None:
+    """The command ran, at least in part: the model is not told that it did not."""
+    home = tmp_path / "home"
+    work = home / "work"
+    work.mkdir(parents=True)
+    call = {"id": "call-1", "name": "run_command"}
+    call["arguments"] = json.dumps({"command": "echo ran >> ran.txt; sleep 60"})
+    first = {"match": "do it", "contents": [{"invocation": call}]}
+    script = write_script(home, first, {"contents": [{"text": "I see."}]})
+    model = ("-m", f"scripted:{script}")
+    asking = subprocess.Popen(
+        [*VIBE, "ask", *model, "--tools", "shell", "--allow", "run_command", "do it"],
+        cwd=work,
+        env=produce_environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not (work / "ran.txt").exists():
+        assert time.monotonic() < deadline
+        assert asking.poll() is None
+        time.sleep(0.05)
+    asking.send_signal(ending)
+    asking.wait(_PATIENCE_SECONDS)
+
+    answer = begin_command(home, "ask", *model, *tools, "did it run?", "--continue")
+    out, err = answer.communicate(timeout=_PATIENCE_SECONDS)
+
+    assert (answer.returncode, out) == (0, "I see.\n"), err
+    store = open_store(home)
+    (identity,) = store.survey()
+    said = store.read(identity).canisters
+    assert [each.role for each in said] == ["user", "invocation", "result", "user", "assistant"]
+    assert said[2].text == BEGUN
