@@ -153,12 +153,36 @@ def read_secret(path: Path | str) -> str:
         ValueError: It cannot be read, and why. Of the text it holds nothing.
     """
     try:
+        found = Path(path).expanduser()
         # Editors end a file with a line end, which is no part of a key.
-        return read_file(Path(path).expanduser()).decode().strip()
+        text = read_file(found).decode().strip()
+        warn_of_readers(found)
+        return text
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         # Without its cause: an error of decoding holds the bytes of the file.
         raise ValueError(f"{path} cannot be read: {reason}.") from None
+
+
+_warned: set[str] = set()
+
+
+def warn_of_readers(path: Path | str) -> None:
+    """Warn, once a process, of a file with a secret that all users of this machine can read."""
+    shown = os.fspath(path)
+    if os.name == "nt" or shown in _warned:
+        return
+    with suppress(OSError):
+        mode = Path(shown).stat().st_mode
+        if stat.S_ISREG(mode) and mode & (stat.S_IROTH | stat.S_IWOTH):
+            import logging  # needed after a mistake only
+
+            _warned.add(shown)
+            logging.getLogger("vibe_llms.files").warning(
+                "%s holds a secret, and all users of this machine can read it. Fix: chmod 600 %s",
+                shown,
+                shown,
+            )
 
 
 def read_beginning(path: Path | str, size_bytes: int) -> bytes:

@@ -62,6 +62,22 @@ def test_a_secret_that_does_not_read_is_in_no_error(tmp_path: Path) -> None:
         assert caught.value.__suppress_context__
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_a_key_file_that_all_can_read_is_told_once_with_the_fix(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "key"
+    path.write_text("sk-1")
+    path.chmod(0o640)
+    assert read_secret(path) == "sk-1"
+    assert not caplog.records
+    path.chmod(0o644)
+    assert [read_secret(path), read_secret(path)] == ["sk-1", "sk-1"]
+    [told] = [record.getMessage() for record in caplog.records]
+    assert f"chmod 600 {path}" in told
+    assert "sk-1" not in told
+
+
 def test_a_device_without_an_end_is_an_error() -> None:
     """Where a file is expected at once, else beyond the limit; `/dev/null` has an end."""
     with pytest.raises(OSError, match="a device"):

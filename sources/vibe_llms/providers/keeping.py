@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Final
 
 from vibe_llms.exceptions import StoreError
-from vibe_llms.files import read_file, replace_file
+from vibe_llms.files import read_file, replace_file, warn_of_readers
 from vibe_llms.secrets import Secret
 
 SERVICE: Final = "vibe-llms"
@@ -67,7 +67,9 @@ def read_kept(provider: str, directory: Path) -> Secret | None:
             return None if text is None else Secret(text)
         return None
     try:
-        return Secret(read_file(directory / _FILE).decode())
+        text = read_file(directory / _FILE).decode()
+        warn_of_readers(directory / _FILE)
+        return Secret(text)
     except (OSError, UnicodeDecodeError):
         return None
 

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.exceptions import ConfigurationError
+from vibe_llms.files import warn_of_readers
 from vibe_llms.wire.http.tls import ensure_file, refuse_file
 
 _logger = logging.getLogger(__name__)
@@ -82,6 +83,7 @@ def produce_context(settings: ServerSettings) -> ssl.SSLContext:
             ensure_file(file)
         # An empty password, so that an encrypted key is an error and not a question.
         context.load_cert_chain(settings.certificate, settings.key, password="")
+        warn_of_readers(settings.key or settings.certificate)
         if settings.client_authorities is not None:
             place, file = "server.client_authorities", settings.client_authorities
             ensure_file(file)

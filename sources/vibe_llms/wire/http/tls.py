@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.files import open_regular
+from vibe_llms.files import open_regular, warn_of_readers
 
 
 @lru_cache(maxsize=1)
@@ -57,6 +57,7 @@ def produce_tls_context(
                 ensure_file(key)
             # An empty password, so that an encrypted key is an error and not a question.
             context.load_cert_chain(certificate, key, password="")
+            warn_of_readers(key or certificate)
         except OSError as error:
             raise refuse_file(place, file, error) from error
     return context
