@@ -68,7 +68,7 @@ async def _follow(
     async with open_runs(address) as runs:
         summary = await find_run(runs, word)
         after = min(after, summary.sequence)
-        if not follow and after == summary.sequence and _has_come_to_rest(summary):
+        if not follow and after == summary.sequence and _has_come_to_rest(summary, address):
             return summary
         async with aclosing(_listen(runs.watch(summary.id, after=after))) as told:
             async for event in told:
@@ -80,7 +80,7 @@ async def _follow(
                 if follow or after < summary.sequence:
                     continue
                 summary = await runs.find(summary.id)
-                if after >= summary.sequence and _has_come_to_rest(summary):
+                if after >= summary.sequence and _has_come_to_rest(summary, address):
                     break
         return summary
 
@@ -120,10 +120,12 @@ def _write(logged: LoggedEvent, *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _has_come_to_rest(summary: RunSummary) -> bool:
+def _has_come_to_rest(summary: RunSummary, address: str) -> bool:
     """Tells whether nothing will come unless somebody does something."""
+    if summary.state == "broken_off":  # a daemon goes on with what it was asked for itself
+        return not (address and summary.order)
     # One that was told to stop has still to hear of it.
-    return not summary.starts and summary.state in ("waiting", "broken_off", "stopped", "ended")
+    return not summary.starts and summary.state in ("waiting", "stopped", "ended")
 
 
 def _tell_rest(summary: RunSummary, address: str) -> None:
