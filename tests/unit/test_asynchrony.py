@@ -9,13 +9,15 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from vibe_llms.asynchrony import Portal, access_portal, close_portal, finish
+from gateways import become
+from vibe_llms.asynchrony import Portal, access_portal, close_portal, finish, perform_apart
 from vibe_llms.exceptions import ConverseError, LimitError
 
 SOURCES = Path(__file__).resolve().parents[2] / "sources"
@@ -291,3 +293,52 @@ async def test_work_that_ends_by_its_own_cancellation_says_so() -> None:
     with pytest.raises(asyncio.CancelledError):
         await finish(work())
     assert await finish(asyncio.sleep(0, "done")) == "done"
+
+
+async def test_long_work_is_performed_beside_the_loop_one_after_the_other() -> None:
+    """The loop goes on: the first waits for what the loop does, and the second for the first."""
+    may_end, order = threading.Event(), list[str]()
+
+    def wait() -> str:
+        order.append("first")
+        assert may_end.wait(60)
+        order.append("ended")
+        return "done"
+
+    first = asyncio.create_task(perform_apart(wait))
+    second = asyncio.create_task(perform_apart(lambda: order.append("second")))
+    await become(lambda: order)
+    await asyncio.sleep(0.02)
+    may_end.set()
+
+    assert await first == "done"
+    await second
+    assert order == ["first", "ended", "second"]
+
+
+async def test_what_long_work_raises_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await perform_apart(lambda: 1 / 0)
+
+
+async def test_work_that_nobody_waits_for_ends_and_lets_the_next_begin() -> None:
+    """As where a client has left."""
+    ended = threading.Event()
+    begun = threading.Event()
+
+    def work() -> None:
+        begun.set()
+        try:
+            while True:
+                time.sleep(0.001)
+        finally:
+            ended.set()
+
+    task = asyncio.create_task(perform_apart(work))
+    await become(begun.is_set)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert await perform_apart(lambda: 5) == 5
+    assert ended.is_set()

@@ -51,6 +51,9 @@ class Client:
     def own_tool(self) -> dict[str, Any]:
         return {"type": "web_search"}
 
+    def gather(self, count: int) -> list[dict[str, Any]]:
+        return [self.tool(f"n__f{number}") for number in range(count)]
+
     def offer(self, *tools: dict[str, Any]) -> dict[str, Any]:
         return self.ask(self.say(), tools=list(tools))
 
@@ -92,6 +95,10 @@ class Responses(Client):
 
     def tool(self, name: str, schema: Any = SCHEMA) -> dict[str, Any]:
         return {"type": "function", "name": name, "description": "d", "parameters": schema}
+
+    def gather(self, count: int) -> list[dict[str, Any]]:
+        tools = [self.tool(f"f{number}") for number in range(count)]
+        return [{"type": "namespace", "name": "n", "tools": tools}]
 
     def call(self, ids: list[str]) -> list[dict[str, Any]]:
         return [
@@ -157,6 +164,7 @@ CASES: dict[str, Callable[[Client, int], dict[str, Any]]] = {
     "tools of names of their own": lambda c, n: c.offer(*[c.tool(f"f{i}") for i in range(n)]),
     "tools of strange names": lambda c, n: c.offer(*[c.tool(f"f é {i}") for i in range(n)]),
     "tools of the vendor": lambda c, n: c.offer(*[c.own_tool()] * n),
+    "tools of a namespace": lambda c, n: c.offer(*c.gather(n)),
     "properties": lambda c, n: c.offer(c.tool("f", produce_properties(n))),
     "values of one property": lambda c, n: c.offer(
         c.tool("f", {"type": "object", "properties": {"a": {"enum": [str(i) for i in range(n)]}}})

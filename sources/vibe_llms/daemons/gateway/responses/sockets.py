@@ -79,6 +79,10 @@ async def _listen(socket: _Socket, receive: Receive, idle: asyncio.Timeout) -> N
         await socket.take(data.encode() if isinstance(data, str) else data)
 
 
+_READ: Final = ("stream_id", "type", "background", "generate", "previous_response_id")
+_SHORT_BYTES: Final = 1_000
+
+
 class _Socket:
     def __init__(self, service: Application, scope: Scope, send: Send, limits: Limits) -> None:
         self.tasks: asyncio.TaskGroup
@@ -90,7 +94,7 @@ class _Socket:
     async def take(self, data: bytes) -> None:
         """Takes a message of the client."""
         try:
-            event = msgspec.json.decode(data, type=dict[str, Any])
+            event = _read_event(data)
         except UNREADABLE:
             await self._refuse("", "The message is no JSON object.")
             return
@@ -170,6 +174,15 @@ class _Socket:
             },
         }
         await send_event(self._send, "", told)
+
+
+def _read_event(data: bytes) -> Fields:
+    """Read of a message what is looked at here; the rest, which may be long, stays as it came."""
+    fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    return {
+        name: msgspec.json.decode(raw) if name in _READ and len(raw) < _SHORT_BYTES else raw
+        for name, raw in fields.items()
+    }
 
 
 class _Writer:
