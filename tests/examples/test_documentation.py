@@ -7,7 +7,8 @@ below it is what it prints, likewise. A text block of the class ``chat`` is a se
 terminal: what stands behind a prompt or a question is typed, and at the end the screen shows the
 block. A block with a caption is a file, put into the folder in which the page is run where it is
 reached; one that is called ``config.toml`` is the reader's configuration. In blocks of the class
-``told`` remarks on standard error are part of what is printed, as in a terminal. As for a reader,
+``told`` remarks on standard error are part of what is printed, as in a terminal; the console blocks
+of tutorials are run in one, and show its screen. As for a reader,
 nothing in that folder can be imported but by a program that is run there. Blocks of the class
 ``weights`` talk with the embedded model. Shell blocks set up machines; CI runs those.
 """
@@ -15,15 +16,19 @@ nothing in that folder can be imported but by a program that is run there. Block
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
+import pty
 import re
 import subprocess
 import sys
+import termios
 import textwrap
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
+import pyte
 import pytest
 
 import embedded
@@ -125,7 +130,7 @@ class Session:
         programs.mkdir(parents=True)
         command = programs / "vibe"
         command.write_text(
-            f'#!/bin/sh\nexec "{sys.executable}" -m vibe_llms.interfaces.cli.entry "$@"\n'
+            f"#!{sys.executable}\nfrom vibe_llms.interfaces.cli.entry import main\n\nmain()\n"
         )
         command.chmod(0o755)
         kept = {name: os.environ[name] for name in ("LANG", "LC_ALL") if name in os.environ}
@@ -175,6 +180,30 @@ class Session:
         assert outcome.returncode == 0, complaint
         assert not outcome.stderr, complaint
         return outcome.stdout
+
+    def run_in_terminal(self, command: str) -> str:
+        """Runs a command in a terminal and returns what its screen shows; it must succeed."""
+        screen = pyte.HistoryScreen(160, 200)
+        stream = pyte.ByteStream(screen)
+        terminal, side = pty.openpty()
+        termios.tcsetwinsize(side, (200, 160))
+        program = subprocess.Popen(
+            ["sh", "-c", command],
+            cwd=self.folder,
+            env={**self.environment, "TERM": "xterm-256color", "COLUMNS": "160"},
+            stdin=side,
+            stdout=side,
+            stderr=side,
+            start_new_session=True,
+        )
+        os.close(side)
+        with contextlib.suppress(OSError):  # the other side is closed
+            while True:
+                stream.feed(os.read(terminal, 65536))
+        os.close(terminal)
+        shown = "\n".join(line.rstrip() for line in screen.display).strip()
+        assert program.wait(SECONDS) == 0, shown
+        return shown
 
     def chat(self, block: Block, place: str) -> None:
         """Types what a block says, and compares what the screen shows in the end."""
@@ -230,7 +259,10 @@ def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
             session.write(block)
         elif block.language == "console":
             for command, expected in read_commands(block):
-                printed = session.run("sh", "-c", command, told="told" in block.classes)
+                if page.parent.name == "tutorials":  # which show what a terminal shows
+                    printed = session.run_in_terminal(command)
+                else:
+                    printed = session.run("sh", "-c", command, told="told" in block.classes)
                 check_output(printed, expected, f"{page.name}:{block.line}: {command}")
         elif "chat" in block.classes:
             session.chat(block, f"{page.name}:{block.line}")
