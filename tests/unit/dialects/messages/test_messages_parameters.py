@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import attrs
 import pytest
 
 from messages_exchanges import CONTROLS, KNOWN
@@ -129,6 +131,73 @@ def test_a_model_that_thinks_is_not_made_to_call(
     assert ("coerced", "invocation_choice") in [
         (loss.kind, loss.path) for loss in translation.losses
     ]
+
+
+@pytest.mark.parametrize(
+    ("thinking", "attributes"),
+    [({"reasoning_budget_tokens": 1024}, KNOWN), ({"reasoning_effort": "low"}, ADAPTIVE)],
+)
+@pytest.mark.parametrize(
+    ("controls", "sent"),
+    [
+        ({"temperature": 0.5}, {}),
+        ({"temperature": 1}, {"temperature": 1}),
+        ({"top_p": 0.5}, {}),
+        ({"top_p": 0.95}, {"top_p": 0.95}),
+        ({"top_k": 3}, {}),
+        ({"temperature": 0, "top_p": 0.9, "top_k": 3}, {}),
+    ],
+)
+def test_a_model_that_thinks_chooses_its_words_by_itself(
+    controls: dict[str, Any],
+    sent: dict[str, Any],
+    thinking: dict[str, Any],
+    attributes: ModelAttributes,
+) -> None:
+    """The vendor refuses other values beside thinking: they are left out, and that is told."""
+
+    def write(**given: Any) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        request = Request(canisters=[UserCanister("?")], controls={"max_tokens": 4096, **given})
+        translation = nativize_request(request, attributes, Quirks())
+        losses = [(str(loss.kind), loss.path) for loss in translation.losses]
+        return {name: translation.value.get(name) for name in controls}, losses
+
+    body, losses = write(**controls, **thinking)
+    missing = [name for name in controls if name not in sent]
+
+    assert {name: value for name, value in body.items() if value is not None} == sent
+    assert losses == [("dropped", f"controls.{name}") for name in missing]
+    assert write(**controls) == (controls, [])
+
+
+@pytest.mark.parametrize("limit", [1024, 2000])
+def test_thoughts_that_may_use_up_the_whole_answer_are_refused(limit: int) -> None:
+    """Before the vendor does; beside tools a model may think for longer."""
+    request = Request(
+        canisters=[UserCanister("?")],
+        controls={"max_tokens": limit, "reasoning_budget_tokens": 2000},
+    )
+
+    with pytest.raises(ControlError, match=f"less than max_tokens, {limit}, not 2000"):
+        nativize_request(request, KNOWN, Quirks())
+
+    body = nativize_request(attrs.evolve(request, invocables=[TOOL]), KNOWN, Quirks()).value
+    assert (body["thinking"]["budget_tokens"], body["max_tokens"]) == (2000, limit)
+
+
+def test_what_a_client_itself_says_of_thinking_stays() -> None:
+    """In its own protocol it speaks for itself."""
+    native = {
+        "max_tokens": 9,
+        "temperature": 0.5,
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+    }
+    own = Native(protocol="messages", data=json.dumps(native))
+    request = Request(canisters=[UserCanister("?")], native=own)
+
+    body = nativize_request(request, KNOWN, Quirks()).value
+
+    assert {name: body[name] for name in native} == native
 
 
 def test_one_call_at_a_time_is_part_of_the_choice() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vibe_llms.absence import ABSENT
@@ -12,9 +12,17 @@ from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.invocations import nativize_schema
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
+from vibe_llms.exceptions import ControlError
 
 _FORCED: Final = ("any", "tool")
 """Choices that make a model call a tool."""
+
+_SAMPLING: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "temperature": (lambda value: bool(value == 1), "no temperature but 1"),
+    "top_p": (lambda value: bool(value >= 0.95), "no top_p below 0.95"),
+    "top_k": (lambda value: False, "no top_k"),
+}
+"""What a model that thinks takes of each control, and the rule in words."""
 
 _LIMIT_TOKENS: Final = 4096
 """The longest answer where neither the request nor the model's data say how long it may be."""
@@ -32,6 +40,9 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
         raise refuse_nothing("canisters")
     _complete_choice(body, extras.get("tool_choice"), draft.ledger)
     _complete_limit(body, draft)
+    if _thinks(body):
+        _fit_sampling(body, extras, draft.ledger)
+        _check_budget(body, extras)
     if draft.streaming:
         body["stream"] = True
     return body
@@ -64,6 +75,32 @@ def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
 def _thinks(body: Mapping[str, Any]) -> bool:
     thinking = body.get("thinking")
     return isinstance(thinking, Mapping) and thinking.get("type") in ("enabled", "adaptive")
+
+
+def _fit_sampling(body: dict[str, Any], extras: Mapping[str, Any], ledger: Ledger) -> None:
+    """Leaves out how words are chosen where a model that thinks takes nothing but its default.
+
+    "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode":
+    https://platform.claude.com/docs/en/build-with-claude/extended-thinking, read 2026-11-28.
+    """
+    for name, (is_taken, rule) in _SAMPLING.items():
+        if name in body and name not in extras and not is_taken(body[name]):
+            del body[name]
+            ledger.drop(f"controls.{name}", f"a model that thinks takes {rule}")
+
+
+def _check_budget(body: Mapping[str, Any], extras: Mapping[str, Any]) -> None:
+    """Refuses a limit that thoughts alone may use up; beside tools they may exceed it."""
+    budget, limit = body["thinking"].get("budget_tokens", 0), body["max_tokens"]
+    if body.get("tools") or "thinking" in extras or "max_tokens" in extras or budget < limit:
+        return
+    raise ControlError(
+        control="reasoning_budget_tokens",
+        path="controls.reasoning_budget_tokens",
+        detail="The value at controls.reasoning_budget_tokens must be less than max_tokens, "
+        f"{limit}, not {budget}: thoughts are a part of the answer.",
+        remedy="Lower it, or raise max_tokens.",
+    )
 
 
 def _complete_limit(body: dict[str, Any], draft: BodyDraft) -> None:
