@@ -211,10 +211,8 @@ async def test_a_body_that_cannot_be_read_is_told_to_be_so(
 @pytest.mark.parametrize(
     "headers",
     [
-        {"content-type": "text/plain"},
-        {"content-type": "text/plain;application/json"},
         {"content-type": "multipart/form-data; boundary=x"},
-        {"content-type": ""},
+        {"content-type": "application/octet-stream"},
         {"content-encoding": "gzip"},
         {"content-encoding": "br"},
     ],
@@ -233,6 +231,22 @@ async def test_a_body_that_is_not_sent_as_json_gets_415_in_the_words_of_the_face
         assert told.status == 415, said
     name = "compressed" if "content-encoding" in headers else "application/json"
     assert name in find(said)
+
+
+@pytest.mark.parametrize("face", ASKED)
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "text/plain;application/json", "", "application/x-www-form-urlencoded"],
+)
+async def test_only_ollamas_clients_may_leave_out_what_their_body_is(
+    session: aiohttp.ClientSession, face: str, content_type: str
+) -> None:
+    """Curl, ``fetch`` and HTTP libraries send these for JSON, and Ollama answers them."""
+    path, body, _, _ = ASKED[face]
+    data = json.dumps({**body, "model": MODEL}).encode()
+    headers = {"content-type": content_type}
+    async with session.post(path.format(model=MODEL), data=data, headers=headers) as told:
+        assert told.status == (200 if face == "ollama" else 415), await told.text()
 
 
 async def test_so_it_is_in_our_own_protocol(session: aiohttp.ClientSession) -> None:

@@ -27,7 +27,12 @@ OURS = [
     {"host": "localhost:8000", "origin": "http://127.0.0.1:8000"},
     {"host": "gate.example", "origin": "https://gate.example", "sec-fetch-site": "same-origin"},
     {"sec-fetch-site": "none"},
+    {"host": "localhost.:8000"},
+    {"origin": "tauri://localhost"},
+    {"origin": "chrome-extension://abcdefgh"},
 ]
+APPS = ["tauri://localhost", "Chrome-Extension://abcdefgh"]
+"""Origins of what is no page of a server, and so has no port."""
 THEIRS = [
     {"origin": "http://localhost:4000"},
     {"host": "localhost:8000", "origin": "http://localhost:8001", "sec-fetch-site": "same-site"},
@@ -40,6 +45,9 @@ THEIRS = [
     {"host": "evil.example:8000", "origin": "http://evil.example:8000"},
     {"origin": "https://evil.example"},
     {"origin": "null"},
+    {"origin": "capacitor://localhost"},
+    {"origin": "chrome-extension://other"},
+    {"origin": "http://tauri://localhost"},
 ]
 
 
@@ -47,7 +55,7 @@ THEIRS = [
 async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a gateway that serves this machine."""
     folder = tmp_path_factory.mktemp("strangers")
-    hosts = find_hosts("127.0.0.1", ["gate.example", "localhost:3000"])
+    hosts = find_hosts("127.0.0.1", ["gate.example", "localhost:3000", *APPS])
     async with (
         Simulator() as simulator,
         serve_gateway(produce_application(folder, simulator.url), hosts=hosts) as address,

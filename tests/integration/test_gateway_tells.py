@@ -163,6 +163,7 @@ STREAMS: dict[str, tuple[str, bytes, bytes, bytes]] = {
     "openai_responses:m": (
         "/v1/responses",
         b'data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}\n\n',
+        b'data: {"type":["odd"]}\n\n'
         b'data: {"type":"response.completed","response":{"id":"r","output":[]}}\n\n',
         b'data: {"type":"response.failed","response":{"error":{"message":"It broke."}}}\n\n',
     ),

@@ -49,19 +49,23 @@ async def admit(
 
 
 def find_hosts(host: str, named: Collection[str]) -> frozenset[str] | None:
-    """Returns the names by which a daemon is reached; ``None`` for any.
+    """Return the names by which a daemon is reached; ``None`` for any.
 
-    Those with a port are places whose pages may ask.
+    Entries with a port, and whole origins, are places whose pages may send requests.
 
     Args:
-        host: Where it listens.
-        named: Names that its file has besides, with a port or without; without any, one that
-            listens wider than this machine is reached by whatever name leads there.
+        host: The address that the daemon listens on.
+        named: Further names from its file, with a port or without, and origins such as
+            ``tauri://localhost``. If there are none, a daemon that listens on more than loopback
+            accepts any name.
     """
     if not named and not is_loopback(host):
         return None
     found = {*_OWN, host.lower()}
     for each in map(str.lower, named):
+        if "://" in each:
+            found.add(each)
+            continue
         name, port = _split(f"//{each}")
         found.add(name or each)
         found |= {f"{name}:{number}" for number in ([port] if port else _PORTS.values())}
@@ -102,6 +106,8 @@ def ensure_page(call: HttpCall, hosts: Collection[str] | None) -> None:
 
 
 def _is_ours(origin: str, host: str, hosts: Collection[str]) -> bool:
+    if origin.lower() in hosts:
+        return True
     scheme = origin.partition("://")[0]
     (name, port), (reached, reached_port) = _split(origin), _split(f"//{host}")
     port, reached_port = (each or _PORTS.get(scheme, "") for each in (port, reached_port))
@@ -131,7 +137,7 @@ def _split(text: str) -> tuple[str, str]:
     """Returns the name and the port of an address; empty where it has none."""
     try:
         parts = urlsplit(text)
-        return parts.hostname or "", str(parts.port or "")
+        return (parts.hostname or "").removesuffix("."), str(parts.port or "")
     except ValueError:
         return "", ""
 
@@ -139,7 +145,7 @@ def _split(text: str) -> tuple[str, str]:
 def _refuse(header: str, given: str) -> AccessError:
     return AccessError(
         detail=f"Nothing is answered here for the {header} {given[:200]!r}.",
-        remedy="Come by a name of this machine; others, and pages as HOST:PORT, are named in hosts,"
-        " in the server's file.",
+        remedy="Come by a name of this machine, or add the name to hosts in the server's file; add"
+        " a page as HOST:PORT or as its whole origin.",
         fault=ProviderFault.PERMISSION,
     )

@@ -88,10 +88,18 @@ def _close(envelope: _Envelope) -> str:
 
 
 def _open(signature: str) -> _Envelope | None:
+    """Return the envelope; ``None`` where it was damaged, or is none that is written here.
+
+    A client could forge one. It would gain nothing: what it puts there, it may as well send in the
+    protocol of that vendor.
+    """
     try:
-        return _DECODER.decode(b64decode(signature.removeprefix(MARK), validate=True))
+        envelope = _DECODER.decode(b64decode(signature.removeprefix(MARK), validate=True))
+        fields = msgspec.json.decode(envelope.data, type=dict[str, Any])
     except (binascii.Error, ValueError, *UNREADABLE):
         return None
+    is_signature = bool(envelope.call) or envelope.is_text
+    return None if is_signature and not fields.keys() <= {*_SIGNING} else envelope
 
 
 def read_provider(signature: str) -> str:

@@ -20,7 +20,11 @@ _Span: TypeAlias = tuple[int, int]
 _RUN: Final = re.compile(r"[A-Za-z0-9]+")
 _ESCAPED: Final = re.compile(rb"(?i:(?:u00|%)(?:3[0-9]|[46][1-9a-f]|[57][0-9a]))")
 """A letter or digit that need not be escaped, and is."""
-_OPEN: Final = re.compile(rb"\\+(?:u[0-9A-Fa-f]{0,3})?|%[0-9A-Fa-f]?")
+_BACKSLASHES: Final = rb"\\{1,63}"
+"""The backslashes before a character that was escaped up to six times. The bound keeps the search
+linear in a long run of backslashes."""
+_PERHAPS_ESCAPED: Final = rb"\\{0,63}"
+_OPEN: Final = re.compile(_BACKSLASHES + rb"(?:u[0-9A-Fa-f]{0,3})?|%[0-9A-Fa-f]?")
 """The beginning of an escape."""
 _ESCAPES: Final = b"\\%"
 _ESCAPE: Final = re.compile(rb"[\\%]")
@@ -239,18 +243,19 @@ def _match_character(character: str) -> bytes:
     quoted = b"".join(b"%%%02x" % byte for byte in data)
     units = character.encode("utf-16-be", "surrogatepass")
     escaped = b"".join(
-        rb"\\+u(?i:" + units[at : at + 2].hex().encode() + b")" for at in range(0, len(units), 2)
+        _BACKSLASHES + b"u(?i:" + units[at : at + 2].hex().encode() + b")"
+        for at in range(0, len(units), 2)
     )
     ways = [escaped, b"(?i:" + quoted + b")"]
     short = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}.get(character)
     if short:
-        ways.append(rb"\\+" + short)
+        ways.append(_BACKSLASHES + short)
     if character == " ":
         ways.append(rb"\+")
     if character == "\\":
-        ways.append(rb"\\+")
+        ways.append(_BACKSLASHES)
     is_plain = character.isascii() and character.isalnum()
-    ways.append((b"" if is_plain else rb"\\*") + re.escape(data))
+    ways.append((b"" if is_plain else _PERHAPS_ESCAPED) + re.escape(data))
     return b"(?:" + b"|".join(ways) + b")"
 
 
@@ -271,4 +276,4 @@ def _list_base64_forms(data: bytes) -> list[_Form]:
     return forms
 
 
-_BASE64_WAYS: Final = {"+": rb"(?:\+|-|%2[bB])", "/": rb"(?:\\*/|_|%2[fF])"}
+_BASE64_WAYS: Final = {"+": rb"(?:\+|-|%2[bB])", "/": b"(?:" + _PERHAPS_ESCAPED + b"/|_|%2[fF])"}

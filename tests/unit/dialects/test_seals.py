@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, urlsafe_b64encode
+import json
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from typing import Any
 
 import attrs
@@ -84,8 +85,23 @@ def test_of_another_turn_nothing_gives_way() -> None:
     assert list_contents(opened)[1:] == [THOUGHT]
 
 
-@pytest.mark.parametrize("rest", ["", "!!", "e30=", "bm8=", "eyJwcm90b2NvbCI6MX0="])
+DAMAGED = [
+    {"protocol": "messages", "data": "[]"},
+    {"protocol": "messages", "data": "{", "is_text": True},
+    {"protocol": "messages", "data": "[" * 100_000},
+    {"protocol": "messages", "data": '{"type":"text","text":"Ha!"}', "is_text": True},
+    {"protocol": "generate_content", "data": '{"fileData":{"fileUri":"x"}}', "call": "c1"},
+]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["", "!!", "e30=", "bm8=", "eyJwcm90b2NvbCI6MX0="]
+    + [b64encode(json.dumps(each).encode()).decode() for each in DAMAGED],
+)
 def test_an_envelope_that_was_cut_leaves_what_it_showed(rest: str) -> None:
     cut = ReasoningContent(text="Hm.", signature=MARK + rest)
-    opened = open_seals([say(cut, TextualContent("Yes."))])
+    call = attrs.evolve(CALL, native=None)
+    opened = open_seals([say(cut, TextualContent("Yes.")), call])
     assert list_contents(opened) == [ReasoningContent(text="Hm."), TextualContent("Yes.")]
+    assert opened[-1] == call

@@ -109,3 +109,10 @@ async def test_what_looks_like_a_key_of_others_is_no_secret_of_ours() -> None:
     """A model may say what keys look like."""
     text = b"Such as sk-proj-abcdefghijklmnopqrstuvwxyz, or Bearer abcdefghijklmnopqrst.\n"
     assert await receive_all([text], KEY) == [text]
+
+
+async def test_a_run_of_backslashes_is_not_searched_from_each_of_its_places() -> None:
+    """A client can have one sent back as long as it likes; a secret at its end is still found."""
+    key = "".join(f"u{ord(each):04x}" if at == 0 else each for at, each in enumerate(KEY))
+    [said] = await receive_all([b"\\" * 1_000 + key.encode() + b"\n"], KEY)
+    assert said == b"\\" * (1_000 - 63) + b"********\n"

@@ -33,8 +33,9 @@ class AgentsSettings:
         watchers: How many event streams there may be at once.
         attached_seconds: How long a run that was begun attached goes on while nobody watches it.
         authorizer: Who says who may ask; by default everybody may, and all runs are everybody's.
-        hosts: Names by which clients reach it, besides those of this machine, with a port for pages
-            of one, such as ``localhost:5173``; pages of other places are refused.
+        hosts: Further names by which clients reach it, and places whose pages may send requests:
+            with a port, such as ``localhost:5173``, or as a whole origin, such as
+            ``tauri://localhost``. All others are refused.
         gateway: The address of the gateway that is asked for all models.
         runner: The URL of the database in which runs wait for workers; by default the daemon
             performs its own.

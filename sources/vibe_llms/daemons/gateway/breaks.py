@@ -18,7 +18,7 @@ _LAST: Final = 6
 """Behind its end a stream may tell what was used, and of filters."""
 
 _DONE: Final = b"[DONE]"
-_RESPONSE_ENDS: Final = frozenset(
+_RESPONSE_ENDS: Final = tuple(  # a set could not be asked for a vendor's list or object
     f"response.{word}" for word in ("completed", "incomplete", "failed", "cancelled")
 )
 

@@ -32,10 +32,10 @@ class GatewaySettings:
         limits: What is taken on at once.
         responses: How much is kept of responses and conversations.
         authorizer: Who says who may ask; by default everybody may.
-        hosts: Names by which clients reach it, besides those of this machine, where there is no
-            authorizer and it listens to this machine alone; who comes by others is refused. Pages
-            of these places may read what they are answered; with a port, such as
-            ``localhost:5173``, those of that port.
+        hosts: Further names by which clients reach it; without an authorizer, requests by any other
+            name are refused if it listens on loopback alone. Pages of these places may read its
+            answers: ``localhost:5173`` admits those of one port, and a whole origin such as
+            ``tauri://localhost`` an application that has no port.
         log_contents: Write a line for each request, and what was asked and answered into it.
         models: The names that clients may use, and who answers to each; where there are none, any
             name that the configuration understands.

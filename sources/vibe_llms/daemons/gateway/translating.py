@@ -318,13 +318,18 @@ def _write_told(losses: Iterable[Loss]) -> str:
 
 
 def write_losses(told: list[str]) -> str:
-    """Writes losses as a header: a JSON list of texts, in ASCII; what is too long is counted."""
-    if sum(map(len, told)) <= _LOSSES_BYTES and len(text := json.dumps(told)) <= _LOSSES_BYTES:
+    """Write losses as a header: a JSON list of texts, in ASCII; what is too long is counted."""
+    if sum(map(len, told)) <= _LOSSES_BYTES and len(text := _write_ascii(told)) <= _LOSSES_BYTES:
         return text
     free, kept = _LOSSES_BYTES - len(json.dumps([f"and {len(told)} more"])), list[str]()
     for each in told:
-        free -= len(json.dumps(each)) + len(", ")
+        free -= len(_write_ascii(each)) + len(", ")
         if free < 0:
             break
         kept.append(each)
-    return json.dumps([*kept, f"and {len(told) - len(kept)} more"])
+    return _write_ascii([*kept, f"and {len(told) - len(kept)} more"])
+
+
+def _write_ascii(value: object) -> str:
+    # JSON may contain the character DEL; a header may not.
+    return json.dumps(value).replace("\x7f", "\\u007f")

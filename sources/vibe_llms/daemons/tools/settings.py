@@ -52,8 +52,9 @@ class ToolsSettings:
         limits: What is taken on at once.
         sessions: The same of sessions.
         authorizer: Who says who may ask; by default everybody may.
-        hosts: Names by which clients reach it, besides those of this machine, with a port for pages
-            of one, such as ``localhost:5173``; pages of other places are refused.
+        hosts: Further names by which clients reach it, and places whose pages may send requests:
+            with a port, such as ``localhost:5173``, or as a whole origin, such as
+            ``tauri://localhost``. All others are refused.
         ensembles: Which of the configured ensembles are offered; all, where neither these nor
             servers are named.
         mcp: Which of the configured MCP servers are offered.

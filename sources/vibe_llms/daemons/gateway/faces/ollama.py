@@ -21,8 +21,9 @@ from vibe_llms.models.descriptors import ModelDescriptor
 FACE = Face(name="ollama", dialect=ollama_chat, framing="ndjson", streams_by_default=True)
 _GENERATION = attrs.evolve(FACE, name="ollama_generate", dialect=generation)
 
-_BODY_TYPES = (JSON, "application/x-www-form-urlencoded")
-"""The second is what curl says of any body: so the examples of Ollama's documentation do."""
+_BODY_TYPES = (JSON, "application/x-www-form-urlencoded", "text/plain", "")
+"""Those of clients that name no type, as in the examples of Ollama's documentation: curl sends the
+second, JavaScript's ``fetch`` the third, and most HTTP libraries none."""
 
 _VERSION = "0.20.0"
 """Of the server whose protocol this is; clients look whether it is new enough."""
