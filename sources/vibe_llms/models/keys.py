@@ -116,6 +116,7 @@ KEYS: Final = (
                 "Can be held to one with objects whose names are not known beforehand."),
     _capability("supports_schema_with_recursion", "Can be held to one that refers to itself."),
     _capability("supports_supervisor", "Obeys instructions from a supervisor."),
+    _capability("supports_late_supervisor", "Obeys such instructions amid a conversation."),
     _capability("supports_streaming", "Answers bit by bit."),
     _capability("supports_continuation", "Continues an answer that was begun for it."),
     _capability("supports_tools", "Another spelling.", stands_for="supports_invocations"),

@@ -22,6 +22,8 @@ from vibe_llms.testing.simulator.message_thinking import check_thinking, write_p
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+WITHOUT_LATE = re.compile(r"claude-(3|haiku-4|sonnet-4|opus-4(?!-[89]))")
+"""Models that take no message of the role system."""
 STREAMING_PATHS = (":streamRawPredict", "/invoke-with-response-stream")
 NEW_VERSION = "2026-10-21"
 SAMPLING = ("temperature", "top_p", "top_k")
@@ -68,9 +70,27 @@ def check_request(setting: SimulatedRequest) -> None:
         any(message["role"] == "user" for message in merged) and merged[0]["role"] != "assistant",
         'messages: first message must use the "user" role',
     )
+    _check_places(merged, str(named))
     _check_pairs(merged)
     check_thinking(merged, setting)
     _check_tools(body)
+
+
+def _check_places(merged: list[dict[str, Any]], model: str) -> None:
+    """Refuses instructions where none may stand, and of older models all."""
+    roles = ["assistant", *(message["role"] for message in merged), "assistant"]
+    for index, message in enumerate(merged):
+        if message["role"] != "system" or not message["content"]:
+            continue
+        require(not WITHOUT_LATE.search(model), "role 'system' is not supported on this model")
+        require(
+            roles[index] == "user",
+            f"messages.{index}: role 'system' must follow a 'user' message",
+        )
+        require(
+            roles[index + 2] == "assistant",
+            f"messages.{index}: role 'system' must precede an 'assistant' message or end the array",
+        )
 
 
 def merge_messages(messages: list[Any]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.framing import survey_contents
 from vibe_llms.dialects.history import Placed, belongs, repair_history, states_failure
+from vibe_llms.dialects.instructions import Message, list_parts, settle_instructions
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -55,7 +56,7 @@ def nativize_canisters(
     ledger = Ledger(protocol=PROTOCOL, provider=provider, siblings=quirks.siblings)
     writer = _MessagesWriter(PartsWriter(attributes, quirks, ledger))
     writer.write(repair_history(canisters, quirks.history, ledger))
-    messages = writer.messages
+    messages = settle_instructions(writer.messages, attributes, ledger)
     if quirks.bridges_results:
         messages = bridge(messages, ledger)
     if quirks.alternates:
@@ -172,10 +173,6 @@ OPENING: Final = "(no question)"
 """What stands for a word of the user before the model's first."""
 
 
-Message = tuple[dict[str, Any], str]
-"""A message, and the path of what it came from."""
-
-
 def bridge(messages: Sequence[Message], ledger: Ledger) -> list[Message]:
     """Puts a word of the model between a result and what the user says next."""
     bridged: list[Message] = []
@@ -210,11 +207,7 @@ def _join(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     if isinstance(before, str) and isinstance(after, str):
         content = "\n\n".join(text for text in (before, after) if text)
     else:
-        content = [*_list(before), *_list(after)]
+        content = [*list_parts(before), *list_parts(after)]
     calls = [*first.get("tool_calls", ()), *second.get("tool_calls", ())]
     joined = {**first, **second, "content": content}
     return {**joined, "tool_calls": calls} if calls else joined
-
-
-def _list(content: Any) -> list[Any]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)

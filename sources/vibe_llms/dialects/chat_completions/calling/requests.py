@@ -10,6 +10,7 @@ from vibe_llms.dialects.chat_completions.calling.invocations import (
 )
 from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.extras import merge, without, write_json
+from vibe_llms.dialects.instructions import join_instructions, takes_late
 from vibe_llms.dialects.invocations import is_closed
 from vibe_llms.dialects.openai_requests import SHARED
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
@@ -35,7 +36,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     _restore_format(body, kept, request, quirks)
     if schema.losses and request.schema is not None:
         draft.ledger.losses += schema.losses
-        _tell_schema(body, request.schema)
+        _tell_schema(body, request.schema, is_alone=not takes_late(draft.attributes))
     return _complete(body, kept, quirks, streaming=draft.streaming)
 
 
@@ -81,11 +82,18 @@ def _is_wish(schema: JsonObject | None, kept: Mapping[str, Any], quirks: Quirks)
     return is_strict and not is_plain and "$wanted" not in kept and not is_closed(schema)
 
 
-def _tell_schema(body: dict[str, Any], schema: JsonObject) -> None:
-    """Tells a model in words which schema it shall keep to: its vendor only holds it to JSON."""
+def _tell_schema(body: dict[str, Any], schema: JsonObject, *, is_alone: bool) -> None:
+    """Tells a model in words which schema it shall keep to: its vendor only holds it to JSON.
+
+    Args:
+        is_alone: Whether it takes one system message alone.
+    """
     text = write_json(schema)
     words = f"Answer in JSON that conforms to this JSON schema, and with nothing else:\n{text}"
-    body["messages"] = [{"role": "system", "content": words}, *body["messages"]]
+    told, messages = [{"role": "system", "content": words}], body["messages"]
+    if is_alone and messages and messages[0]["role"] == "system":
+        told, messages = [join_instructions([*told, messages[0]])], messages[1:]
+    body["messages"] = [*told, *messages]
 
 
 _WRITER: Final = RequestWriter(protocol=PROTOCOL, compose_body=_compose_body, shared=SHARED)

@@ -24,6 +24,7 @@ from vibe_llms.dialects.generate_content.calling.signatures import (
 )
 from vibe_llms.dialects.generate_content.quirks import PROTOCOL, Quirks, find_generation
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
+from vibe_llms.dialects.instructions import LATE
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.messages.canisters import (
     AnyCanister,
@@ -153,7 +154,7 @@ class ContentsWriter:
             if not self.contents:
                 self.system = self.system or WrittenContent(role="")
                 return self.system
-            self.parts.ledger.coerce(path, "instructions amid a conversation go as the user's")
+            self.parts.ledger.coerce(path, LATE)
         role, joins = "user", False
         if self._previous is not None and self.contents:
             joins = belongs(self._previous, canister)

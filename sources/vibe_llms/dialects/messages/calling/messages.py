@@ -7,13 +7,14 @@ between its messages, these come back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
+from vibe_llms.dialects.instructions import LATE, takes_late
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
@@ -87,6 +88,7 @@ def nativize_canisters(
     for placed in repair_history(canisters, RULES, ledger):
         writer.write(placed)
     writer.drop_empty()
+    writer.settle_instructions(is_taken=takes_late(attributes))
     if continuation and not _is_paused(canisters[-1] if canisters else None):
         writer.trim()
     system = {"system": writer.system} if writer.system else {}
@@ -101,6 +103,7 @@ class _MessagesWriter:
     executed: frozenset[str] = frozenset()
     system: list[Block] = attrs.field(factory=list)
     messages: list[tuple[str, dict[str, Any]]] = attrs.field(factory=list)
+    placed: set[str] = attrs.field(factory=set)
     _last: AnyCanister | None = None
 
     def write(self, placed: Placed) -> None:
@@ -141,6 +144,39 @@ class _MessagesWriter:
             else:
                 self.ledger.drop(path, "a message without content is refused")
         self.messages = kept
+
+    def settle_instructions(self, *, is_taken: bool) -> None:
+        """Write as the user's what the vendor takes no system message for.
+
+        One stands behind the user, and before the model or at the end; neighbours are joined:
+        https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages.
+        A client of this protocol has chosen the place itself.
+
+        Args:
+            is_taken: Whether the model takes any.
+        """
+        settled: list[tuple[str, dict[str, Any]]] = []
+        following = self._find_following()
+        for (path, message), next_role in zip(self.messages, following, strict=True):
+            before = settled[-1][1]["role"] if settled else "assistant"
+            if not _is_plain_system(message) or (is_taken and path in self.placed):
+                settled.append((path, message))
+            elif before == "system" and _is_plain_system(settled[-1][1]):
+                settled[-1][1]["content"] += message["content"]
+            elif is_taken and before == "user" and next_role != "user":
+                settled.append((path, message))
+            else:
+                self.ledger.coerce(path, LATE)
+                settled.append((path, {**message, "role": "user"}))
+        self.messages = settled
+
+    def _find_following(self) -> list[str]:
+        """Returns of each message the role of the next one that is not of instructions alone."""
+        roles, role = [], ""
+        for _, message in reversed(self.messages):
+            roles.append(role)
+            role = role if _is_plain_system(message) else message["role"]
+        return roles[::-1]
 
     def trim(self) -> None:
         """Takes the blanks from the end of an answer that was begun: the vendor refuses them."""
@@ -205,6 +241,8 @@ class _MessagesWriter:
             self.system += content
         else:
             self._add("system", path, content, extras)
+            if "role" in extras:
+                self.placed.add(path)
 
     def _write_user(self, canister: UserCanister, path: str) -> None:
         follows = isinstance(self._last, ResultCanister) and self._last.owner is Owner.OURS
@@ -287,3 +325,8 @@ def _is_paused(last: AnyCanister | None) -> bool:
     """Tells whether a turn was paused by the vendor, which wants it back as it is."""
     origin = getattr(last, "origin", None)
     return origin is not None and origin.stop_reason is StopReason.PAUSED
+
+
+def _is_plain_system(message: Mapping[str, Any]) -> bool:
+    """Tells whether a message is of instructions alone, without a word of this protocol's own."""
+    return message["role"] == "system" and message.keys() <= {"role", "content"}

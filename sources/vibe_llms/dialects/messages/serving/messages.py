@@ -69,7 +69,7 @@ class _MessagesReader:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
         match message["role"]:
             case "system":
-                if path == "messages[0]":  # else it would come back as the request's own
+                if path != "system":  # else it might come back as the request's own
                     extras["role"] = "system"
                 contents = tuple(map(normalize_block, blocks))
                 yield SupervisorCanister(contents, native=keep_native(PROTOCOL, extras))

@@ -21,6 +21,7 @@ from vibe_llms.dialects.history import (
     repair_history,
     states_failure,
 )
+from vibe_llms.dialects.instructions import Message, settle_instructions
 from vibe_llms.dialects.ledger import Ledger, reading_natives
 from vibe_llms.dialects.ollama_chat.calling.parts import MessageFields, PartsWriter
 from vibe_llms.dialects.ollama_chat.quirks import PROTOCOL, Quirks
@@ -58,7 +59,8 @@ def nativize_canisters(
     """
     ledger = Ledger(protocol=PROTOCOL, provider=provider)
     writer = MessagesWriter(PartsWriter(attributes, ledger), ledger)
-    messages = writer.write(repair_history(canisters, HistoryRules(), ledger))
+    written = writer.write(repair_history(canisters, HistoryRules(), ledger))
+    messages = [message for message, _ in settle_instructions(written, attributes, ledger)]
     return Translation({"messages": messages}, ledger.losses)
 
 
@@ -71,13 +73,13 @@ class MessagesWriter:
     _names: dict[str, str] = attrs.field(factory=dict, init=False)
     _nameless: set[str] = attrs.field(factory=set, init=False)
 
-    def write(self, conversation: Sequence[Placed]) -> list[JsonObject]:
-        """Returns the messages of a conversation."""
-        messages: list[JsonObject] = []
+    def write(self, conversation: Sequence[Placed]) -> list[Message]:
+        """Returns the messages of a conversation, each with the path of what it came from."""
+        messages: list[Message] = []
         turn: list[Placed] = []
         for placed in conversation:
             if turn and not belongs(turn[-1].canister, placed.canister):
-                messages += self.write_turn(turn)
+                messages += self._end_turn(turn)
                 turn = []
             match placed.canister:
                 case AssistantCanister() | InvocationCanister():
@@ -85,12 +87,17 @@ class MessagesWriter:
                 case ResultCanister() if placed.canister.owner is Owner.VENDOR:
                     turn.append(placed)
                 case ResultCanister():
-                    messages.append(self._write_result(placed.canister, placed.path))
+                    result = self._write_result(placed.canister, placed.path)
+                    messages.append((result, placed.path))
                 case _:
-                    messages.append(self._write_input(placed.canister, placed.path))
-        return messages + self.write_turn(turn)
+                    told = self._write_input(placed.canister, placed.path)
+                    messages.append((told, placed.path))
+        return messages + self._end_turn(turn)
 
-    def write_turn(self, turn: Sequence[Placed]) -> list[JsonObject]:
+    def _end_turn(self, turn: Sequence[Placed]) -> list[Message]:
+        return [(message, turn[0].path) for message in self.write_turn(turn)]
+
+    def write_turn(self, turn: Sequence[Placed]) -> list[dict[str, Any]]:
         """Returns the one message of a turn; none where nothing of it may be said here."""
         gathered = MessageFields()
         calls: list[JsonObject] = []
@@ -144,7 +151,7 @@ class MessagesWriter:
         self.ledger.coerce(f"{path}.arguments", reason)
         return {"arguments": canister.arguments}
 
-    def _write_result(self, canister: ResultCanister, path: str) -> JsonObject:
+    def _write_result(self, canister: ResultCanister, path: str) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "tool"}
         gathered = MessageFields()
         contents = survey_contents(canister, path, self.ledger)
@@ -161,7 +168,7 @@ class MessagesWriter:
 
     def _write_input(
         self, canister: UserCanister | SupervisorCanister | DocumentCanister, path: str
-    ) -> JsonObject:
+    ) -> dict[str, Any]:
         role = "system" if isinstance(canister, SupervisorCanister) else "user"
         gathered = MessageFields()
         contents = survey_contents(canister, path, self.ledger)

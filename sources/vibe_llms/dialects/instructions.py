@@ -1,0 +1,60 @@
+"""System messages for models that take one alone, before everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any, Final, TypeAlias
+
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.models.attributes import Capability, ModelAttributes
+
+LATE: Final = "instructions amid a conversation go as the user's"
+"""The reason of the loss, in every dialect."""
+
+_ROLES: Final = ("system", "developer")
+
+Message: TypeAlias = tuple[dict[str, Any], str]
+"""A message, and the path of what it came from."""
+
+
+def takes_late(attributes: ModelAttributes) -> bool:
+    """Return whether a model may be given instructions amid a conversation."""
+    return attributes.access_capability("supports_late_supervisor") is not Capability.NO
+
+
+def settle_instructions(
+    messages: Sequence[Message], attributes: ModelAttributes, ledger: Ledger
+) -> list[Message]:
+    """Join the system messages at the beginning, and write later ones as the user's.
+
+    The templates of many open models raise an error at any but the first message:
+    https://github.com/ollama/ollama/issues/17774. Other models get the messages as they are.
+    """
+    if takes_late(attributes):
+        return list(messages)
+    first = list(takewhile(lambda each: each[0]["role"] in _ROLES, messages))
+    for _, path in first[1:]:
+        ledger.coerce(path, "it joins the instructions before it")
+    settled = [(join_instructions([each for each, _ in first]), first[0][1])] if first else []
+    for message, path in messages[len(first) :]:
+        if message["role"] in _ROLES:
+            ledger.coerce(path, LATE)
+            message = {**message, "role": "user"}
+        settled.append((message, path))
+    return settled
+
+
+def join_instructions(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return several system messages as one."""
+    contents = [each["content"] for each in messages]
+    if all(isinstance(each, str) for each in contents):
+        joined: Any = "\n\n".join(filter(None, contents))
+    else:
+        joined = [part for each in contents for part in list_parts(each)]
+    return {**messages[0], "content": joined} if len(messages) > 1 else messages[0]
+
+
+def list_parts(content: Any) -> list[Any]:
+    """Return a content as parts, of which a text is one."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
