@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, TypeVar
 
 import attrs
 import psycopg
@@ -18,6 +19,7 @@ from hosted import FAST, Premises, produce_application, write_event
 from postgresql_server import Server, produce_url
 from scripting import write_script
 from vibe_llms.agents.awaiting import retry_for
+from vibe_llms.agents.batches.batches import look_at_batches, open_batches
 from vibe_llms.agents.hosting import RunHost
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
@@ -25,7 +27,9 @@ from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL, open_runner
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunStartedEvent
-from vibe_llms.exceptions import StoreUnavailableError
+from vibe_llms.exceptions import StoreError, StoreUnavailableError
+from vibe_llms.instruments.channels.batches.channel import BatchChannel
+from vibe_llms.instruments.models import Model
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import UserCanister
@@ -34,6 +38,7 @@ from vibe_llms.runs import claims, database_log, produce_log
 from vibe_llms.runs.replaying import replay_run
 
 LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
+T = TypeVar("T")
 DONE = [say("Done.")]
 ON_POSTGRESQL = [LACKING, pytest.mark.postgresql]
 Build = Callable[..., Premises]
@@ -454,6 +459,75 @@ async def test_whoever_asks_for_runs_survives_a_database_that_goes_away(tmp_path
             assert len(await runs.survey()) == 1
             kinds = [each.event.type for each in produce_log(runs.store, run_id).read()]
             assert kinds.count("run.requested") == 1
+    finally:
+        server.close()
+
+
+@LACKING
+@pytest.mark.postgresql
+async def test_runners_and_batches_are_opened_when_the_database_is_back(tmp_path: Path) -> None:
+    """And a batch that is handed over, or looked at, while it is away is so once."""
+    server = Server()
+    script = write_script(tmp_path, {"contents": DONE})
+    url = produce_url(tmp_path, server)
+    application = produce_application(tmp_path)
+
+    async def open_run() -> str:
+        async with open_runner(url, application=application, hosting=FAST) as runs:
+            order = Order(model=f"scripted:{script}")
+            run = await runs.start(order, [UserCanister("Go.")])
+            return (await runs.wait(run.id)).reason
+
+    async def during_outage(work: Coroutine[Any, Any, T]) -> T:
+        server.kill()
+        working = asyncio.create_task(work)
+        await asyncio.sleep(1)
+        assert not working.done()
+        server.start()
+        return await working
+
+    try:
+        async with asyncio.timeout(120):
+            assert await during_outage(open_run()) == "answered"
+            opening = open_batches(url, application=application)
+            runner = await during_outage(opening.__aenter__())
+            try:
+                channel = BatchChannel(
+                    Model(f"scripted:{script}", application=application), runner=runner
+                )
+                batch = await during_outage(channel.submit([f"{n}?" for n in range(5)]))
+                async with aclosing(runner.follow(batch)) as outcomes:
+                    assert len([each async for each in outcomes]) == 5
+                assert await during_outage(runner.resolve(batch[:12])) == batch
+                (found,) = await runner.survey()
+                assert (found.total, found.done, found.failed) == (5, 5, 0)
+            finally:
+                await opening.__aexit__(None, None, None)
+            async with look_at_batches(url, patience_seconds=60) as looking:
+                assert await during_outage(looking.resolve(batch[:12])) == batch
+            server.kill()
+            async with look_at_batches(url) as looking:
+                with pytest.raises(StoreUnavailableError):
+                    await looking.resolve(batch[:12])
+    finally:
+        await application.close()
+        server.close()
+
+
+@LACKING
+@pytest.mark.postgresql
+async def test_a_role_or_database_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    server = Server()
+    address, _, _ = produce_url(tmp_path, server).rpartition("/")
+    try:
+        with pytest.raises(StoreError, match="does not exist") as caught:
+            async with open_batches(f"{address}/nowhere"):
+                pass
+        assert not isinstance(caught.value, StoreUnavailableError)
+        with pytest.raises(StoreError, match="does not exist") as caught:
+            async with open_runner(f"{address}/nowhere", queues=()):
+                pass
+        assert not isinstance(caught.value, StoreUnavailableError)
     finally:
         server.close()
 

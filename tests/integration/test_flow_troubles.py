@@ -14,9 +14,10 @@ from flow_tasks import compose_task
 from scripting import hold_slow_answers, write_script
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
 from vibe_llms.events.flow import FlowStartedEvent
-from vibe_llms.exceptions import RequestError
+from vibe_llms.exceptions import RequestError, TransportError
 from vibe_llms.flows import AdapterConfig, AdapterResult, UniversalAdapter
 from vibe_llms.logs.disk import Disk
+from vibe_llms.runs import log as run_logs
 from vibe_llms.runs import produce_log
 
 ROW = "START --> P0 --> P1 --> P2 --> END"
@@ -44,6 +45,19 @@ class FullDisk(Disk):
         super().write(descriptor, data)
 
 
+class BrieflyFullDisk(Disk):
+    """Is full for two writes after so many."""
+
+    after, left = 1_000_000, 2
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        self.after -= 1
+        if self.after < 0 < self.left:
+            self.left -= 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(descriptor, data)
+
+
 @pytest.mark.parametrize("room", range(0, 24))
 def test_a_disk_that_is_full_ends_a_run_that_can_be_taken_up(tmp_path: Path, room: int) -> None:
     """What was said until then is in the result, which names the run; nothing is asked twice."""
@@ -65,6 +79,29 @@ def test_a_disk_that_is_full_ends_a_run_that_can_be_taken_up(tmp_path: Path, roo
     assert (again.success, again.final_response) == (True, "three")
     assert again.requests == 3
     assert Conversation.restore(store, "full").last_message is not None
+
+
+@pytest.mark.parametrize("after", range(33))
+def test_a_hosted_run_whose_judge_meets_a_full_disk_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Whatever is written then, by a visit or by the model that judges its answer."""
+    monkeypatch.setattr(run_logs, "_FULL_SECONDS", 0)
+    disk = BrieflyFullDisk()
+    store = DirectoryStore(tmp_path, disk=disk)
+    said = json.dumps({"reason": "It says so.", "is_met": True, "confidence": 1})
+    verdict = {"contents": [{"text": said}], "match": "condition"}
+    script = write_script(tmp_path, verdict, {"contents": [{"text": "Done."}]})
+    condition = {"description": "It is done.", "evaluation_type": "JUDGE"}
+    task = compose_task("START --> P0 --> END", "Do it.", script=script, conditions=[condition])
+    disk.after = after
+    result = asyncio.run(
+        UniversalAdapter(store=store).execute(task, run_id="full", passing=(TransportError,))
+    )
+    assert result.success, result.errors
+    assert [each.is_met for each in result.verification] == [True]
+    assert not any("No space" in each for each in result.warnings)
+    assert disk.left == 0 or disk.after >= 0
 
 
 def test_a_run_goes_on_as_it_was_taken_up_last(tmp_path: Path) -> None:

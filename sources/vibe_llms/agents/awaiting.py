@@ -18,14 +18,17 @@ _PAUSE_SECONDS: Final = 0.5
 _HEALTHY_SECONDS: Final = 30.0
 """Work that went on for so long had reached the database."""
 
+PATIENCE_SECONDS: Final = 60.0
+"""How long code that asks for runs or batches waits for a database that is out of reach."""
+
 _T = TypeVar("_T")
 
 
 async def retry_for(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
-    """Do some work; try it again while the database is out of reach, but not longer than said.
+    """Do some work; retry it for some seconds while the database cannot be reached.
 
     Raises:
-        StoreUnavailableError: It was out of reach for so long, one attempt after the other.
+        StoreUnavailableError: All attempts within these seconds failed so.
     """
     now = asyncio.get_running_loop().time
     since: float | None = None
@@ -34,11 +37,13 @@ async def retry_for(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
         try:
             return await work()
         except StoreUnavailableError as error:
-            if since is None or now() - begun > _HEALTHY_SECONDS:
+            if is_first := since is None or now() - begun > _HEALTHY_SECONDS:
                 since = now()
+            assert since is not None
             if now() - since >= seconds:
                 raise
-            _LOGGER.warning("the database is waited for: %s", error)
+            if is_first:  # once per outage
+                _LOGGER.warning("waiting up to %g s for the database: %s", seconds, error)
         await asyncio.sleep(_PAUSE_SECONDS)
 
 

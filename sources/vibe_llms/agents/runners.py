@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
+from vibe_llms.agents.awaiting import PATIENCE_SECONDS, retry_for
 from vibe_llms.agents.queues import Queue
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, is_postgresql_url
 from vibe_llms.exceptions import ConfigurationError, Finding
@@ -133,10 +134,6 @@ def choose_store(url: str, application: Application) -> ConversationStore:
     return application.store
 
 
-PATIENCE_SECONDS: Final = 60.0
-"""How long those who ask for runs wait for a database that is out of reach, as workers do."""
-
-
 @asynccontextmanager
 async def open_runner(
     url: str = LOCAL,
@@ -161,7 +158,7 @@ async def open_runner(
 
     Raises:
         ConfigurationError: The URL names no runner.
-        StoreError: The database is out of reach.
+        StoreError: The database cannot be used, or was out of reach for a minute.
         DependencyError: What the runner needs is not installed.
     """
     from vibe_llms.agents.local import LocalRuns
@@ -178,8 +175,8 @@ async def open_runner(
         produce_tools=produce_tools,
     )
     runner = produce_runner(url, performer, queues=queues, functions=functions, hosting=hosting)
-    await runner.start()
     try:
+        await retry_for(PATIENCE_SECONDS, runner.start)
         yield LocalRuns(
             store,
             application,

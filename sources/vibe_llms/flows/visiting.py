@@ -175,6 +175,7 @@ class Visitor:
                 limits=grant.limits,
                 listener=listener,
             )
+            channel.waits = self.waits
             try:
                 reply = await (channel.resume() if len(conversation) else channel.ask(question))
             finally:

@@ -20,7 +20,7 @@ from vibe_llms.runs.delivering import take_letters
 from vibe_llms.runs.inbox import Inbox
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.log import RESTED, LoggedEvent, RunLog, read_unsettled
+from vibe_llms.runs.log import RESTED, LoggedEvent, RunLog, read_unsettled, wait_for_room
 from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.places import (
     keeps_logs,
@@ -85,7 +85,7 @@ async def open_run(
             it is found, and no other run of it works meanwhile. Else a new one.
         listener, checked: See :class:`LocalRunContext`.
         begun: The same run, where its log was claimed for this.
-        waits: While it is under way, wait where the disk is full rather than fail.
+        waits: Wait while the disk is full, rather than fail.
 
     Raises:
         StoreError: Another run of the conversation is on its way, or something cannot be
@@ -96,14 +96,10 @@ async def open_run(
     if begun is not None:
         opening.log = begun.take()
     try:
-        # In one thread: to go to another costs as much as all that is done there.
         if begun is not None and begun.is_new:
             opening.take_over(begun)
-        elif is_at_hand(store):
-            opening.open()
         else:
-            # A thread cannot be stopped: it may have the claim by the time we are told to go.
-            await finish(asyncio.to_thread(opening.open))
+            await _open(opening, waits=waits)
         assert opening.log is not None
         context = LocalRunContext(
             opening.run_id,
@@ -124,6 +120,23 @@ async def open_run(
         if opening.log is not None:
             opening.log.close()
             conversation.notices += opening.log.notices
+
+
+async def _open(opening: _Opening, *, waits: bool) -> None:
+    """Open a run; if ``waits``, do it again while the disk is full."""
+    while True:
+        try:
+            # In one thread: to go to another costs as much as all that is done there.
+            if is_at_hand(opening.store):
+                opening.open()
+            else:
+                # A thread cannot be stopped: it may have the claim when this task is cancelled.
+                await finish(asyncio.to_thread(opening.open))
+            return
+        except StoreError as error:
+            if not waits:
+                raise
+            await wait_for_room(error)
 
 
 @define(eq=False)

@@ -15,8 +15,9 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from vibe_llms.agents.awaiting import PATIENCE_SECONDS, retry_for
 from vibe_llms.agents.batches.budgets import RowBudgets
 from vibe_llms.agents.batches.following import BatchFollower, read_lines
 from vibe_llms.agents.batches.making import WorkMaker, gather_functions
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.channels.batches.functions import Function
     from vibe_llms.instruments.engines import Tool
 
+_T = TypeVar("_T")
 _SUMMARY: Final = (
     "SELECT b.id, b.state, b.detail, b.about, b.total, b.cap, b.created, b.ended,"
     " COALESCE(SUM(c.size), 0), COALESCE(SUM(c.done), 0), COALESCE(SUM(c.failed), 0),"
@@ -74,6 +76,7 @@ class Batches:
         wake: Called in a thread where there is something new to do; none for who only looks.
         chunk: How many inputs a worker takes at once.
         maker: Looks whether what is asked for could be performed, as workers would.
+        patience_seconds: How long to wait for a database that is out of reach.
     """
 
     def __init__(
@@ -83,11 +86,17 @@ class Batches:
         *,
         chunk: int = CHUNK,
         maker: WorkMaker | None = None,
+        patience_seconds: float = 0.0,
     ) -> None:
         self.database = database
+        self.patience_seconds = patience_seconds
         self._maker = maker
         self._wake = wake
         self._chunk = chunk
+
+    async def check(self) -> None:
+        """Ensure that the database can be used. Raises StoreError."""
+        await self._perform(check_database, self.database)
 
     async def submit(
         self, order: BatchOrder, asked: AsyncIterator[KeptInput], key: str = ""
@@ -102,7 +111,9 @@ class Batches:
         if self._maker is not None:
             await self._maker.check(order)
         batch = derive_batch(order, key)
-        submission = BatchHandover(self.database, batch, order, self._chunk)
+        submission = BatchHandover(
+            self.database, batch, order, self._chunk, patience_seconds=self.patience_seconds
+        )
         await submission.perform(asked, self._wake)
         return Submitted(batch, submission.before)
 
@@ -152,7 +163,7 @@ class Batches:
         self, batch: str, *, retry_failed: bool = False, cap: Decimal | None = None
     ) -> None:
         """Lets a batch go on that was stopped or has ended; see :class:`.BatchRunner`."""
-        await finish(asyncio.to_thread(self._resume, batch, retry_failed, cap))
+        await self._perform(self._resume, batch, retry_failed, cap)
         self._wake()
 
     def follow(
@@ -164,9 +175,14 @@ class Batches:
         before: Mapping[int, int] | None = None,
     ) -> AsyncGenerator[ItemOutcome]:
         """Yields what came of each item; see :class:`.BatchRunner`."""
-        return BatchFollower(self.database, batch, waits=waits, before=before).follow(
-            ordered=ordered
+        follower = BatchFollower(
+            self.database,
+            batch,
+            waits=waits,
+            before=before,
+            patience_seconds=self.patience_seconds,
         )
+        return follower.follow(ordered=ordered)
 
     async def survey_failures(self, batch: str) -> AsyncGenerator[bytes]:
         """Yields the lines of what failed, in the order of the inputs."""
@@ -174,7 +190,7 @@ class Batches:
             "SELECT number FROM vibe_chunks WHERE batch = ? AND failed > 0 ORDER BY number", batch
         )
         for (chunk,) in chunks:
-            for line in await finish(asyncio.to_thread(self._read_failures, batch, chunk)):
+            for line in await self._perform(self._read_failures, batch, chunk):
                 yield line
 
     def _read_failures(self, batch: str, chunk: int) -> list[bytes]:
@@ -223,14 +239,20 @@ class Batches:
             with self.database.transact(reading=True) as transaction:
                 return transaction.fetch(statement, *values)
 
-        return await finish(asyncio.to_thread(fetch))
+        return await self._perform(fetch)
 
     async def _change(self, statement: str, batch: str) -> None:
         def change() -> None:
             with self.database.transact() as transaction:
                 transaction.change(statement, batch)
 
-        await finish(asyncio.to_thread(change))
+        await self._perform(change)
+
+    async def _perform(self, work: Callable[..., _T], *values: Any) -> _T:
+        """Do database work in a thread, to its end; retry it while the database is out of reach."""
+        return await retry_for(
+            self.patience_seconds, lambda: finish(asyncio.to_thread(work, *values))
+        )
 
 
 def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:
@@ -339,13 +361,16 @@ async def open_batches(
             worker.wake()
 
     try:
-        await finish(asyncio.to_thread(check_database, database))
+        batches = Batches(
+            database, wake, chunk=chunk, maker=maker, patience_seconds=PATIENCE_SECONDS
+        )
+        await batches.check()
         if workers:
             # Before any model is asked: who asks has its limiter for good.
             application.share_budgets(RowBudgets(database))
         for worker in workers:
             worker.start()
-        yield Batches(database, wake, chunk=chunk, maker=maker)
+        yield batches
     finally:
         for worker in workers:
             await worker.close()
@@ -353,10 +378,13 @@ async def open_batches(
 
 
 @asynccontextmanager
-async def look_at_batches(url: str) -> AsyncIterator[Batches]:
+async def look_at_batches(url: str, *, patience_seconds: float = 0.0) -> AsyncIterator[Batches]:
     """Lends batches to who only looks at them, or says something to them.
 
     What has to go on is taken by whichever worker looks next.
+
+    Args:
+        patience_seconds: How long to wait for a database that is out of reach.
 
     Raises:
         ConfigurationError: The URL names no runner with workers.
@@ -370,6 +398,6 @@ async def look_at_batches(url: str) -> AsyncIterator[Batches]:
         raise StoreError(path=url, detail=f"{url}: there is no such file.", remedy=remedy)
     database = open_database(url, makes=False)
     try:
-        yield Batches(database)
+        yield Batches(database, patience_seconds=patience_seconds)
     finally:
         database.close()

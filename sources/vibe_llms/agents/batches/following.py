@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from vibe_llms.agents.awaiting import retry_for
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
@@ -13,6 +14,7 @@ from vibe_llms.instruments.channels.batches.lines import decode_head
 from vibe_llms.instruments.channels.batches.orders import ItemOutcome
 from vibe_llms.instruments.channels.batches.tables import WORKING
 
+_T = TypeVar("_T")
 _PAGE: Final = 500
 _CHUNKS: Final = 64
 """How many chunks are looked at, at once: those behind them wait until these are through."""
@@ -30,6 +32,7 @@ class BatchFollower:
             waited for, too.
         before: How many rows of results each chunk had that count as stored; by default all that
             are there.
+        patience_seconds: How long to retry reads where it does not wait, and the first read.
     """
 
     def __init__(
@@ -39,11 +42,13 @@ class BatchFollower:
         *,
         waits: bool,
         before: Mapping[int, int] | None = None,
+        patience_seconds: float = 0.0,
     ) -> None:
         self._database = database
         self._batch = batch
         self._waits = waits
         self._before = before
+        self._patience = patience_seconds
         self._seen: dict[int, int] = {}
         self._low = 0
         self._next = 0
@@ -52,12 +57,12 @@ class BatchFollower:
     async def follow(self, *, ordered: bool) -> AsyncGenerator[ItemOutcome]:
         """Yields what came of each item. Raises StoreError where it does not wait."""
         if self._before is None:
-            self._before = await finish(asyncio.to_thread(read_placed, self._database, self._batch))
+            self._before = await self._perform(read_placed, self._database, self._batch)
         read = self._read_in_order if ordered else self._read_new
         pause = _FIRST_SECONDS
         while True:
             try:
-                is_working, found = await finish(asyncio.to_thread(self._read, read))
+                is_working, found = await self._perform(self._read, read)
             except StoreError:
                 if not self._waits:
                     raise
@@ -72,6 +77,9 @@ class BatchFollower:
             if is_working and len(found) < _PAGE:
                 await asyncio.sleep(pause)
                 pause = pause if found else min(2 * pause, _LAST_SECONDS)
+
+    async def _perform(self, work: Callable[..., _T], *values: Any) -> _T:
+        return await retry_for(self._patience, lambda: finish(asyncio.to_thread(work, *values)))
 
     def _read(
         self, read: Callable[[Transaction, bool], list[ItemOutcome]]

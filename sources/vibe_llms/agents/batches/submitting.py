@@ -7,8 +7,9 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from vibe_llms.agents.awaiting import retry_for
 from vibe_llms.agents.batches.following import read_placed
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import RequestError, StoreError
@@ -23,6 +24,8 @@ from vibe_llms.instruments.channels.batches.orders import (
 from vibe_llms.instruments.channels.batches.row_chunks import read_inputs, settle, write_inputs
 from vibe_llms.instruments.channels.batches.tables import count_money
 from vibe_llms.messages.identities import produce_identity
+
+_T = TypeVar("_T")
 
 CHUNK: Final = 500
 """How many inputs a worker takes at once."""
@@ -52,18 +55,26 @@ class BatchHandover:
         batch: The id of the batch.
         order: What is asked.
         chunk: How many inputs a chunk has.
+        patience_seconds: How long to wait for a database that is out of reach.
 
     Attributes:
         before: How many results each chunk had when this began.
     """
 
     def __init__(
-        self, database: BatchDatabase, batch: str, order: BatchOrder, chunk: int = CHUNK
+        self,
+        database: BatchDatabase,
+        batch: str,
+        order: BatchOrder,
+        chunk: int = CHUNK,
+        *,
+        patience_seconds: float = 0.0,
     ) -> None:
         self._database = database
         self._batch = batch
         self._order = order
         self._size = chunk
+        self._patience = patience_seconds
         self._next = 0
         self._chunk = 0
         self._there = 0
@@ -82,7 +93,7 @@ class BatchHandover:
             StoreError: The database is out of reach; who asks again goes on.
         """
         try:
-            await finish(asyncio.to_thread(self._begin))
+            await self._perform(self._begin)
             await self._write(asked, tell)
         except StoreError:
             raise
@@ -98,11 +109,19 @@ class BatchHandover:
             page.append(each)
             size += len(each.input)
             if len(page) == self._size or size > _CHUNK_BYTES:
-                await finish(asyncio.to_thread(self._add, page, tell))
+                await self._add_all(page, tell)
                 page, size = [], 0
         if page:
-            await finish(asyncio.to_thread(self._add, page, tell))
-        await finish(asyncio.to_thread(self._end))
+            await self._add_all(page, tell)
+        await self._perform(self._end)
+
+    async def _add_all(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> None:
+        while page:
+            page = await self._perform(self._add, page, tell)
+
+    async def _perform(self, work: Callable[..., _T], *values: Any) -> _T:
+        """Do one transaction in a thread; to do it twice changes nothing more."""
+        return await retry_for(self._patience, lambda: finish(asyncio.to_thread(work, *values)))
 
     def _begin(self) -> None:
         order = self._order
@@ -120,7 +139,7 @@ class BatchHandover:
             if not count:
                 self._refuse_others(transaction)
             self._look(transaction)
-        self._is_new = count > 0
+        self._is_new = self._is_new or count > 0
         self.before = read_placed(self._database, self._batch)
 
     def _refuse_others(self, transaction: Transaction) -> None:
@@ -157,24 +176,23 @@ class BatchHandover:
             self._batch,
         )
 
-    def _add(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> None:
-        """Adds a page behind what is there, which is compared."""
+    def _add(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> Sequence[KeptInput]:
+        """Compare the first of a page with what is there, or add it all; return what is left."""
         is_new = False
-        while page:
-            with self._database.transact() as transaction:
-                known = page[: max(0, self._there - self._next)]
-                if known:
-                    known = known[: self._compare(transaction, known)]
-                elif self._insert(transaction, page):
-                    known, is_new = page, True
-                else:  # another process that hands the same batch over was here first
-                    self._look(transaction)
-            self._next += len(known)
-            page = page[len(known) :]
+        with self._database.transact() as transaction:
+            known = page[: max(0, self._there - self._next)]
+            if known:
+                known = known[: self._compare(transaction, known)]
+            elif self._insert(transaction, page):
+                known, is_new = page, True
+            else:  # another process, or an attempt before, was here first
+                self._look(transaction)
+        self._next += len(known)
         if is_new:
             self._there = self._next
             self._chunk += 1
             tell()
+        return page[len(known) :]
 
     def _compare(self, transaction: Transaction, page: Sequence[KeptInput]) -> int:
         """Compares inputs with the rest of the chunk where they begin; returns how many."""

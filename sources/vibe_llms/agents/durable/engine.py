@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from vibe_llms.configuration.definitions import is_postgresql_url
-from vibe_llms.exceptions import StoreError
+from vibe_llms.conversations.stores.postgresql.database import is_outage
+from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.installing import needing
 from vibe_llms.instruments.channels.batches.databases import advise_file, check_folder
 from vibe_llms.values import frozen
@@ -121,6 +122,10 @@ def reaching(place: str) -> Iterator[None]:
         raise
     except (SQLAlchemyError, DBOSException, OSError) as error:
         said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        if not place.startswith("sqlite") and is_outage(getattr(error, "orig", None)):
+            raise StoreUnavailableError(
+                path=place, detail=f"{place}: {said.rstrip('.')}.", remedy=_advise(place, said)
+            ) from error
         raise StoreError(
             path=place,
             detail=f"{place}: {(said or type(error).__name__).rstrip('.')}.",

@@ -73,7 +73,10 @@ class AsyncChannel(Closing, Generic[T]):
 
     Attributes:
         conversation: Its present state.
+        waits: Whether to wait while the disk is full, rather than fail.
     """
+
+    waits: bool = False
 
     @overload
     def __init__(
@@ -208,7 +211,7 @@ class AsyncChannel(Closing, Generic[T]):
         forked: AsyncChannel[T] = AsyncChannel.__new__(type(self))
         forked.prompt, forked.parser, forked._link = self.prompt, self.parser, self._link
         forked.conversation = self.conversation.fork(from_index)
-        forked._turn = asyncio.Lock()
+        forked.waits, forked._turn = self.waits, asyncio.Lock()
         return forked
 
     def __copy__(self) -> Self:
@@ -300,7 +303,7 @@ class AsyncChannel(Closing, Generic[T]):
             # A copy, so that the channel is as it was where no run can be prepared.
             conversation = conversation.copy()
             conversation.add_canisters(said)
-        run = engine.prepare(conversation, approvals, hear=hear)
+        run = engine.prepare(conversation, approvals, hear=hear, waits=self.waits)
         try:
             outcome = await run.perform()
         finally:

@@ -46,6 +46,10 @@ HOLD: Final = (
 _UNALLOWED: Final = ("3F000", "42501")
 """What PostgreSQL says where a role may not see the schema, or not do something."""
 
+_REFUSALS: Final = ("authentication failed", "does not exist", "pg_hba.conf", "not permitted")
+"""What it says where it is there and lets a role, or into a database, not in; an error of
+connecting has no code."""
+
 
 @frozen
 class Fence:
@@ -255,6 +259,19 @@ def _has_ended(connection: psycopg.Connection[Any]) -> bool:
     return bool(poll.poll(0))
 
 
+def is_outage(error: BaseException | None) -> bool:
+    """Tell whether an error says that PostgreSQL cannot be reached now."""
+    import psycopg
+
+    return isinstance(error, psycopg.OperationalError) and not _is_refused(error)
+
+
+def _is_refused(error: Exception) -> bool:
+    """Tell whether a server refuses a role or a database: waiting does not help."""
+    said = str(error)
+    return "FATAL:" in said and any(each in said for each in _REFUSALS)
+
+
 def describe(error: psycopg.Error, place: str) -> StoreError:
     """Words what PostgreSQL says."""
     import psycopg
@@ -264,10 +281,12 @@ def describe(error: psycopg.Error, place: str) -> StoreError:
         detail = f"{place}: others keep it locked for longer than {LOCK_SECONDS:g} seconds."
         return StoreUnavailableError(path=place, detail=detail, remedy="Try again later.")
     detail = f"{place}: {said.rstrip('.')}."
-    if isinstance(error, psycopg.OperationalError):
+    if is_outage(error):
         remedy = "See that the server runs and lets you in: `psql` takes the same URL."
         return StoreUnavailableError(path=place, detail=detail, remedy=remedy)
     remedy = ""
+    if _is_refused(error):
+        remedy = "Give the right user, password and database: `psql` takes the same URL."
     if error.sqlstate in _UNALLOWED:
         remedy = "Let this role make and use tables: GRANT USAGE, CREATE ON SCHEMA public TO it."
     return StoreError(path=place, detail=detail, remedy=remedy)

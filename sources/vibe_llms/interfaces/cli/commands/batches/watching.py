@@ -25,10 +25,11 @@ async def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
 
     Ends with 1 where any failed. Ctrl-C ends the following alone.
     """
+    from vibe_llms.agents.awaiting import PATIENCE_SECONDS
     from vibe_llms.agents.batches.batches import look_at_batches
     from vibe_llms.interfaces.cli.batches.shared import describe_runner, follow_to_end
 
-    async with look_at_batches(runner) as batches:
+    async with look_at_batches(runner, patience_seconds=PATIENCE_SECONDS) as batches:
         found = await batches.resolve(batch)
         told = describe_runner(runner)
         return await follow_to_end(batches, found, output, told, as_json=as_json)
