@@ -166,6 +166,7 @@ async def test_a_page_of_a_run_on_its_way_follows_it(tab: Tab, tmp_path: Path) -
     store.create("run", ConversationMetadata())
     store.create("visit", ConversationMetadata())
     log = produce_log(store, "run")
+    log.claim()  # as a run that works does; without, it would have broken off
 
     def write() -> None:
         replace_file(path, read_run_page(store, "run").encode())  # it may be loaded meanwhile
