@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,20 @@ async def test_what_touches_no_known_quirk_is_carried(
     assert simulator.requests[0].body == {"model": model.partition(":")[2], **body}
 
 
+def call_with(arguments: str) -> list[dict[str, Any]]:
+    """Makes a conversation with a call that has such arguments."""
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "clock", "arguments": arguments},
+    }
+    return [
+        {"role": "user", "content": "What time is it?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "That is not JSON."},
+    ]
+
+
 TOUCHING: dict[str, tuple[str, dict[str, Any]]] = {
     "seed": ("mistral:mistral-large-2512", {"seed": 4}),
     "choice": ("mistral:mistral-large-2512", {"tools": [TOOL], "max_completion_tokens": 9}),
@@ -152,6 +167,8 @@ TOUCHING: dict[str, tuple[str, dict[str, Any]]] = {
             ]
         },
     ),
+    "broken_arguments": ("groq:llama-3.3-70b-versatile", {"messages": call_with('{"city": ')}),
+    "no_arguments": ("groq:llama-3.3-70b-versatile", {"messages": call_with("")}),
     "seed_of_another": ("openai_conversations:gpt-4o", {"random_seed": 4}),
 }
 
@@ -168,6 +185,9 @@ async def test_what_touches_a_known_quirk_goes_in_the_vendors_words(
     async with serve_gateway(application, records) as address, produce_client(address) as client:
         await client.post("/chat/completions", body=asked, cast_to=object)
     assert [record.way for record in records] == ["translate"]
+    for message in simulator.requests[0].body["messages"]:
+        for call in message.get("tool_calls", ()):
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
     # What the model's data do not know as a control of it, its vendor may know nevertheless.
     assert simulator.requests[0].body["repetition_penalty"] == 1.2
 

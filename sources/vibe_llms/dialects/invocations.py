@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from vibe_llms.dialects.extras import AS_IT_IS, read_native, without
+from vibe_llms.dialects.extras import AS_IT_IS, read_native, without, write_json
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import InvocationCanister
 from vibe_llms.messages.descriptions import CHOICES, InvocableDescription
 from vibe_llms.messages.losses import Translation
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
+
+BROKEN_ARGUMENTS: Final = "INVALID_JSON"
+"""Under which arguments that are no JSON object go to a vendor, as Anthropic's documentation
+proposes: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/fine-grained-tool-streaming"""
 
 _NOTHING: Final = ("", "null", '""')
 
@@ -27,6 +31,35 @@ def write_arguments(canister: InvocationCanister, protocol: str) -> str:
     if canister.form == "json" and is_foreign and canister.arguments in _NOTHING:
         return "{}"
     return canister.arguments
+
+
+def write_object(canister: InvocationCanister, path: str, ledger: Ledger) -> str:
+    """Returns the text of the arguments as an object, for servers that read earlier calls again.
+
+    Such a server refuses all that is said later where one of them does not read. Nothing goes as
+    an object without fields, and what is no object as the text of one; the result of the call says
+    what was wrong with it.
+    """
+    text = canister.arguments
+    if holds_object(text):
+        return text
+    if canister.fault is None:
+        return "{}"
+    reason = f"{canister.fault}; they go as text in the field {BROKEN_ARGUMENTS}"
+    ledger.coerce(f"{path}.arguments", reason)
+    return write_json({BROKEN_ARGUMENTS: text})
+
+
+def holds_object(text: str) -> bool:
+    """Tells whether a text is a JSON object."""
+    import msgspec  # most conversations hold no calls
+
+    from vibe_llms.unreadable import UNREADABLE
+
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except UNREADABLE:
+        return False
 
 
 _TAKING_TEXT: Final = frozenset({"chat_completions", "responses"})

@@ -101,7 +101,7 @@ def _prepare(canister: InvocationCanister, registry: Registry, record: Record) -
         return Call(canister=canister, fault=str(error))
     arguments = read_arguments(canister)
     if isinstance(arguments, ArgumentFault):
-        return Call(canister=canister, fault=f"The arguments of {canister.name}: {arguments.rule}.")
+        return Call(canister=canister, fault=f"{arguments.rule.rstrip('.')}.")
     try:
         canonical = canonicalize(arguments)
         return _settle(canister, invoker, arguments, canonical, record)

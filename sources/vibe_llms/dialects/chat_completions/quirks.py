@@ -50,6 +50,7 @@ class Quirks:
         takes_null: Whether the content of a turn without text may be null; otherwise it is empty.
         takes_tools: Whether tools are supported at all.
         takes_custom: Whether custom tools, which take free text, are supported.
+        takes_broken: Whether the arguments of an earlier call may be no JSON object.
         media: The kinds of parts that are accepted besides text.
         file_part: How a file is sent by its URL: as ``file`` (OpenRouter), as a kind of part such
             as ``file_url``, or not at all.
@@ -83,6 +84,7 @@ class Quirks:
     takes_null: bool = True
     takes_tools: bool = True
     takes_custom: bool = True
+    takes_broken: bool = True
     media: Annotated[tuple[str, ...], FILLED] = attrs.field(
         default=("image_url", "input_audio", "file"), converter=_freeze
     )

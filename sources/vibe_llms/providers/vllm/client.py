@@ -23,6 +23,7 @@ _QUIRKS: Final = Quirks(
     supervisor_roles=("system",),
     reasoning_field="reasoning",
     takes_custom=False,
+    takes_broken=False,  # https://github.com/vllm-project/vllm/issues/43995
     takes_refusals=False,
     name_pattern=r"[\s\S]+",
     media=("image_url", "input_audio", "audio_url", "video_url"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -257,6 +258,36 @@ def test_quirks_decide_what_vendors_do_differently() -> None:
         {"role": "assistant", "content": "No.", "reasoning": "Hm."},
     ]
     assert survey_kinds(losses) == ["coerced", "coerced"]
+
+
+@pytest.mark.parametrize(
+    ("written", "sent", "kinds"),
+    [
+        ('{"a": 1 }', '{"a": 1 }', []),
+        ("{ }", "{ }", []),
+        ("", "{}", []),
+        (" ", "{}", []),
+        ("null", "{}", []),
+        ('{"a": ', {"INVALID_JSON": '{"a": '}, ["coerced"]),
+        ("[1]", {"INVALID_JSON": "[1]"}, ["coerced"]),
+        ('"Köln"', {"INVALID_JSON": '"Köln"'}, ["coerced"]),
+        ('{"a": 1} and more', {"INVALID_JSON": '{"a": 1} and more'}, ["coerced"]),
+    ],
+)
+def test_arguments_are_an_object_where_a_server_reads_them_again(
+    written: str, sent: object, kinds: list[str]
+) -> None:
+    """One malformed call would else make it refuse all that is said later."""
+    canisters = (UserCanister("?"), call(arguments=written), result())
+
+    def read(quirks: Quirks) -> tuple[str, list[str]]:
+        messages, losses = nativize(*canisters, quirks=quirks)
+        return messages[1]["tool_calls"][0]["function"]["arguments"], survey_kinds(losses)
+
+    arguments, losses = read(Quirks(takes_broken=False))
+    assert (arguments if isinstance(sent, str) else json.loads(arguments)) == sent
+    assert losses == kinds
+    assert read(Quirks()) == (written, [])  # OpenAI takes what its models wrote
 
 
 @given(st.lists(any_canisters, max_size=6))

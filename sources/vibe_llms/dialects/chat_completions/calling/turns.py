@@ -19,7 +19,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL
 from vibe_llms.dialects.chat_completions.tables import DETAILS, GROWING
 from vibe_llms.dialects.extras import MESSAGE, merge, read_native, write_json
 from vibe_llms.dialects.history import Placed
-from vibe_llms.dialects.invocations import write_arguments
+from vibe_llms.dialects.invocations import write_arguments, write_object
 from vibe_llms.dialects.ledger import reading_natives
 from vibe_llms.dialects.seals import is_sealed
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
@@ -99,7 +99,11 @@ class TurnWriter:
             return
         call: dict[str, Any] = {"id": canister.invocation_id, "type": "function"}
         if canister.form == "json":
-            arguments = write_arguments(canister, PROTOCOL)
+            arguments = (
+                write_arguments(canister, PROTOCOL)
+                if self.parts.quirks.takes_broken
+                else write_object(canister, path, self.parts.ledger)
+            )
             call["function"] = {"name": canister.name, "arguments": arguments}
         elif self.parts.quirks.takes_custom:
             custom = {"name": canister.name, "input": canister.arguments}

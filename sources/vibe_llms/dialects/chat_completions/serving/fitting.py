@@ -14,6 +14,7 @@ from vibe_llms.dialects.chat_completions.quirks import PROTOCOL, Quirks
 from vibe_llms.dialects.chat_completions.serving.requests import list_fields, normalize_request
 from vibe_llms.dialects.chat_completions.tables import DETAILS, FIELDS, SPELLINGS
 from vibe_llms.dialects.extras import keep_native, read_native
+from vibe_llms.dialects.invocations import holds_object
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request
@@ -133,6 +134,8 @@ def _touches_turn(message: Mapping[str, Any], quirks: Quirks) -> bool:
     calls, wanted = _list(message.get("tool_calls")), quirks.reasoning_field
     if any(call.get("type") == "custom" for call in calls) and not quirks.takes_custom:
         return True
+    if not quirks.takes_broken and not all(map(_holds_object, calls)):
+        return True
     told = [name for name in FIELDS if message.get(name)]
     return (
         (message.get("content") is None and bool(calls) and not quirks.takes_null)
@@ -140,6 +143,11 @@ def _touches_turn(message: Mapping[str, Any], quirks: Quirks) -> bool:
         or (bool(calls) and quirks.needs_reasoning and wanted not in message)
         or (wanted is not None and bool(told) and wanted not in told and DETAILS not in message)
     )
+
+
+def _holds_object(call: Mapping[str, Any]) -> bool:
+    function = call.get("function")
+    return not isinstance(function, Mapping) or holds_object(str(function.get("arguments")))
 
 
 def _touches_order(messages: list[Any], quirks: Quirks) -> bool:

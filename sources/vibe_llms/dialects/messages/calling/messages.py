@@ -15,6 +15,7 @@ import attrs
 from vibe_llms.dialects.extras import merge
 from vibe_llms.dialects.history import HistoryRules, Placed, belongs, repair_history
 from vibe_llms.dialects.instructions import LATE, takes_late
+from vibe_llms.dialects.invocations import BROKEN_ARGUMENTS
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.messages.calling.blocks import Block, BlocksWriter
 from vibe_llms.dialects.messages.quirks import PROTOCOL, Quirks
@@ -39,10 +40,6 @@ from vibe_llms.values import define
 
 RULES: Final = HistoryRules(id_pattern=r"[a-zA-Z0-9_-]+", alias_prefix="toolu_")
 """The pattern is the vendor's own; any other id is answered with the status 400."""
-
-BROKEN_ARGUMENTS: Final = "INVALID_JSON"
-"""Under which arguments that are no JSON object go to the vendor, as its documentation proposes:
-https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/fine-grained-tool-streaming"""
 
 _CUT: Final = frozenset(
     {
