@@ -17,7 +17,7 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
     """Returns the usage. Most vendors count cached input, sound and reasoning within the totals.
 
     Beside them reasoning is counted at xAI and in Perplexity's research, cached input by Grok on
-    Azure, and sound by Mistral.
+    Azure, and sound by Mistral. LiteLLM calls written input ``cache_creation_tokens``.
 
     Args:
         asked, answered: The names of the totals; what is within them stands in ``…_details``.
@@ -25,9 +25,11 @@ def normalize_openai_usage(native: Mapping[str, Any], *, asked: str, answered: s
     prompt, completion, total, hit, alone = read_counts(
         native, asked, answered, "total_tokens", "prompt_cache_hit_tokens", "reasoning_tokens"
     )
-    read, written, heard = read_counts(
-        native.get(f"{asked}_details"), "cached_tokens", "cache_write_tokens", "audio_tokens"
+    read, written, heard, created = read_counts(
+        native.get(f"{asked}_details"),
+        *("cached_tokens", "cache_write_tokens", "audio_tokens", "cache_creation_tokens"),
     )
+    written = created if written is None else written
     thought, spoken = read_counts(
         native.get(f"{answered}_details"), "reasoning_tokens", "audio_tokens"
     )

@@ -29,6 +29,7 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
         **parts.invocations,
         **schema.value,
     }
+    _drop_parallel(body, draft)
     _restore_choice(body, kept, request)
     if _is_wish(request.schema, kept, quirks):
         reason = "the vendor enforces only closed schemas whose properties are all required"
@@ -53,6 +54,15 @@ def _complete(
         # Else the account of what was used is not sent with a stream.
         body["stream_options"] = {**options, "include_usage": True}
     return body
+
+
+def _drop_parallel(body: dict[str, Any], draft: BodyDraft) -> None:
+    """Leaves out how tools are called where there are none left: OpenAI answers the status 400."""
+    control = "parallel_invocations"
+    field = draft.quirks.fields.get(control, control)
+    if field in body and "tools" not in body and draft.request.invocables:
+        del body[field]
+        draft.ledger.drop(f"controls.{control}", "there is nothing to invoke")
 
 
 def _restore_choice(body: dict[str, Any], kept: dict[str, Any], request: Request) -> None:

@@ -61,6 +61,7 @@ class Decoder(ResponseDecoder):
     def __init__(self, *, provider: str, model: str = "") -> None:
         super().__init__(provider=provider, model=model)
         self._count = 0
+        self._calls = 0  # of the client's tools
         self._open: dict[int, GrowingBlock] = {}
         self._names: dict[str, str] = {}
         self._usage: dict[str, Any] = {}
@@ -116,10 +117,13 @@ class Decoder(ResponseDecoder):
     def _end(self) -> ResponseFinishedEvent:
         for index in tuple(self._open):
             self._finish_block(index)
-        reason = self._reason
+        word = self._reason
+        reason = STOP_REASONS.get(word or "", StopReason.UNKNOWN)
+        if reason is StopReason.ANSWERED and self._calls:
+            reason = StopReason.INVOCATION  # some servers say "end_turn" there too
         return ResponseFinishedEvent(
-            stop_reason=STOP_REASONS.get(reason or "", StopReason.UNKNOWN),
-            native_stop_reason=reason,
+            stop_reason=reason,
+            native_stop_reason=word,
             native=keep_native(PROTOCOL, self._native),
         )
 
@@ -180,6 +184,7 @@ class Decoder(ResponseDecoder):
             self._finish_block(place)
         growing = begin_block(self._count, block, self._names)
         self._count += 1
+        self._calls += block.get("type") == "tool_use"
         self._open[place] = growing
         self._events.append(growing.start())
         self._events += growing.catch_up()

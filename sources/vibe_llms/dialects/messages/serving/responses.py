@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from vibe_llms.dialects.ledger import Ledger
@@ -56,7 +57,7 @@ def nativize_response(response: Response) -> Translation[JsonObject]:
         "role": "assistant",
         "model": origin.model,
         "content": content,
-        "stop_reason": _find_stop_reason(origin, ledger),
+        "stop_reason": _find_stop_reason(origin, content, ledger),
         "stop_sequence": None,
         "usage": repeat_usage(origin, PROTOCOL) or nativize_usage(origin.usage, ledger),
         **ledger.open(response.metadata.native, "metadata"),
@@ -114,11 +115,16 @@ def _make_up_id(response: Response, ledger: Ledger) -> str:
     return f"msg_{first}"
 
 
-def _find_stop_reason(origin: Origin, ledger: Ledger) -> str | None:
+def _find_stop_reason(
+    origin: Origin, content: Sequence[Mapping[str, Any]], ledger: Ledger
+) -> str | None:
     if keeps_word(origin, PROTOCOL):
         return origin.native_stop_reason
     word = _WORDS.get(origin.stop_reason, "end_turn")
-    tell_stop(origin, word, STOP_REASONS[word], ledger)
+    understood = STOP_REASONS[word]
+    if understood is StopReason.ANSWERED and any(each["type"] == "tool_use" for each in content):
+        understood = StopReason.INVOCATION  # so a client takes it
+    tell_stop(origin, word, understood, ledger)
     return word
 
 
