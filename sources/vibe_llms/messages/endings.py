@@ -1,7 +1,8 @@
 """Why a turn of a model is not an answer: one rule for all who have to know.
 
-A turn that was cut off, refused or failed is not an answer, and neither is one of which nobody
-knows why it ended without a word. What a model has completed is one, even if it said nothing.
+A turn that was cut off, refused or failed is not an answer, and neither is one without a word that
+ended for an unknown reason. What a model has completed is one, even if it said nothing, and so are
+words or calls that ended with a reason of the server's own.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ _MESSAGES: Final = (
     ("error", "message"),
 )
 """Where vendors say in a sentence why an answer ended."""
+
+_UNNAMED: Final = frozenset({"incomplete", "other", "unknown"})
+"""Words for an end that is not a good one, and whose reason the vendor does not name."""
 
 _CHARACTERS: Final = 500
 
@@ -93,8 +97,8 @@ def find_shortfall(
     word, is_empty = origin.native_stop_reason, not any(map(_says_anything, canisters))
     if not is_empty and stop is StopReason.INVOCATION:
         return None
-    if not is_empty and stop is StopReason.UNKNOWN and not word:
-        return None  # some servers never say why an answer ends
+    if not is_empty and stop is StopReason.UNKNOWN and (word or "").lower() not in _UNNAMED:
+        return None  # many servers have words of their own for a good end, or never say one
     reason, detail = _WORDS[stop]
     limit = _LIMITS.get(stop, "")
     if is_empty and stop is StopReason.LIMIT:

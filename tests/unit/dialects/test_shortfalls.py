@@ -36,6 +36,8 @@ _BLOCKED = {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": "Not this
 _REFUSED = {"stop_reason": "refusal", "stop_details": {"explanation": "Against the policy."}}
 _THINKING = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
 _REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+_YES = {"role": "assistant", "content": "Yes."}
+_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 _OLLAMA = {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True}
 _MALFORMED = {"finishMessage": "Malformed function call:\n print(x"}
 
@@ -121,6 +123,18 @@ def test_a_part_of_an_answer_is_shown(
         (chat_completions, {"choices": [{"index": 0, "message": {"content": "Yes."}}]}),
         (generate_content, {"candidates": [{"content": {"parts": [{"text": "Yes."}]}}]}),
         (chat_completions, chat("stop")),
+        *[
+            (chat_completions, chat(word, content="Yes."))
+            for word in ("", "COMPLETE", "FINISHED", "completed", "end_of_text", "natural", "eos")
+        ],
+        (chat_completions, chat("tool_call", tool_calls=[_CALL])),
+        (chat_completions, chat("stop", tool_calls=[_CALL])),
+        (chat_completions, chat("function_call", tool_calls=[_CALL])),
+        (messages, claude({"type": "text", "text": "Yes."}, stop_reason="stop")),
+        (messages, claude({"type": "text", "text": "Yes."}, stop_reason=None)),
+        (messages, claude({"type": "text", "text": "Yes."}, stop_reason="eos")),
+        (ollama_chat, {**_OLLAMA, "message": _YES, "done_reason": "tool_calls"}),
+        (generate_content, gemini("DONE", content={"parts": [{"text": "Yes."}]})),
     ],
 )
 def test_what_a_model_has_completed_is_an_answer(dialect: ModuleType, body: Any) -> None:
@@ -133,3 +147,17 @@ def test_a_long_message_of_a_vendor_is_bounded() -> None:
 
     assert response.shortfall is not None
     assert len(response.shortfall.detail) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        (generate_content, gemini("OTHER", content={"parts": [{"text": "Half"}]})),
+        (chat_completions, chat("unknown", content="Half")),
+    ],
+)
+def test_an_end_that_a_vendor_calls_unknown_is_a_failure(dialect: ModuleType, body: Any) -> None:
+    """A word of the server's own says something else; see above."""
+    shortfall = read(dialect, body).shortfall
+    assert shortfall is not None
+    assert shortfall.is_failure
