@@ -6,10 +6,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
+from yarl import URL
 
+from doormen import Doorman
 from gateways import produce_application, serve_gateway
 from vibe_llms.testing.simulator import Say, Simulator
 
@@ -94,3 +97,57 @@ async def test_a_response_repeats_its_request(tmp_path: Path, streamed: bool) ->
     whole = told[-1]["response"] if streamed else told[-1]
     assert {name: whole[name] for name in more} == more
     assert (whole["tool_choice"], whole["parallel_tool_calls"]) == ("auto", True)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_here"),
+    [
+        ("claude-sonnet-5", True),
+        ("anthropic:claude-of-tomorrow", True),
+        ("mine:mistralai/mistral-7b-instruct", True),
+        ("openai", True),
+        ("nobody:claude-sonnet-5", False),
+        ("local:/etc/passwd", False),
+        ("scripted:/etc/passwd.toml", False),
+    ],
+)
+@pytest.mark.parametrize("is_quoted", [True, False])
+async def test_a_model_that_answers_is_found_by_its_name(
+    tmp_path: Path, model: str, is_here: bool, is_quoted: bool
+) -> None:
+    """Claude Code looks its model up before it asks: it may be none that the vendor lists."""
+    mine = 'module = "vibe_llms.providers.openai_compatible"\nbase_url = "http://127.0.0.1:9/v1"'
+    path = quote(model, safe="" if is_quoted else ":/")
+    async with (
+        Simulator() as simulator,
+        serve_gateway(
+            produce_application(tmp_path, simulator.url, **{"providers.mine": mine})
+        ) as address,
+        aiohttp.ClientSession() as session,
+    ):
+        for versioned in ("v1", "v1beta"):
+            url = URL(f"{address}/{versioned}/models/{path}", encoded=True)
+            async with session.get(url) as told:
+                said = await told.json()
+            assert told.status == (200 if is_here else 404), said
+            if is_here:
+                assert said.get("id", said.get("name", "")).removeprefix("models/") == model
+
+
+async def test_a_model_that_a_client_may_not_ask_is_not_found(tmp_path: Path) -> None:
+    """A grant decides what is there, listed or not."""
+    model = "anthropic:claude-of-tomorrow"
+    async with (
+        Simulator() as simulator,
+        serve_gateway(
+            produce_application(tmp_path, simulator.url), authorizer=Doorman()
+        ) as address,
+        aiohttp.ClientSession() as session,
+    ):
+        statuses = {}
+        for subject in ("friend", "stranger"):
+            headers = {"authorization": f"Bearer {subject}"}
+            async with session.get(f"{address}/v1/models/{model}", headers=headers) as told:
+                statuses[subject] = told.status
+
+    assert statuses == {"friend": 200, "stranger": 404}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -11,10 +12,13 @@ from vibe_llms.daemons.gateway.faces import chat_completions, generate_content, 
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import ErrorWriter, Route
-from vibe_llms.exceptions import UnknownNameError
+from vibe_llms.exceptions import ConverseError, UnknownNameError
 
 _GEMINIS: Final = frozenset({"x-goog-api-client", "x-goog-api-key"})
 """Headers of Gemini's clients, which ask the same path as OpenAI's and read other fields."""
+
+_METHODS: Final = ("generateContent", "streamGenerateContent", "countTokens")
+"""What can be called of a model by a client of Gemini."""
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
@@ -75,16 +79,27 @@ async def _show_to_gemini(gateway: Gateway, call: HttpCall, record: CallRecord) 
 
 
 async def _find(gateway: Gateway, call: HttpCall, record: CallRecord) -> str:
-    """Returns the name that a path ends with. Raises UnknownNameError."""
+    """Returns the name that a path ends with: of a model that is listed, or can be asked.
+
+    Claude Code looks its model up before it asks, and no vendor lists all that it serves.
+
+    Raises:
+        AccessError: Nobody knows who asks.
+        UnknownNameError: It is neither.
+    """
     name = call.names["name"]
     names = await gateway.list_names(call, record)
-    if name not in names:
-        raise UnknownNameError(kind="model", name=name, known=tuple(names))
-    return name
+    if name in names:
+        return name
+    is_call = name.rpartition(":")[2] in _METHODS  # which is a path of its own, by POST
+    with suppress(ConverseError):
+        if not is_call and await gateway.list_models(call, record, name):
+            return name
+    raise UnknownNameError(kind="model", name=name, known=tuple(names))
 
 
 def _describe_to_gemini(name: str) -> dict[str, Any]:
-    methods = ["generateContent", "streamGenerateContent", "countTokens"]
+    methods = list(_METHODS)
     return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
 
 
