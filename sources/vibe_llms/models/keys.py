@@ -119,6 +119,7 @@ KEYS: Final = (
     _capability("supports_late_supervisor", "Obeys such instructions amid a conversation."),
     _capability("supports_streaming", "Answers bit by bit."),
     _capability("supports_continuation", "Continues an answer that was begun for it."),
+    _capability("supports_temperature_with_top_p", "Takes both controls at once."),
     _capability("supports_tools", "Another spelling.", stands_for="supports_invocations"),
     _attribute("title", "The name to show."),
     _attribute("notice", "What whoever begins to talk with it should know."),

@@ -245,6 +245,26 @@ def test_an_old_claude_is_not_taken_for_a_new_one(model: str) -> None:
     assert attributes.access_capability("supports_continuation") is Capability.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("model", "takes_both"),
+    [
+        ("claude-opus-4-1-20250805", Capability.NO),
+        ("claude-sonnet-4-5", Capability.NO),
+        ("claude-haiku-4-5-20251001", Capability.NO),
+        ("claude-sonnet-4-6", Capability.NO),
+        ("claude-opus-4-20250514", Capability.UNKNOWN),
+        ("claude-3-5-haiku-20241022", Capability.UNKNOWN),
+    ],
+)
+def test_who_takes_one_way_of_choosing_words_is_known(model: str, takes_both: Capability) -> None:
+    """Of Claude since 4.1, as long as there was a choice."""
+    catalogue = Catalogue()
+
+    attributes = catalogue.access_attributes(catalogue.resolve_address(f"anthropic:{model}"))
+
+    assert attributes.access_capability("supports_temperature_with_top_p") is takes_both
+
+
 def test_the_small_model_cannot_take_a_picture_and_says_how_much_it_reads() -> None:
     """The shipped model refuses pictures; any other weights are unknown, not refused."""
     catalogue = Catalogue()

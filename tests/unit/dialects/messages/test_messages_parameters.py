@@ -170,6 +170,33 @@ def test_a_model_that_thinks_chooses_its_words_by_itself(
     assert write(**controls) == (controls, [])
 
 
+@pytest.mark.parametrize("takes_both", [True, False, None])
+def test_a_model_that_takes_one_way_of_choosing_words_gets_the_temperature(
+    takes_both: bool | None,
+) -> None:
+    """Where its data say that it refuses both together; each by itself goes to every model."""
+    learnt: JsonObject = {"controls": CONTROLS}
+    if takes_both is not None:
+        learnt = {**learnt, "supports_temperature_with_top_p": takes_both}
+    attributes = ModelsIntegrator(provider="p").integrate("m", learnt=learnt)
+
+    def write(controls: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        request = Request(canisters=[UserCanister("?")], controls=controls)
+        translation = nativize_request(request, attributes, Quirks())
+        sent = {name: translation.value[name] for name in controls if name in translation.value}
+        losses = [(str(loss.kind), loss.path) for loss in translation.losses]
+        return sent, [each for each in losses if "max_tokens" not in each[1]]
+
+    both: dict[str, Any] = {"temperature": 0.5, "top_p": 0.9}
+    one: dict[str, Any] = {"temperature": 0.5}
+
+    assert write(both) == (
+        (one, [("dropped", "controls.top_p")]) if takes_both is False else (both, [])
+    )
+    assert write(one) == (one, [])
+    assert write({"top_p": 0.9}) == ({"top_p": 0.9}, [])
+
+
 @pytest.mark.parametrize("limit", [1024, 2000])
 def test_thoughts_that_may_use_up_the_whole_answer_are_refused(limit: int) -> None:
     """Before the vendor does; beside tools a model may think for longer."""

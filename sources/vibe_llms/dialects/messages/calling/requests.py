@@ -13,6 +13,7 @@ from vibe_llms.dialects.messages.calling.invocations import nativize_schema
 from vibe_llms.dialects.messages.quirks import PROTOCOL
 from vibe_llms.dialects.writing import BodyDraft, RequestWriter
 from vibe_llms.exceptions import ControlError
+from vibe_llms.models.attributes import Capability
 
 _FORCED: Final = ("any", "tool")
 """Choices that make a model call a tool."""
@@ -43,6 +44,9 @@ def _compose_body(draft: BodyDraft) -> dict[str, Any]:
     if _thinks(body):
         _fit_sampling(body, extras, draft.ledger)
         _check_budget(body, extras)
+    elif {"temperature", "top_p"} <= body.keys() - extras.keys() and not _takes_both(draft):
+        del body["top_p"]
+        draft.ledger.drop("controls.top_p", "the model takes it or temperature, not both")
     if draft.streaming:
         body["stream"] = True
     return body
@@ -75,6 +79,11 @@ def _complete_choice(body: dict[str, Any], told: Any, ledger: Ledger) -> None:
 def _thinks(body: Mapping[str, Any]) -> bool:
     thinking = body.get("thinking")
     return isinstance(thinking, Mapping) and thinking.get("type") in ("enabled", "adaptive")
+
+
+def _takes_both(draft: BodyDraft) -> bool:
+    can = draft.attributes.access_capability("supports_temperature_with_top_p")
+    return can is not Capability.NO
 
 
 def _fit_sampling(body: dict[str, Any], extras: Mapping[str, Any], ledger: Ledger) -> None:
