@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from fidelity.parties import PARTIES
+from vibe_llms.dialects.extras import make_native
+from vibe_llms.dialects.ledger import Ledger
+from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
 from vibe_llms.exceptions import RequestError
+from vibe_llms.messages.canisters import (
+    AssistantCanister,
+    Origin,
+    UserCanister,
+)
+from vibe_llms.messages.contents import ReasoningContent
+from vibe_llms.messages.requests import Request
 from working import LINEAR, find_growth
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -254,6 +264,41 @@ def test_a_request_is_written_with_work_of_its_size(index: int, case: str) -> No
         return write
 
     lines, size = find_growth(produce, 16)
+
+    assert lines <= LINEAR
+    assert size <= LINEAR
+
+
+def think(protocol: str) -> AssistantCanister:
+    thought = ReasoningContent(text="t", signature="s", native=make_native(protocol, {}))
+    return AssistantCanister(
+        [thought], turn_id="t", origin=Origin(provider="", model="m", protocol=protocol)
+    )
+
+
+def test_reasoning_of_another_vendor_is_withheld_with_work_of_its_size() -> None:
+    [gemini] = [each for each in PARTIES if each.name == "google"]
+
+    def produce(count: int) -> Callable[[], object]:
+        canisters = [UserCanister("hi"), think("messages")] * count
+        request = Request(canisters=[*canisters, UserCanister("hi")])
+        return lambda: gemini.nativize(request)
+
+    lines, size = find_growth(produce, 128)
+
+    assert lines <= LINEAR
+    assert size <= LINEAR
+
+
+def test_reasoning_without_what_the_model_did_next_is_withheld_with_work_of_its_size() -> None:
+    item = {"type": "reasoning", "encrypted_content": "s"}
+
+    def produce(count: int) -> Callable[[], object]:
+        written = [Written(item, "canisters[0]")] * count
+        ledger = Ledger(protocol="responses", provider="")
+        return lambda: settle_reasoning(written, ledger, is_stored=False)
+
+    lines, size = find_growth(produce, 64)
 
     assert lines <= LINEAR
     assert size <= LINEAR

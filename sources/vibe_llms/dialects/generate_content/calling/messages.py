@@ -142,7 +142,7 @@ class ContentsWriter:
                 for name in extras:
                     ledger.drop(f"{path}.native", f"{name}: a content has no place for it")
         if not content.parts and content is not self.system:
-            self.contents.remove(content)
+            self.contents.pop()  # it is the last one
         else:
             self._previous = canister
 

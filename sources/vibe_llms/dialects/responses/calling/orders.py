@@ -33,7 +33,7 @@ def settle_reasoning(
     """
     kept: list[dict[str, Any]] = []
     forgets = False
-    for index, each in enumerate(written):
+    for each, is_followed in zip(written, _find_followed(written), strict=True):
         item = each.item
         if not _is_models(item):
             forgets = False
@@ -42,7 +42,7 @@ def settle_reasoning(
                 ledger.withhold(each.path, "only its id is known, and nothing is stored under it")
                 forgets = True
                 continue
-            if not _is_followed(written, index):
+            if not is_followed:
                 ledger.withhold(each.path, "reasoning without what came of it is refused")
                 continue
         elif forgets and "id" in item and _has_other_name(item):
@@ -65,11 +65,15 @@ def _is_reference(item: dict[str, Any]) -> bool:
     return bool(item.get("id")) and not any(item.get(name) for name in said)
 
 
-def _is_followed(written: Sequence[Written], index: int) -> bool:
-    for each in written[index + 1 :]:
+def _find_followed(written: Sequence[Written]) -> list[bool]:
+    """Return for each item whether the next one that is not reasoning is the model's."""
+    followed: list[bool] = []
+    is_models = False
+    for each in reversed(written):
+        followed.append(is_models)
         if each.item.get("type") != "reasoning":
-            return _is_models(each.item)
-    return False
+            is_models = _is_models(each.item)
+    return followed[::-1]
 
 
 def _is_models(item: dict[str, Any]) -> bool:
