@@ -1,4 +1,4 @@
-"""Connection pool of ensembles: what one run has connected serves the next."""
+"""Connection pool of MCP servers: what one run has connected serves the next."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from vibe_llms.asynchrony import finish
 from vibe_llms.invocables.connected import ConnectedEnsemble
 from vibe_llms.invocables.ensembles import Ensemble
 from vibe_llms.invocables.invokers import Invoker
+from vibe_llms.invocables.mcp.settings import McpServer
 from vibe_llms.invocables.registry import CONNECT_SECONDS, DISCONNECT_SECONDS
 from vibe_llms.values import define
 
@@ -20,6 +21,9 @@ IDLE_SECONDS: Final = 60.0
 
 MOST_IDLE: Final = 8
 """How many connections to one server, for one owner, stay open unused."""
+
+MOST_IDLE_OF_ALL: Final = 64
+"""How many stay open unused, of all servers and owners: a server may be a program."""
 
 _Place: TypeAlias = tuple[str, str]
 """Whose a connection is, and the name of its ensemble."""
@@ -43,7 +47,8 @@ class EnsemblePool:
     """Connections of ensembles, each lent to one run at a time and kept open for the next.
 
     No two runs use a connection at the same time, nor runs of different owners one after the
-    other: a server may keep something of its client.
+    other: a server may keep something of its client. Nor does a run use one that was made with
+    other settings.
 
     Attributes:
         idle_seconds: How long a connection stays open that no run uses.
@@ -51,16 +56,18 @@ class EnsemblePool:
 
     idle_seconds: float = IDLE_SECONDS
     _idle: dict[_Place, list[_Kept]] = attrs.field(factory=dict, init=False)
+    _places: dict[_Kept, _Place] = attrs.field(factory=dict, init=False)
     _ending: set[asyncio.Task[None]] = attrs.field(factory=set, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
 
     def share(self, ensembles: Iterable[Ensemble], owner: str) -> list[Ensemble]:
         """Return ensembles for a registry that take their connections from here.
 
-        One that remembers which of its tools a model has found is returned as it is.
+        Ensembles other than MCP servers are returned as they are: connecting them costs nothing,
+        and they may remember something of a run.
         """
         return [
-            each if getattr(each, "is_lazy", False) else PooledEnsemble(self, each, owner)
+            each if find_settings(each) is None else PooledEnsemble(self, each, owner)
             for each in ensembles
         ]
 
@@ -71,10 +78,8 @@ class EnsemblePool:
             EnsembleError: It cannot be connected.
         """
         idle = self._idle.get(place, [])
-        while idle:
-            kept = idle.pop()
-            assert kept.timer is not None
-            kept.timer.cancel()
+        while (kept := _find_same(idle, ensemble)) is not None:
+            self._remove(kept)
             try:
                 await kept.connected.survey()
             except BaseException:
@@ -97,21 +102,32 @@ class EnsemblePool:
     def give(self, place: _Place, kept: _Kept) -> None:
         """Take a connection back, and close it later unless it is wanted again."""
         kept.listener = None
-        idle = self._idle.setdefault(place, [])
-        if self._is_closed or len(idle) >= MOST_IDLE or not _is_sound(kept):
+        idle = self._idle.get(place, ())
+        # A list of tools that a model has to search remembers what one has found.
+        is_lazy = getattr(kept.connected.ensemble, "is_lazy", False)
+        if self._is_closed or is_lazy or len(idle) >= MOST_IDLE or not _is_sound(kept):
             self._end(kept)
             return
+        if len(self._places) >= MOST_IDLE_OF_ALL:
+            self._expire(next(iter(self._places)))  # the one that is idle for longest
         loop = asyncio.get_running_loop()
-        kept.timer = loop.call_later(self.idle_seconds, self._expire, place, kept)
-        idle.append(kept)
+        kept.timer = loop.call_later(self.idle_seconds, self._expire, kept)
+        self._idle.setdefault(place, []).append(kept)
+        self._places[kept] = place
 
-    def _expire(self, place: _Place, kept: _Kept) -> None:
-        idle = self._idle.get(place, [])
-        if kept in idle:
-            idle.remove(kept)
-            self._end(kept)
+    def _expire(self, kept: _Kept) -> None:
+        self._remove(kept)
+        self._end(kept)
+
+    def _remove(self, kept: _Kept) -> None:
+        """Take an idle connection out of the pool."""
+        assert kept.timer is not None
+        kept.timer.cancel()
+        place = self._places.pop(kept)
+        idle = self._idle[place]
+        idle.remove(kept)
         if not idle:
-            self._idle.pop(place, None)
+            del self._idle[place]
 
     def _end(self, kept: _Kept) -> None:
         task = asyncio.create_task(kept.connected.stop())
@@ -121,12 +137,8 @@ class EnsemblePool:
     async def close(self) -> None:
         """Close all connections that no run uses; those in use are closed when given back."""
         self._is_closed = True
-        for idle in self._idle.values():
-            for kept in idle:
-                assert kept.timer is not None
-                kept.timer.cancel()
-                self._end(kept)
-        self._idle.clear()
+        for kept in tuple(self._places):
+            self._expire(kept)
         await finish(asyncio.gather(*self._ending, return_exceptions=True))
 
 
@@ -178,6 +190,22 @@ class PooledEnsemble:
     def listen(self, listener: Callable[[], None]) -> None:
         """Take whom to call when the invokers have changed."""
         self._listener = listener
+
+
+def find_settings(ensemble: Ensemble) -> McpServer | None:
+    """Return how the server of an ensemble is reached; ``None`` where it has none."""
+    server = getattr(ensemble, "server", None)
+    return server if isinstance(server, McpServer) else None
+
+
+def _find_same(idle: Sequence[_Kept], ensemble: Ensemble) -> _Kept | None:
+    """Find the connection that was used last, among those made with the same settings."""
+    wanted = find_settings(ensemble)
+    for kept in reversed(idle):
+        found = find_settings(kept.connected.ensemble)
+        if found is not None and wanted is not None and found.is_same(wanted):
+            return kept
+    return None
 
 
 def _is_sound(kept: _Kept) -> bool:

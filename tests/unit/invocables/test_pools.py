@@ -11,8 +11,10 @@ import pytest
 from gateways import become
 from vibe_llms.exceptions import EnsembleError
 from vibe_llms.invocables import Registry, produce_invoker
+from vibe_llms.invocables.ensembles import FunctionsEnsemble
 from vibe_llms.invocables.invokers import Invoker
-from vibe_llms.invocables.pools import MOST_IDLE, EnsemblePool
+from vibe_llms.invocables.mcp.settings import McpServer
+from vibe_llms.invocables.pools import MOST_IDLE, MOST_IDLE_OF_ALL, EnsemblePool
 
 
 class Server:
@@ -21,12 +23,20 @@ class Server:
     open = connected = 0
     is_down = False
 
-    def __init__(self, name: str = "near", *, is_lazy: bool = False) -> None:
-        self.name, self.is_lazy = name, is_lazy
+    def __init__(
+        self, name: str = "near", *, is_lazy: bool = False, grows_to: int = 1, token: str = "t"
+    ) -> None:
+        self.name, self._is_lazy, self._grows_to = name, is_lazy, grows_to
+        self.server = McpServer(name=name, url="https://tools.example", headers={"token": token})
         self.tools = ["look"]
         self.listener: Callable[[], None] | None = None
 
+    @property
+    def is_lazy(self) -> bool:
+        return self._is_lazy or len(self.tools) > 40
+
     async def connect(self) -> None:
+        self.tools = self.tools * self._grows_to
         if Server.is_down:
             raise EnsembleError(ensemble=self.name, detail="Nobody is there.")
         Server.open += 1
@@ -89,11 +99,44 @@ async def test_runs_at_the_same_time_and_of_others_have_connections_of_their_own
     assert Server.open == 0
 
 
-async def test_what_remembers_what_a_model_has_found_is_not_shared() -> None:
+@pytest.mark.parametrize("how", [{"is_lazy": True}, {"grows_to": 41}])
+async def test_what_remembers_what_a_model_has_found_is_not_shared(how: dict[str, Any]) -> None:
+    """Also where it is known only when it is connected that it has so many tools."""
     pool = EnsemblePool()
     for _ in range(2):
-        await use(pool, is_lazy=True)
+        async with Registry(pool.share([Server(**how)], "ann")):
+            pass
+    await pool.close()
     assert (Server.connected, Server.open) == (2, 0)
+
+
+async def test_a_server_with_other_settings_of_the_same_name_is_another() -> None:
+    """Files of servers that tasks name may use a name twice, and a key may have changed."""
+    pool = EnsemblePool()
+    for token in ("a", "b", "a", "b"):
+        await use(pool, token=token)
+    assert Server.connected == 2
+    await pool.close()
+
+
+async def test_what_is_no_server_is_not_kept() -> None:
+    """It may remember something of a run, such as files that were read."""
+    ensemble = FunctionsEnsemble("near", (produce_invoker(_make("look")),))
+    assert EnsemblePool().share([ensemble], "ann") == [ensemble]
+
+
+async def test_idle_connections_of_all_owners_are_bounded() -> None:
+    """The one that was idle for longest is closed."""
+    pool = EnsemblePool()
+    for number in range(MOST_IDLE_OF_ALL + 2):
+        await use(pool, owner=f"owner {number}")
+    await become(lambda: Server.open == MOST_IDLE_OF_ALL)
+    await use(pool, owner="owner 2")
+    assert Server.connected == MOST_IDLE_OF_ALL + 2
+    await use(pool, owner="owner 0")
+    assert Server.connected == MOST_IDLE_OF_ALL + 3
+    await pool.close()
+    assert Server.open == 0
 
 
 async def test_an_idle_connection_is_closed_and_so_are_too_many() -> None:

@@ -124,6 +124,15 @@ class McpServer:
         password = urlsplit(self.url).password if self.url else None
         return (*variables, *self.headers.values(), *((Secret(password),) if password else ()))
 
+    def is_same(self, other: McpServer) -> bool:
+        """Tell whether another has the same settings, secrets included."""
+        own, others = (
+            attrs.asdict(each, recurse=False)
+            | {key: _reveal(getattr(each, key)) for key in _SECRETS}
+            for each in (self, other)
+        )
+        return own == others
+
     def offers(self, tool: str) -> bool:
         """Tells whether a tool is offered to the model."""
         return _matches(tool, self.tools) and not _matches(tool, self.hidden_tools)
@@ -133,8 +142,13 @@ class McpServer:
         return _matches(tool, self.allowed)
 
 
+_SECRETS: Final = ("environment", "headers")
 _OF_COMMANDS: Final = ("arguments", "environment", "directory", "log_path")
 _OF_ADDRESSES: Final = ("headers", "oauth")
+
+
+def _reveal(given: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: secret.reveal() for name, secret in given.items()}
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
