@@ -132,6 +132,19 @@ def test_branches_run_at_once_and_meet_again(
     assert result.path.index("P1") < result.path.index("P0")
 
 
+def test_some_branches_meet_before_the_others_where_they_begin_at_a_node_of_their_own() -> None:
+    """As the check proposes, which refuses the same without that node."""
+    rest = "A & B --> J --> P1 --> M\nS --> C[slow] --> M\nM --> P2 --> END"
+    prompts = ("first", "{{response:P0}} inner", "{{response:P1}} outer")
+
+    crossed = run(f"START --> P0 --> S\nS --> A & B\n{rest}", *prompts)
+    nested = run(f"START --> P0 --> S --> F --> A & B\n{rest}", *prompts)
+
+    assert "or begin the branches that meet at J at a node of their own" in crossed.errors[0]
+    assert (nested.errors, nested.final_response) == ((), "first inner outer")
+    assert [nested.path.count(name) for name in ("J", "P1", "M", "P2")] == [1, 1, 1, 1]
+
+
 def break_script(tmp_path: Path) -> Path:
     """Writes a script whose first kind of answers fails."""
     return write_script(

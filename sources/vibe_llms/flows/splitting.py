@@ -110,10 +110,14 @@ def _tell(flow: Flow, split: str, walk: _Walk, early: str) -> Iterator[FlowFault
         node = flow.nodes[shared]
         past = (each for each in walk.failures if each.target != early)
         why = next(past, None) if meets_early else None
-        reason = f"{why.label!r} leads from {why.source} past it" if why else "a way leads past it"
+        reason, remedy = "a way leads past it", f"lead that to {shared}"
+        if why is not None:
+            reason = f"{why.label!r} leads from {why.source} past it"
+        else:
+            remedy += f", or begin the branches that meet at {shared} at a node of their own"
         message = (
             f"The branches of {split} do not wait for each other at {shared}, where each goes on "
-            f"by itself, but at {join}, since {reason}: lead that to {shared}."
+            f"by itself, but at {join}, since {reason}: {remedy}."
         )
         place = why if why is not None else node
         yield FlowFault(
