@@ -25,6 +25,7 @@ from vibe_llms.daemons.gateway.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.exceptions import ConfigurationError
 from vibe_llms.invocables import produce_invoker
+from vibe_llms.invocables.mcp.settings import McpServer
 
 
 def pay() -> str:
@@ -138,6 +139,7 @@ async def test_its_servers_stay_connected_from_one_run_to_the_next(
 
     class Bank:
         name = "bank"
+        server = McpServer(name="bank", url="https://bank.example")
 
         async def connect(self) -> None:
             connected.append("bank")
