@@ -1,4 +1,4 @@
-"""Who asks a daemon: by which name they come, and who the authorizer says that they are."""
+"""Admission of clients: the Host and Origin checks, and the authorizer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vibe_llms.plugins.specification.daemons import Arrival, Authorizer, Grant
 _OWN: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _PORTS: Final = {"http": "80", "https": "443"}
 _OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
-"""Of ``Sec-Fetch-Site``: another port is of the same site. https://w3c.github.io/webappsec-fetch-metadata/"""
+"""Refused values of ``Sec-Fetch-Site``; another port is the same site. https://w3c.github.io/webappsec-fetch-metadata/"""
 
 
 async def authorize(
     authorizer: Authorizer | None, call: HttpCall, record: CallRecord
 ) -> Grant | None:
-    """Says who asks; ``None`` where nobody has to say. Raises AccessError."""
+    """Return the client's grant; ``None`` without an authorizer. Raises AccessError."""
     if authorizer is None:
         return None
     arrival = Arrival(
@@ -43,7 +43,7 @@ async def admit(
     call: HttpCall,
     record: CallRecord,
 ) -> Grant | None:
-    """Return who asks, by a name of ours and from no page of others. Raises AccessError."""
+    """Check the Host, the Origin and the credential; return the grant. Raises AccessError."""
     ensure_place(call, hosts)
     return await authorize(authorizer, call, record)
 
@@ -73,12 +73,12 @@ def find_hosts(host: str, named: Collection[str]) -> frozenset[str] | None:
 
 
 def ensure_place(call: HttpCall, hosts: Collection[str] | None) -> None:
-    """Refuses who comes by a name that is not ours, as pages of strangers do that rebind names.
+    """Refuse requests by an unknown host name, as DNS rebinding produces them, and foreign pages.
 
-    https://modelcontextprotocol.io/specification/2025-11-25/basic/transports says why.
+    See https://modelcontextprotocol.io/specification/2025-11-25/basic/transports.
 
     Raises:
-        AccessError: The host, or the page that asks, is none of these.
+        AccessError: The Host or the Origin is not among the hosts.
     """
     host = call.headers.get("host", "")
     if hosts is not None and _split(f"//{host}")[0] not in hosts:
@@ -87,13 +87,13 @@ def ensure_place(call: HttpCall, hosts: Collection[str] | None) -> None:
 
 
 def ensure_page(call: HttpCall, hosts: Collection[str] | None) -> None:
-    """Refuse the pages of other sites, another port of this machine among them.
+    """Refuse requests from pages of other sites, including other ports of this machine.
 
-    A browser says by itself which page asks; it may send a request of a page before the page is
-    known to be allowed to read the answer, and a run would have begun.
+    A browser names the page in ``Origin``. It sends simple requests before it checks whether the
+    page may read the response; by then a run would have started.
 
     Raises:
-        AccessError: A page of another place asks.
+        AccessError: The page is of another site.
     """
     origin = call.headers.get("origin", "")
     if origin:
@@ -111,21 +111,21 @@ def _is_ours(origin: str, host: str, hosts: Collection[str]) -> bool:
     scheme = origin.partition("://")[0]
     (name, port), (reached, reached_port) = _split(origin), _split(f"//{host}")
     port, reached_port = (each or _PORTS.get(scheme, "") for each in (port, reached_port))
-    if not name:  # as of a page from a file, or one that is held in a sandbox
+    if not name:  # such as null, the origin of local files and sandboxed frames
         return False
     is_same = port == reached_port and (name == reached or name in hosts)
     return is_same or f"{name}:{port}" in hosts
 
 
 def _is_navigation(call: HttpCall) -> bool:
-    """Tells whether a person follows a link, which shows the answer to that person alone."""
+    """Return whether the user follows a link; only the user sees the response then."""
     headers = call.headers
     mode, goal = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
     return call.method in ("GET", "HEAD") and mode == "navigate" and goal == "document"
 
 
 def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
-    """Tells whether the page that asks is of a place that is ours."""
+    """Return whether the page that sent the request may read the response."""
     try:
         ensure_place(call, hosts)
     except AccessError:
@@ -134,7 +134,7 @@ def admits_page(call: HttpCall, hosts: Collection[str] | None) -> bool:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Returns the name and the port of an address; empty where it has none."""
+    """Return the host name and the port of an address; empty where it has none."""
     try:
         parts = urlsplit(text)
         return (parts.hostname or "").removesuffix("."), str(parts.port or "")

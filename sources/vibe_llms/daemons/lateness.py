@@ -1,4 +1,4 @@
-"""How long the event loop stood still: whatever it does at once, everybody else waits for."""
+"""Latency of the event loop: how late its timers fire."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _EVERY_SECONDS: Final = 0.25
 
 
 class LoopWatch:
-    """Looks four times a second how late the event loop comes.
+    """Timer that measures four times a second how late it fires.
 
     Attributes:
-        listeners: Hear of each time how many seconds late it was.
+        listeners: Called with each delay in seconds.
     """
 
     def __init__(self) -> None:
@@ -21,12 +21,12 @@ class LoopWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Begin to look, if somebody listens."""
+        """Start the timer if there are listeners."""
         if self.listeners and self._timer is None:
             self._wait(asyncio.get_running_loop())
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

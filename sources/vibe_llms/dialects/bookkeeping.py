@@ -1,7 +1,7 @@
-"""Fields in which vendors keep their books: to lose them is routine.
+"""Bookkeeping fields of vendors, whose loss is routine.
 
-They say when and where an answer was made, how long that took, and what the request had been. Each
-answer of the vendor has them, and a client of another protocol does not miss them.
+They state when and where an answer was produced, how long that took, and what was requested. Each
+answer of the vendor has them; clients of other protocols do not need them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _OF_BOTH: Final = frozenset({"client_metadata", "include", "store", "stream_options"})
-"""What a request says that changes no answer, and an answer repeats."""
+"""Request fields that do not change the answer, and that the answer repeats."""
 
 _MAKING: Final = frozenset(
     {
@@ -21,7 +21,7 @@ _MAKING: Final = frozenset(
         *("timings", "total_duration", "trafficType", "usage_breakdown", "x_groq"),
     }
 )
-"""Which answer it is, and when, where and how fast it was made."""
+"""Answer fields with its identity, time, place and speed."""
 
 _ECHOED: Final = frozenset(
     {
@@ -32,7 +32,7 @@ _ECHOED: Final = frozenset(
         *("top_p", "truncation", "user"),
     }
 )
-"""What an answer repeats of its request."""
+"""Request fields that the answer repeats."""
 
 _OF_ANSWERS: Final = _OF_BOTH | _MAKING | _ECHOED
 
@@ -40,10 +40,10 @@ _OF_CANDIDATES: Final = frozenset({"avgLogprobs", "index", "safetyRatings", "tok
 
 
 def is_bookkeeping(name: str, value: object, *, is_asked: bool = False) -> bool:
-    """Return whether a field that one vendor alone knows is bookkeeping.
+    """Return whether a vendor's field is bookkeeping.
 
     Args:
-        is_asked: Whether it is a field of a request, where less is: what is asked has a meaning.
+        is_asked: Whether it is a field of a request; most of those have a meaning.
     """
     if is_asked:
         return name in _OF_BOTH

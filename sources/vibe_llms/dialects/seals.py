@@ -37,7 +37,7 @@ from vibe_llms.values import frozen
 
 _BEGINNING: Final = "vibe-seal"  # of nine characters: in base 64 it stands alone
 MARK: Final = b64encode(_BEGINNING.encode()).decode()
-"""What an envelope begins with, which is base 64 as a whole: some libraries insist on it."""
+"""Prefix of an envelope. The whole is valid base64, as some client libraries require."""
 
 _ESCAPES: Final = {">": "\\u003e", "?": "\\u003f", "~": "\\u007e"}
 """Characters by which the two alphabets of base 64 would differ; libraries mix them up."""
@@ -47,13 +47,14 @@ _SIGNING: Final = ("thoughtSignature", "extra_content")
 
 
 class _Envelope(msgspec.Struct, omit_defaults=True):
-    """What a vendor wants back.
+    """Signed data that must be returned to its vendor.
 
     Attributes:
-        protocol, provider, data: Whose it is, and what it said beyond the common words.
-        text, summary, signature: Of reasoning.
-        call: Of what is no reasoning but an invocation, its id.
-        is_text: Whether it is of a text, which it follows as one that is empty.
+        protocol, provider: Origin of the data.
+        data: Fields of the vendor's protocol, as JSON.
+        text, summary, signature: The reasoning that was signed.
+        call: Id of the invocation that was signed, in place of reasoning.
+        is_text: Whether a text was signed; the envelope becomes an empty text after it.
     """
 
     protocol: str
@@ -67,7 +68,7 @@ class _Envelope(msgspec.Struct, omit_defaults=True):
 
     @property
     def readable(self) -> str:
-        """What a client was shown of it."""
+        """The reasoning as the client saw it."""
         return self.text or BOUNDARY.join(self.summary)
 
 
@@ -88,10 +89,10 @@ def _close(envelope: _Envelope) -> str:
 
 
 def _open(signature: str) -> _Envelope | None:
-    """Return the envelope; ``None`` where it was damaged, or is none that is written here.
+    """Return the envelope; ``None`` where it is damaged.
 
-    A client could forge one. It would gain nothing: what it puts there, it may as well send in the
-    protocol of that vendor.
+    A client can forge an envelope, and gains nothing: it may send the same in the protocol of the
+    vendor.
     """
     try:
         envelope = _DECODER.decode(b64decode(signature.removeprefix(MARK), validate=True))
@@ -103,18 +104,18 @@ def _open(signature: str) -> _Envelope | None:
 
 
 def read_provider(signature: str) -> str:
-    """Return whose the seal in an envelope is; empty where that is not known."""
+    """Return the provider named in an envelope; empty where it is unknown."""
     envelope = _open(signature)
     return "" if envelope is None else envelope.provider
 
 
 @frozen(kw_only=True)
 class SealedItem:
-    """An item of an answer as a client of another protocol gets it.
+    """An item of an answer for a client of another protocol.
 
     Attributes:
-        item: Without what only its vendor can read, unless that is sealed in it.
-        carrier: What follows it in order to carry the seal.
+        item: The item without its vendor's data, or with the envelope as its signature.
+        carrier: Empty reasoning that holds the envelope, for items without a signature field.
     """
 
     item: FinishedItem
@@ -125,8 +126,8 @@ def seal_item(item: FinishedItem, protocol: str, provider: str) -> SealedItem:
     """Seal a finished content or invocation of an answer.
 
     Args:
-        protocol: Of the client; what is native to it needs no envelope.
-        provider: Whose answer it is.
+        protocol: The client's protocol; data native to it needs no envelope.
+        provider: The provider of the answer.
     """
     native = getattr(item, "native", None)
     if not isinstance(native, Native) or native.protocol == protocol:
@@ -154,9 +155,9 @@ def seal_item(item: FinishedItem, protocol: str, provider: str) -> SealedItem:
 
 
 def seal_response(response: Response, protocol: str) -> Response:
-    """Return a response whose seals of another vendor a client of the protocol can keep.
+    """Return a response with another vendor's signed data in envelopes.
 
-    That of a call comes before it, that of a text at the end, where its stream would have it.
+    The envelope of a call precedes the call; that of a text comes last, as in a stream.
     """
     provider = response.metadata.origin.provider
     sealed: list[AnyCanister] = []
@@ -182,7 +183,7 @@ def seal_response(response: Response, protocol: str) -> Response:
 
 
 def seal_start(start: ContentStartedEvent, protocol: str, provider: str) -> ReasoningContent | None:
-    """Return what goes before a call that begins, if its vendor has signed it by then."""
+    """Return the carrier to write before a call, if the call is already signed."""
     if start.kind != "invocation" or start.native is None:
         return None
     call = InvocationCanister(
@@ -192,7 +193,7 @@ def seal_start(start: ContentStartedEvent, protocol: str, provider: str) -> Reas
 
 
 def _add(sealed: list[AnyCanister], carrier: ReasoningContent, turn_id: str | None) -> None:
-    """Add a carrier to what was said last, so that all else stays where it is."""
+    """Append a carrier to the last canister of its turn, or as a canister of its own."""
     last = sealed[-1] if sealed else None
     if isinstance(last, AssistantCanister) and last.turn_id == turn_id:
         sealed[-1] = attrs.evolve(last, content=(*last.content, carrier))
@@ -201,7 +202,7 @@ def _add(sealed: list[AnyCanister], carrier: ReasoningContent, turn_id: str | No
 
 
 def open_seals(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
-    """Return the canisters of a client's request with what their envelopes hold."""
+    """Return the canisters of a client's request with the content of their envelopes."""
     if not any(map(_has_seal, canisters)):
         return tuple(canisters)
     shown = _find_shown(canisters)
@@ -235,7 +236,7 @@ def open_seals(canisters: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
 
 
 _Place: TypeAlias = tuple[int, int]
-"""Of a content: its canister, and which of that it is."""
+"""Index of a canister, and of a content in it."""
 
 
 def _has_seal(canister: AnyCanister) -> bool:
@@ -246,7 +247,7 @@ def _has_seal(canister: AnyCanister) -> bool:
 
 
 def _read_seal(content: AnyContent) -> _Envelope | None:
-    """Return the envelope that a content bears; ``None`` where it is none, or was cut."""
+    """Return the envelope of a content; ``None`` where it has none, or a damaged one."""
     if isinstance(content, ReasoningContent) and is_sealed(content.signature):
         return _open(content.signature)
     return None
@@ -261,7 +262,7 @@ def _read_text(content: AnyContent) -> str:
 def _find_shown(
     canisters: Sequence[AnyCanister],
 ) -> dict[tuple[str | None, str], list[_Place]]:
-    """Return where reasoning without a seal stands, by its turn and its text, however divided."""
+    """Index reasoning without an envelope by its turn and its joined text."""
     found: dict[tuple[str | None, str], list[_Place]] = {}
     for canister_index, canister in enumerate(canisters):
         if not isinstance(canister, AssistantCanister):
@@ -285,7 +286,7 @@ def _open_canister(
     places: Mapping[_Place, _Envelope],
     gone: Set[_Place],
 ) -> Iterator[AnyCanister]:
-    """Yield a canister of several vendors' contents as one for each run of one vendor."""
+    """Split a canister so that each part holds the contents of one vendor."""
     here = [(canister_index, index) for index in range(len(canister.content))]
     if not any(place in places or place in gone for place in here):
         if _has_seal(canister):  # which a client has cut: what it shows is left
@@ -350,7 +351,7 @@ def _find_origin(envelope: _Envelope) -> Origin | None:
 
 
 def _return_seal(canister: AnyCanister, calls: Mapping[str, _Envelope]) -> AnyCanister:
-    """Return an invocation with what its vendor signed."""
+    """Return an invocation with its signature."""
     if not isinstance(canister, InvocationCanister):
         return canister
     envelope = calls.get(canister.invocation_id)

@@ -1,4 +1,4 @@
-"""Invocations of a client's request that wait for their results, where these may not name them."""
+"""Pairing of results with earlier invocations, for protocols whose results may lack an id."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Unanswered:
 
 
 class WaitingInvocations:
-    """Invocations that wait for their results; finding one takes the same time among many."""
+    """Queue of invocations without a result yet, with constant-time lookup."""
 
     def __init__(self) -> None:
         self._places: dict[Hashable, deque[tuple[int, Unanswered]]] = {}
@@ -30,7 +30,7 @@ class WaitingInvocations:
         self._count = 0
 
     def add(self, invocation: Unanswered) -> None:
-        """Let an invocation wait."""
+        """Add an invocation."""
         kinds = ("", "made up") if invocation.is_made_up else ("",)
         self._count += 1
         self._left.add(self._count)
@@ -41,20 +41,20 @@ class WaitingInvocations:
             self._places.setdefault(place, deque()).append((self._count, invocation))
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all invocations."""
         self._places.clear()
         self._left.clear()
 
     def take_by_id(self, invocation_id: str | None) -> Unanswered | None:
-        """Take the first with an id."""
+        """Remove and return the first invocation with this id."""
         return self._take(("id", invocation_id))
 
     def take_by_name(self, name: str | None, *, is_made_up: bool = False) -> Unanswered | None:
-        """Take the first that invokes something of a name, perhaps of those without an id."""
+        """Remove and return the first invocation with this name."""
         return None if name is None else self._take(("made up" if is_made_up else "", name))
 
     def take_first(self, *, is_made_up: bool = False) -> Unanswered | None:
-        """Take the first, perhaps of those without an id."""
+        """Remove and return the first invocation."""
         return self._take(("made up" if is_made_up else "", None))
 
     def _take(self, place: Hashable) -> Unanswered | None:

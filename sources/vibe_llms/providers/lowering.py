@@ -1,7 +1,7 @@
-"""Custom tools, which take free text, for vendors that have functions alone.
+"""Custom tools, which take free text, for vendors that only support functions.
 
-Such a tool goes as a function with one text. A call of it comes back as the free text that it
-holds: which calls these are follows from the request, so that nothing is kept in between.
+A custom tool is sent as a function with one text argument; a call of it is returned as free text.
+The request alone tells which functions these are, so no state is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vibe_llms.plain import JsonObject
 from vibe_llms.providers.wrapped_text import FIELD, WrappedText, unwrap
 
 _TAKING: Final = frozenset({"chat_completions", "converse", "responses"})
-"""The protocols that have custom tools."""
+"""Protocols with custom tools."""
 
 SCHEMA: Final[JsonObject] = {
     "type": "object",
@@ -43,14 +43,14 @@ _SYNTAXES: Final = {"lark": "Lark grammar", "regex": "regular expression"}
 
 
 def find_lowered(request: Request, protocol: str, quirks: Any = None) -> frozenset[str]:
-    """Return the names of the custom tools that the vendor takes as functions alone.
+    """Return the names of the custom tools that must be sent to the vendor as functions.
 
     Args:
-        protocol: That the vendor speaks.
-        quirks: Of the vendor; ``takes_custom`` says what the protocol alone does not.
+        protocol: The vendor's protocol.
+        quirks: The vendor's quirks; ``takes_custom`` overrides the protocol.
 
     Raises:
-        RequestError: What an invocable has of its vendor makes no sense.
+        RequestError: The native of an invocable is invalid.
     """
     if all(each.schema is not None for each in request.invocables):  # mostly there are none
         return frozenset()
@@ -106,10 +106,10 @@ def _lower(invocable: InvocableDescription, path: str) -> InvocableDescription:
 
 
 class CustomCalls:
-    """Has the calls of custom tools as free text, among the events of one answer.
+    """Converter of calls of lowered tools back to free text, for the events of one answer.
 
     Args:
-        names: Of the custom tools, which are functions to the vendor.
+        names: The names of the lowered tools.
     """
 
     def __init__(self, names: Collection[str]) -> None:
@@ -151,11 +151,11 @@ class CustomCalls:
 
 
 class LoweringDecoder:
-    """A decoder whose events have the calls of custom tools as free text.
+    """A decoder that returns calls of lowered tools as free text.
 
     Args:
-        decoder: Reads the vendor's answer.
-        names: Of the custom tools, which are functions to the vendor.
+        decoder: The decoder of the vendor's answer.
+        names: The names of the lowered tools.
     """
 
     def __init__(self, decoder: Decoder, names: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""A text that comes in pieces as the one field of a JSON object."""
+"""Incremental reader of a text in the single field of a JSON object."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ _PLAIN: Final = re.compile(r'[^"\\]+')
 _ESCAPE: Final = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _HIGH: Final = re.compile(r"\\u[dD][89abAB]..")
 _LONGEST_OPENING: Final = 256
-"""What has so many characters and is no opening yet is taken as a whole at the end."""
+"""Longer input without an opening is read as a whole at the end."""
 
 
 class WrappedText:
-    """Unwraps a text from the pieces of ``{"input": "…"}``, as soon as they tell it.
+    """Unwraps the text of ``{"input": "…"}`` while its pieces arrive.
 
-    In any other form the whole is looked at when it has come: an object whose only field is a text
-    is that text, and all else stays as it is.
-
-    Attributes:
-        text: What has been unwrapped so far.
+    Input in another form is read at its end: an object with a single text field is unwrapped, and
+    anything else is returned unchanged.
     """
 
     def __init__(self) -> None:
@@ -40,16 +37,16 @@ class WrappedText:
 
     @property
     def text(self) -> str:
-        """What has been unwrapped so far."""
+        """The text unwrapped so far."""
         return "".join(self._said)
 
     @property
     def is_begun(self) -> bool:
-        """Whether any piece has come."""
+        """Whether any input has arrived."""
         return self._state != "opening" or bool(self._held)
 
     def feed(self, piece: str) -> str:
-        """Return what of the text a piece tells; perhaps nothing yet."""
+        """Return the next part of the text, which may be empty."""
         if self._state == "opening":
             self._held.append(piece)
             self._length += len(piece)
@@ -66,11 +63,11 @@ class WrappedText:
         return self._tell(self._read(piece)) if self._state == "text" else ""
 
     def finish(self) -> str:
-        """Return what of the text only its end tells."""
+        """Return the rest of the text, at the end of the input."""
         if self._held:
             return self._tell(_unwrap_object("".join(self._held)))
         rest, self._rest = self._rest, ""
-        # An escape that was cut off says nothing.
+        # An escape that was cut off is dropped.
         return self._tell("\ufffd") if _HIGH.match(rest) and self._state == "text" else ""
 
     def _tell(self, text: str) -> str:
@@ -79,7 +76,7 @@ class WrappedText:
         return text
 
     def _read(self, piece: str) -> str:
-        """Return the characters of a JSON string up to its end, or to an escape that is cut."""
+        """Decode a JSON string up to its end, or up to an incomplete escape."""
         text, at, said = self._rest + piece, 0, list[str]()
         self._rest = ""
         while at < len(text):
@@ -100,7 +97,7 @@ class WrappedText:
 
 
 def _read_escape(text: str, at: int) -> tuple[str, int] | None:
-    """Return what an escape stands for and where it ends; None where more of it is to come."""
+    """Return the character of an escape and its end; ``None`` if the escape is incomplete."""
     escape = _ESCAPE.match(text, at)
     if escape is None:  # one that JSON does not know stays as it is
         is_cut = len(text) - at < len("\\u0000") and re.fullmatch(r"\\(u[0-9a-fA-F]*)?", text[at:])
@@ -118,7 +115,7 @@ def _read_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def unwrap(arguments: str) -> str:
-    """Return the text that the arguments of a call hold."""
+    """Return the text in the arguments of a call."""
     text = WrappedText()
     text.feed(arguments)
     text.finish()
@@ -126,7 +123,7 @@ def unwrap(arguments: str) -> str:
 
 
 def _unwrap_object(whole: str) -> str:
-    """Return the text of an object that has it in another form; else the whole as it is."""
+    """Return the text of an object in another form; otherwise the input unchanged."""
     try:
         value = msgspec.json.decode(whole)
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""Answers without our own secrets, should the other side have sent them back."""
+"""Redaction of our own secrets in answers that are passed through."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from vibe_llms.wire.scrubbing import Scrubber
 
 
 class GuardedExchange(Closing):
-    """An answer whose headers and body have no secrets; all else passes as it is.
+    """An answer with secrets redacted in its headers and body; all else is unchanged.
 
-    The beginning of what may be a secret is held back until more has come.
+    Bytes that may begin a secret are held back until more arrive.
     """
 
     __slots__ = ("_exchange", "_rest", "_scrubber", "headers")

@@ -1,4 +1,4 @@
-"""How many of each a translated request may have: what is refused costs no more than counting."""
+"""Limits on the counts in a translated request, checked before it is translated."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _FORMS: Final = ("response_format", "text", "output_config", "output_format", "f
 
 @frozen(kw_only=True)
 class GatewayLimits(ServiceLimits):
-    """What the gateway takes on at once, and how much a request that is translated may have.
+    """Limits on concurrent requests, and on the counts in a translated request.
 
     Attributes:
         messages: Messages, items or contents of the conversation.
-        parts: Of all messages together.
-        tools: What the model may invoke, those of its vendor included.
-        choices: How many answers are wanted.
-        schema_properties: Of the schemas of all tools and of the answer together.
-        schema_nodes: The values in these schemas, at any depth.
+        parts: Parts of all messages together.
+        tools: Tools, including the vendor's own.
+        choices: Requested answers.
+        schema_properties: Properties in the schemas of all tools and of the answer together.
+        schema_nodes: JSON values in these schemas, at any depth.
     """
 
     messages: Count = 20_000
@@ -40,10 +40,10 @@ class GatewayLimits(ServiceLimits):
 
 
 def ensure_bounds(native: Mapping[str, Any], limits: GatewayLimits) -> None:
-    """Refuse a request, in the words of any protocol, that has too many of something.
+    """Check the counts in a request of any protocol.
 
     Raises:
-        LimitError: It names the limit.
+        LimitError: A count exceeds its limit.
     """
     asked = native.get("request")
     if isinstance(asked, Mapping):  # our own protocol
@@ -77,7 +77,7 @@ def _configs(native: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _list_tools(native: Mapping[str, Any]) -> Iterator[object]:
-    """Yield what may be invoked, one after the other, wherever several stand in one."""
+    """Yield all tools, including those in groups."""
     for name in ("tools", "functions", "invocables"):
         for tool in _list(native, name):
             inner: list[Any] = []
@@ -102,7 +102,7 @@ def _count_choices(native: Mapping[str, Any]) -> int:
 
 
 def _measure(schemas: list[Any]) -> tuple[int, int]:
-    """Return how many values there are at any depth, and how many properties."""
+    """Count the values at any depth, and the properties."""
     nodes = properties = 0
     left = [each for each in schemas if each is not None]
     while left:

@@ -15,10 +15,10 @@ from vibe_llms.unreadable import UNREADABLE
 _Fields: TypeAlias = Mapping[str, Any]
 
 _LAST: Final = 6
-"""Behind its end a stream may tell what was used, and of filters."""
+"""Number of events to keep: usage and filter results may follow the event that ends an answer."""
 
 _DONE: Final = b"[DONE]"
-_RESPONSE_ENDS: Final = tuple(  # a set could not be asked for a vendor's list or object
+_RESPONSE_ENDS: Final = tuple(  # not a set: the value of a field may be unhashable
     f"response.{word}" for word in ("completed", "incomplete", "failed", "cancelled")
 )
 
@@ -64,12 +64,12 @@ class EndWatch:
         self._last: deque[bytes] = deque(maxlen=_LAST)
 
     def hear(self, data: bytes) -> None:
-        """Take an event down."""
+        """Keep an event if it is among the last."""
         if data:
             self._last.append(data)
 
     def hear_whole(self, data: bytes) -> None:
-        """Take an answer down that is one JSON text: an array of events, or a whole answer."""
+        """Keep the end of an answer in one JSON text: an array of events, or a whole answer."""
         try:
             fields = msgspec.json.decode(data)
         except UNREADABLE:
@@ -80,7 +80,7 @@ class EndWatch:
             self._last.extend((data, _DONE))
 
     def find_failure(self, provider: str, model: str) -> ConverseError | None:
-        """Return what went wrong, as far as the last events tell; ``None`` for a whole answer."""
+        """Return the error in the last events, or a truncation; ``None`` for a complete answer."""
         ends, is_whole = _ENDS[self._protocol], False
         for data in self._last:
             if data.strip() == _DONE:
@@ -107,7 +107,7 @@ class EndWatch:
 
 
 def _is_error(fields: _Fields) -> bool:
-    """Tell whether an event is an error, which all protocols have under the same name."""
+    """Return whether an event is an error; the field has the same name in all protocols."""
     if fields.get("type") == "response.failed":
         return True
     return fields.get("type") == "error" or bool(fields.get("error"))

@@ -182,7 +182,7 @@ async def _pass_on(
 
 
 def _note_failure(record: CallRecord, watch: EndWatch, model: RemoteModel) -> None:
-    """Let logs and metrics know what the client is told by the stream itself, or by its end."""
+    """Record the failure of a stream for logs and metrics; the client sees it in the stream."""
     descriptor = model.descriptor
     failure = watch.find_failure(descriptor.provider, descriptor.name)
     if failure is not None:

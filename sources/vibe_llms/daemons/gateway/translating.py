@@ -124,7 +124,7 @@ def _read_request(
 
 
 def _normalize(face: Face, native: dict[str, Any], upstream: Upstream) -> Translation[Request]:
-    """Return the request; what its vendor may know and we do not stays in the body's words."""
+    """Return the request; fields unknown here stay as they are for a vendor of its protocol."""
     model = upstream.model
     normalize = getattr(face.dialect, "normalize_same", None)
     read: Translation[Request]
@@ -136,7 +136,7 @@ def _normalize(face: Face, native: dict[str, Any], upstream: Upstream) -> Transl
 
 
 def tell_halves(body: bytes) -> tuple[Loss, ...]:
-    """Return the loss of a request that holds half a character, which no text of ours can."""
+    """Return the loss of a request that contains a lone surrogate, which cannot be encoded."""
     if b"\\ud" not in body.lower() or mend_escapes(body) == body:
         return ()
     reason = "half a character (a lone UTF-16 surrogate) became U+FFFD"
@@ -144,7 +144,7 @@ def tell_halves(body: bytes) -> tuple[Loss, ...]:
 
 
 def tell_limit(request: Request, upstream: Upstream) -> tuple[Loss, ...]:
-    """Return the loss of a request whose answer gets a limit that its client has not set."""
+    """Return the loss where an output limit is added that the client did not set."""
     limit = upstream.model.descriptor.attributes.control_defaults.get("max_tokens")
     if limit is None or "max_tokens" in request.controls:
         return ()
@@ -312,7 +312,7 @@ def _compose_headers(call: HttpCall, losses: Iterable[Loss]) -> dict[str, str]:
 
 
 def _write_told(losses: Iterable[Loss]) -> str:
-    """Write the losses that a client is told of; empty where there are none."""
+    """Write the losses for the client, most serious first; empty where there are none."""
     told = [str(loss) for loss in rank_losses(losses)]
     return write_losses(told) if told else ""
 

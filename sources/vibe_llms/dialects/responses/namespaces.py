@@ -32,13 +32,13 @@ _DEFAULT: Final = "functions"
 
 
 class Home(NamedTuple):
-    """Where a tool is at home."""
+    """Namespace of a tool, and its name there."""
 
     namespace: str
     name: str
 
     def join(self) -> str:
-        """Return the name by which the tool goes elsewhere, if nothing else has it."""
+        """Return the tool's name in other protocols, unless another tool has that name."""
         if self.namespace in (_DEFAULT, ""):
             return self.name
         separator = "" if self.namespace.endswith("__") else "__"
@@ -144,13 +144,13 @@ def note_home(
 
 
 def read_home(extras: Mapping[str, Any]) -> Home | None:
-    """Return what extras note of where a tool is at home."""
+    """Return the home noted in extras."""
     noted = extras.get(MARK)
     return None if noted is None else Home(noted["name"], noted["tool"])
 
 
 def find_homes(invocables: Iterable[InvocableDescription]) -> dict[str, Home]:
-    """Return where tools are at home, by the names that they go by."""
+    """Index the homes of tools by their names in other protocols."""
     return dict(_find_homes(invocables))
 
 
@@ -162,7 +162,7 @@ def _find_homes(invocables: Iterable[InvocableDescription]) -> Iterator[tuple[st
 
 
 def read_home_of(native: Native | None) -> Home | None:
-    """Return what a native notes of where a tool is at home. Raises RequestError."""
+    """Return the home noted in a native. Raises RequestError."""
     if native is None or native.protocol != PROTOCOL:
         return None
     if MARK not in native.data and SOUGHT not in native.data:  # as nearly all

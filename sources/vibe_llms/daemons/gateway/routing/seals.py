@@ -37,13 +37,13 @@ _IDS: Final = re.compile(rb'"(?:id|name)"\s*:\s*"((?:resp|file|container|conv|fi
 def find_seals(data: bytes) -> list[bytes]:
     """Returns the seals in a request, as they stand for their hashes.
 
-    One in an envelope of ours binds a request to nobody: whoever cannot open it is not shown it.
+    Envelopes are left out: other vendors never get their content, so any target may answer.
     """
     return [_hash(found) for found in _SEALS.findall(data) if not found.startswith(_MARK)]
 
 
 def find_provider(data: bytes) -> str:
-    """Return whose the last envelope in a request is; empty where there is none."""
+    """Return the provider of the last envelope in a request; empty where there is none."""
     found = _ENVELOPES.findall(data)
     return read_provider(found[-1].decode()) if found else ""
 
