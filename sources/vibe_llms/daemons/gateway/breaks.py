@@ -92,7 +92,7 @@ class EndWatch:
                 continue
             if not isinstance(fields, Mapping):
                 continue
-            if _is_error(fields):
+            if is_error(fields):
                 module = importlib.import_module(
                     f"vibe_llms.dialects.{self._protocol}.calling.errors"
                 )
@@ -106,7 +106,7 @@ class EndWatch:
         )
 
 
-def _is_error(fields: _Fields) -> bool:
+def is_error(fields: _Fields) -> bool:
     """Return whether an event is an error; the field has the same name in all protocols."""
     if fields.get("type") == "response.failed":
         return True

@@ -2,26 +2,96 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.breaks import is_error
 from vibe_llms.daemons.gateway.routing.outcomes import Refused
 from vibe_llms.daemons.server.words import Message
+from vibe_llms.unreadable import UNREADABLE
 
-_ERROR_MARKS: Final = (
-    b"event: error",
-    b"event:error",
-    b'data: {"error"',
-    b'data: {"type":"error"',
-    b'data: {"type": "error"',
-    b'{"error"',
+_ERROR_MARK: Final = b'{"error"'
+"""How an answer begins that has nothing but an error in it, under whatever status."""
+
+_ERROR_NAMES: Final = (b"event: error", b"event:error")
+_BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_HELD_BYTES: Final = 16_384
+_HELD_SIGNS: Final = 4
+"""So many signs of life are held back: a client is not to wait longer than without them."""
+
+_PREAMBLE: Final = frozenset(
+    {
+        *("content_block_start", "message_start", "ping"),
+        *("response.created", "response.in_progress", "response.queued"),
+    }
 )
-"""How a stream begins that has nothing but an error in it, under whatever status."""
+"""Types of events that say nothing of the answer."""
+
+
+class Beginning:
+    """The events of a stream before the first that says something.
+
+    Attributes:
+        data: All that came.
+        error: The first event, where it is an error.
+    """
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.error: bytes | None = None
+        self._seen = 0
+        self._signs = 0
+
+    def feed(self, data: bytes) -> bool:
+        """Take bytes; tell whether the client may have them."""
+        # A boundary may have begun in what came before.
+        searched = max(self._seen, len(self.data) - 3)
+        self.data += data
+        for found in _BOUNDARY.finditer(self.data, searched):
+            event = self.data[self._seen : found.end()]
+            self._seen = found.end()
+            if not self._holds(event) or self._signs > _HELD_SIGNS:
+                return True
+        return len(self.data) > _HELD_BYTES
+
+    def finish(self) -> None:
+        """Read what no boundary has ended."""
+        self._holds(self.data[self._seen :])
+
+    def _holds(self, event: bytes) -> bool:
+        lines = event.splitlines()
+        told = [line for line in lines if line.startswith(b"data:")]
+        try:
+            fields = msgspec.json.decode(b"\n".join(line[5:] for line in told) or b"{}")
+        except UNREADABLE:
+            return False
+        if not isinstance(fields, Mapping):
+            return False
+        if is_error(fields) or any(line.startswith(_ERROR_NAMES) for line in lines):
+            self.error = b"\n".join(told)
+            return False
+        kind, choices = fields.get("type"), fields.get("choices")
+        self._signs += not told or kind == "ping"
+        return not told or kind in _PREAMBLE or (isinstance(choices, list) and _is_empty(choices))
+
+
+def _is_empty(choices: list[Any]) -> bool:
+    """Tell whether the choices of a chunk say no more than who speaks."""
+    for choice in choices:
+        delta = choice.get("delta") if isinstance(choice, Mapping) else None
+        if not isinstance(delta, Mapping) or choice.get("finish_reason"):
+            return False
+        if any(said for name, said in delta.items() if name != "role"):
+            return False
+    return True
 
 
 class FirstByteGate:
-    """Takes what answers a call, as ASGI's messages, and lets it through from its first byte.
+    """Takes what answers a call, as ASGI's messages, and lets it through once it says something.
 
     Args:
         call: Whom the answer is for.
@@ -45,6 +115,7 @@ class FirstByteGate:
         self._headers: dict[str, str] = {}
         self._last: bytes | None = None  # of a body with trailers
         self._has_trailers = False
+        self._beginning: Beginning | None = None
         self.is_open = False
 
     async def send(self, message: Message) -> None:
@@ -55,6 +126,9 @@ class FirstByteGate:
             self._headers = {
                 name.decode("latin-1"): text.decode("latin-1") for name, text in message["headers"]
             }
+            kind = {name.lower(): text for name, text in self._headers.items()}.get("content-type")
+            if self._status < 400 and (kind or "").startswith("text/event-stream"):
+                self._beginning = Beginning()
             return
         if message["type"] == "http.response.trailers":
             trailers = {name.decode(): text.decode() for name, text in message["headers"]}
@@ -65,6 +139,9 @@ class FirstByteGate:
         if not self.is_open:
             if more and not body:
                 return
+            if (held := self._hold(body, more=more)) is None:
+                return
+            body = held
             await self._open(body)
         if self._tap is not None and body:
             self._tap(body)
@@ -75,8 +152,20 @@ class FirstByteGate:
         else:
             await self._call.finish(body)
 
+    def _hold(self, body: bytes, *, more: bool) -> bytes | None:
+        """Returns what may go through of a body; ``None`` while it says nothing."""
+        beginning = self._beginning
+        if beginning is None:
+            return body
+        is_ready = beginning.feed(body)
+        if not more:
+            beginning.finish()
+        if beginning.error is not None:
+            raise Refused(self._status, self._headers, beginning.error)
+        return beginning.data if is_ready or not more else None
+
     async def _open(self, body: bytes) -> None:
-        if self._status >= 400 or body.startswith(_ERROR_MARKS):
+        if self._status >= 400 or body.startswith(_ERROR_MARK):
             raise Refused(self._status, self._headers, body)
         self.is_open = True
         self._on_open(self._status, self._headers)
