@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import aclosing
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from vibe_llms.agents.interfaces import Runs
+from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import StoreUnavailableError
 from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunState, RunSummary
@@ -22,6 +23,7 @@ PATIENCE_SECONDS: Final = 60.0
 """How long code that asks for runs or batches waits for a database that is out of reach."""
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 
 async def retry_for(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
@@ -45,6 +47,13 @@ async def retry_for(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
             if is_first:  # once per outage
                 _LOGGER.warning("waiting up to %g s for the database: %s", seconds, error)
         await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def retry_in_thread(
+    seconds: float, work: Callable[_P, _T], *given: _P.args, **more: _P.kwargs
+) -> _T:
+    """Do blocking work in a thread, to its end; retry it as :func:`retry_for` does."""
+    return await retry_for(seconds, lambda: finish(asyncio.to_thread(work, *given, **more)))
 
 
 async def await_state(

@@ -147,6 +147,9 @@ def summarize_run(
         return None
     summary = complete_summary(summary, store.read_metadata(identity))
     if summary.starts and not _is_alive(store, summary):
+        last = produce_log(store, identity).read_last()
+        if last is not None and last.sequence != summary.sequence:
+            return summarize_run(store, identity, read)  # it came to rest since the log was read
         state: RunState = summary.state
         if state == "working":  # one that says why it does not work was left by its host in order
             state = "due" if summary.detail else "broken_off"

@@ -235,6 +235,31 @@ def test_a_run_whose_process_is_gone_has_broken_off(
     assert tended.state == alive.state
 
 
+@pytest.mark.parametrize("kind", ["memory", "directory"])
+def test_a_run_that_ends_while_it_is_looked_at_has_not_broken_off(
+    tmp_path: Path, kind: str
+) -> None:
+    """It gives its log up after its last line, which a reader of the lines before has not seen."""
+    with open_store(kind, tmp_path) as store:
+        store.create(IDENTITY, ConversationMetadata())
+        log = produce_log(store, IDENTITY)
+        log.claim()
+        log.append("r", STARTED)
+        endings = [ENDED]
+
+        def read(*given: Any) -> Any:
+            found = fold_log(*given)
+            if endings:
+                log.append("r", endings.pop())
+                log.close()
+            return found
+
+        summary = summarize_run(store, IDENTITY, read)
+
+    assert summary is not None
+    assert summary.state == "ended"
+
+
 def test_a_run_that_is_tried_again_later_has_not_broken_off() -> None:
     """Nobody has its log meanwhile; when its time has come, somebody has to take it."""
     for seconds, state in ((600.0, "working"), (0.0, "due")):

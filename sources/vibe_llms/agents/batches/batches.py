@@ -15,9 +15,9 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.agents.awaiting import PATIENCE_SECONDS, retry_for
+from vibe_llms.agents.awaiting import PATIENCE_SECONDS, retry_in_thread
 from vibe_llms.agents.batches.budgets import RowBudgets
 from vibe_llms.agents.batches.following import BatchFollower, read_lines
 from vibe_llms.agents.batches.making import WorkMaker, gather_functions
@@ -25,7 +25,6 @@ from vibe_llms.agents.batches.submitting import CHUNK, BatchHandover, derive_bat
 from vibe_llms.agents.batches.working import ChunkWorker
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.agents.runners import LOCAL, check_url, choose_store
-from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import AmbiguousIdentityError, RequestError, StoreError, UnknownNameError
 from vibe_llms.instruments.channels.batches.databases import (
     BatchDatabase,
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from vibe_llms.instruments.channels.batches.functions import Function
     from vibe_llms.instruments.engines import Tool
 
-_T = TypeVar("_T")
 _SUMMARY: Final = (
     "SELECT b.id, b.state, b.detail, b.about, b.total, b.cap, b.created, b.ended,"
     " COALESCE(SUM(c.size), 0), COALESCE(SUM(c.done), 0), COALESCE(SUM(c.failed), 0),"
@@ -96,7 +94,7 @@ class Batches:
 
     async def check(self) -> None:
         """Ensure that the database can be used. Raises StoreError."""
-        await self._perform(check_database, self.database)
+        await retry_in_thread(self.patience_seconds, check_database, self.database)
 
     async def submit(
         self, order: BatchOrder, asked: AsyncIterator[KeptInput], key: str = ""
@@ -163,7 +161,7 @@ class Batches:
         self, batch: str, *, retry_failed: bool = False, cap: Decimal | None = None
     ) -> None:
         """Lets a batch go on that was stopped or has ended; see :class:`.BatchRunner`."""
-        await self._perform(self._resume, batch, retry_failed, cap)
+        await retry_in_thread(self.patience_seconds, self._resume, batch, retry_failed, cap)
         self._wake()
 
     def follow(
@@ -190,7 +188,9 @@ class Batches:
             "SELECT number FROM vibe_chunks WHERE batch = ? AND failed > 0 ORDER BY number", batch
         )
         for (chunk,) in chunks:
-            for line in await self._perform(self._read_failures, batch, chunk):
+            for line in await retry_in_thread(
+                self.patience_seconds, self._read_failures, batch, chunk
+            ):
                 yield line
 
     def _read_failures(self, batch: str, chunk: int) -> list[bytes]:
@@ -239,20 +239,14 @@ class Batches:
             with self.database.transact(reading=True) as transaction:
                 return transaction.fetch(statement, *values)
 
-        return await self._perform(fetch)
+        return await retry_in_thread(self.patience_seconds, fetch)
 
     async def _change(self, statement: str, batch: str) -> None:
         def change() -> None:
             with self.database.transact() as transaction:
                 transaction.change(statement, batch)
 
-        await self._perform(change)
-
-    async def _perform(self, work: Callable[..., _T], *values: Any) -> _T:
-        """Do database work in a thread, to its end; retry it while the database is out of reach."""
-        return await retry_for(
-            self.patience_seconds, lambda: finish(asyncio.to_thread(work, *values))
-        )
+        await retry_in_thread(self.patience_seconds, change)
 
 
 def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:

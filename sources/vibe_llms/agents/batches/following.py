@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final
 
-from vibe_llms.agents.awaiting import retry_for
-from vibe_llms.asynchrony import finish
+from vibe_llms.agents.awaiting import retry_in_thread
 from vibe_llms.exceptions import StoreError
 from vibe_llms.instruments.channels.batches.databases import BatchDatabase, Transaction
 from vibe_llms.instruments.channels.batches.lines import decode_head
 from vibe_llms.instruments.channels.batches.orders import ItemOutcome
 from vibe_llms.instruments.channels.batches.tables import WORKING
 
-_T = TypeVar("_T")
 _PAGE: Final = 500
 _CHUNKS: Final = 64
 """How many chunks are looked at, at once: those behind them wait until these are through."""
@@ -57,12 +55,14 @@ class BatchFollower:
     async def follow(self, *, ordered: bool) -> AsyncGenerator[ItemOutcome]:
         """Yields what came of each item. Raises StoreError where it does not wait."""
         if self._before is None:
-            self._before = await self._perform(read_placed, self._database, self._batch)
+            self._before = await retry_in_thread(
+                self._patience, read_placed, self._database, self._batch
+            )
         read = self._read_in_order if ordered else self._read_new
         pause = _FIRST_SECONDS
         while True:
             try:
-                is_working, found = await self._perform(self._read, read)
+                is_working, found = await retry_in_thread(self._patience, self._read, read)
             except StoreError:
                 if not self._waits:
                     raise
@@ -77,9 +77,6 @@ class BatchFollower:
             if is_working and len(found) < _PAGE:
                 await asyncio.sleep(pause)
                 pause = pause if found else min(2 * pause, _LAST_SECONDS)
-
-    async def _perform(self, work: Callable[..., _T], *values: Any) -> _T:
-        return await retry_for(self._patience, lambda: finish(asyncio.to_thread(work, *values)))
 
     def _read(
         self, read: Callable[[Transaction, bool], list[ItemOutcome]]

@@ -7,9 +7,9 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final
 
-from vibe_llms.agents.awaiting import retry_for
+from vibe_llms.agents.awaiting import retry_in_thread
 from vibe_llms.agents.batches.following import read_placed
 from vibe_llms.asynchrony import finish
 from vibe_llms.exceptions import RequestError, StoreError
@@ -24,8 +24,6 @@ from vibe_llms.instruments.channels.batches.orders import (
 from vibe_llms.instruments.channels.batches.row_chunks import read_inputs, settle, write_inputs
 from vibe_llms.instruments.channels.batches.tables import count_money
 from vibe_llms.messages.identities import produce_identity
-
-_T = TypeVar("_T")
 
 CHUNK: Final = 500
 """How many inputs a worker takes at once."""
@@ -93,7 +91,7 @@ class BatchHandover:
             StoreError: The database is out of reach; who asks again goes on.
         """
         try:
-            await self._perform(self._begin)
+            await retry_in_thread(self._patience, self._begin)
             await self._write(asked, tell)
         except StoreError:
             raise
@@ -113,15 +111,11 @@ class BatchHandover:
                 page, size = [], 0
         if page:
             await self._add_all(page, tell)
-        await self._perform(self._end)
+        await retry_in_thread(self._patience, self._end)
 
     async def _add_all(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> None:
         while page:
-            page = await self._perform(self._add, page, tell)
-
-    async def _perform(self, work: Callable[..., _T], *values: Any) -> _T:
-        """Do one transaction in a thread; to do it twice changes nothing more."""
-        return await retry_for(self._patience, lambda: finish(asyncio.to_thread(work, *values)))
+            page = await retry_in_thread(self._patience, self._add, page, tell)
 
     def _begin(self) -> None:
         order = self._order

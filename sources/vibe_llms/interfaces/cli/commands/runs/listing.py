@@ -65,7 +65,7 @@ def list_(states: tuple[str, ...], flows: bool, limit: int, address: str, as_jso
     broken = [each for each in rows if each.state == "broken_off"]
     if broken:
         command = compose_run_command("resume", broken[0], address)
-        note(f"What has broken off goes on with `runs resume`, such as: {command}")
+        note(f"Go on with a run that has broken off: {command}")
 
 
 async def _survey(
