@@ -153,3 +153,56 @@ async def test_nothing_is_said_of_calls_where_no_tool_is_left(
 
     assert bodies[0].get("parallel_tool_calls") == (False if tools else None)
     assert ("parallel_invocations" in answer.headers["x-vibe-losses"]) is not bool(tools)
+
+
+@pytest.mark.parametrize("model", ["openai_conversations:gpt-5.5", "mistral:mistral-large-2512"])
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"},
+        {"type": "item_reference", "id": "msg_1"},
+    ],
+    ids=["thoughts", "reference"],
+)
+async def test_a_turn_of_which_nothing_may_be_said_is_left_out(
+    tmp_path: Path, model: str, turn: dict[str, Any]
+) -> None:
+    """Moonshot: "the message at position 1 with role 'assistant' must not be empty"."""
+    said: list[Any] = [
+        {"role": "user", "content": "Hello."},
+        turn,
+        {"role": "user", "content": "When?"},
+    ]
+    async with serve_answers(answer_as_litellm) as (upstream, bodies):
+        tables = {"providers.mistral": f'base_url = "{upstream}/v1"\napi_key = "sk-m"'}
+        async with (
+            serve_gateway(produce_application(tmp_path, upstream, **tables)) as address,
+            openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="sk-client") as client,
+        ):
+            answer = await client.responses.with_raw_response.create(model=model, input=said)
+
+    assert [each["content"] for each in bodies[0]["messages"]] == ["Hello.", "When?"]
+    assert "without content" in answer.headers["x-vibe-losses"]
+
+
+@pytest.mark.parametrize("content", ["", None])
+async def test_an_empty_turn_goes_to_no_vendor_that_refuses_it(
+    tmp_path: Path, content: str | None
+) -> None:
+    """Mistral: "Assistant message must have either content or tool_calls"."""
+    said: list[Any] = [
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": content},
+        {"role": "user", "content": "When?"},
+    ]
+    async with serve_answers(answer_as_litellm) as (upstream, bodies):
+        tables = {"providers.mistral": f'base_url = "{upstream}/v1"\napi_key = "sk-m"'}
+        async with (
+            serve_gateway(produce_application(tmp_path, upstream, **tables)) as address,
+            openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="sk-client") as client,
+        ):
+            for model in ("mistral:mistral-large-2512", "openai_conversations:gpt-5.5"):
+                await client.chat.completions.create(model=model, messages=said)
+
+    assert [each["content"] for each in bodies[0]["messages"]] == ["Hello.", "When?"]
+    assert bodies[1]["messages"] == said

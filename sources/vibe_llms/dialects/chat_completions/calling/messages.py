@@ -30,7 +30,7 @@ from vibe_llms.messages.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from vibe_llms.messages.contents import MEDIA_CLASSES
+from vibe_llms.messages.contents import MEDIA_CLASSES, TextualContent
 from vibe_llms.messages.losses import Translation
 from vibe_llms.models.attributes import ModelAttributes
 from vibe_llms.plain import JsonObject
@@ -92,10 +92,27 @@ class _MessagesWriter:
         self._show()
 
     def _end_turn(self, turn: list[Placed]) -> None:
-        if turn:
-            self._show()
-            self.messages.append((TurnWriter(self.parts).write(turn), turn[0].path))
-            turn.clear()
+        if not turn:
+            return
+        self._show()
+        message = TurnWriter(self.parts).write(turn)
+        if self._is_left_empty(message, turn):
+            self.parts.ledger.drop(turn[0].path, "a message without content is refused")
+        else:
+            self.messages.append((message, turn[0].path))
+        turn.clear()
+
+    def _is_left_empty(self, message: Mapping[str, Any], turn: Sequence[Placed]) -> bool:
+        """Tells whether a vendor would refuse a message of which nothing could be written.
+
+        Moonshot and Mistral do: https://github.com/router-for-me/CLIProxyAPI/issues/1730. What came
+        empty is left to the others.
+        """
+        if message.get("content") or message.keys() - {"role", "content"}:
+            return False
+        contents = [each for placed in turn for each in placed.canister.content]
+        had_more = any(not isinstance(each, TextualContent) or each.text for each in contents)
+        return had_more or not self.parts.quirks.takes_null
 
     def _show(self) -> None:
         """Writes what results showed beside text, once all results of a turn are written."""

@@ -139,6 +139,7 @@ def _touches_turn(message: Mapping[str, Any], quirks: Quirks) -> bool:
     told = [name for name in FIELDS if message.get(name)]
     return (
         (message.get("content") is None and bool(calls) and not quirks.takes_null)
+        or (not message.get("content") and _is_answer(message) and not quirks.takes_null)
         or (bool(message.get("refusal")) and not quirks.takes_refusals)
         or (bool(calls) and quirks.needs_reasoning and wanted not in message)
         or (wanted is not None and bool(told) and wanted not in told and DETAILS not in message)
@@ -148,6 +149,10 @@ def _touches_turn(message: Mapping[str, Any], quirks: Quirks) -> bool:
 def _holds_object(call: Mapping[str, Any]) -> bool:
     function = call.get("function")
     return not isinstance(function, Mapping) or holds_object(str(function.get("arguments")))
+
+
+def _is_answer(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "assistant" and not message.get("tool_calls")
 
 
 def _touches_order(messages: list[Any], quirks: Quirks) -> bool:
