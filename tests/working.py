@@ -45,7 +45,7 @@ def measure(work: Callable[[], object]) -> tuple[int, int]:
 def find_growth(produce: Callable[[int], Callable[[], object]], count: int) -> tuple[float, float]:
     """Return how many times the lines and the bytes of twice as much are those of the half.
 
-    What any amount costs, however little it is, does not count; nor does a fiftieth of it, by which
+    What any amount costs, however little it is, does not count; nor does a tenth of it, by which
     the same work differs from one time to the next.
 
     Args:
@@ -55,7 +55,7 @@ def find_growth(produce: Callable[[int], Callable[[], object]], count: int) -> t
     produce(count)()  # what is made but once
     none, half, whole = (measure(produce(each)) for each in (count, 2 * count, 4 * count))
     lines, size = (
-        (much - some) / max(some - little, some / 50, 1)
+        (much - some) / max(some - little, some / 10, 1)
         for little, some, much in zip(none, half, whole, strict=True)
     )
     return lines, size
