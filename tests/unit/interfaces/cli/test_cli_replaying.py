@@ -71,6 +71,21 @@ def test_a_run_replays_and_a_change_is_named(vibe: Vibe, identity: str, tmp_path
     assert "the instructions are others" in prompt.err
 
 
+def test_a_run_whose_process_is_gone_replays_as_broken_off(vibe: Vibe, identity: str) -> None:
+    """As `vibe runs list` says of it."""
+    log = produce_log(open_store(), identity)
+    log.claim()
+    log.append(identity, RunStartedEvent(run_id="r", conversation_id=identity, length=2))
+    log.close()
+
+    shown = vibe("runs", "replay", identity)
+    told = vibe("runs", "replay", identity, "--json")
+
+    assert shown.code == 0, shown
+    assert "it is broken off." in shown.err
+    assert json.loads(told.out)["state"] == "broken_off"
+
+
 def test_instructions_that_nobody_writes_are_not_waited_for(
     vibe: Vibe, identity: str, tmp_path: Path
 ) -> None:

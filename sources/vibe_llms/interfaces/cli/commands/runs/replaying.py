@@ -83,10 +83,11 @@ def replay(
         instructions=read_text(prompt),
         pattern=run(_digest_tools(tools)) if tools else None,
     )
-    replayed = run(perform_replay(store, summary, variant, task))
-    if as_json:
-        import attrs
+    import attrs
 
+    # A log alone does not say that the process of its run is gone.
+    replayed = attrs.evolve(run(perform_replay(store, summary, variant, task)), state=summary.state)
+    if as_json:
         difference = replayed.difference
         document = attrs.asdict(replayed)
         document["difference"] = None if difference is None else attrs.asdict(difference)
@@ -147,7 +148,8 @@ def _show(replayed: Replay) -> None:
     if (step := replayed.difference) is not None:
         note(f"The first step that differs is event {step.sequence}: {step.difference}.")
     else:
-        note(f"All {len(replayed.steps)} steps are as they were; it is {replayed.state}.")
+        state = replayed.state.replace("_", " ")
+        note(f"All {len(replayed.steps)} steps are as they were; it is {state}.")
 
 
 @command("keep")
