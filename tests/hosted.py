@@ -30,11 +30,13 @@ FAST = HostSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds
 
 
 def produce_application(folder: Path) -> Application:
-    """Makes an application whose operator has configured the script of this folder alone."""
+    """Makes an application whose operator has configured the script of this folder, too."""
     environment = {"HOME": str(folder), "VIBE_LLMS_CONFIG": str(folder / "none.toml")}
     script = json.dumps(f"scripted:{folder / 'script.toml'}")
-    alias = f"[aliases]\nplay = {script}\n"
-    (folder / "none.toml").write_text(alias, encoding="utf-8")
+    file, alias = folder / "none.toml", f"[aliases]\nplay = {script}\n"
+    configured = file.read_text("utf-8") if file.exists() else ""
+    if alias not in configured:
+        file.write_text(configured + alias, encoding="utf-8")
     return Application(load_configuration(environment=environment, working_directory=folder))
 
 
