@@ -16,7 +16,7 @@ import functools
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, InvalidStateError, wait
 from contextvars import ContextVar, copy_context
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -36,7 +36,7 @@ async def finish(work: Awaitable[_T]) -> _T:
     The cancellation is raised when the work has ended; it is to have limits of its own.
 
     Returns:
-        What the work returns; what it raises is raised.
+        The result of the work; its errors are raised.
     """
     task = asyncio.ensure_future(work)
     cancellation: asyncio.CancelledError | None = None
@@ -128,7 +128,7 @@ class Portal:
             try:
                 return await function()
             except (KeyboardInterrupt, SystemExit) as error:
-                # Raised in a task, it would end the loop, and all who wait would wait for ever.
+                # A task that raised it would end the loop, and all callers would hang.
                 ending.append(error)
                 raise asyncio.CancelledError from error
 
@@ -263,7 +263,7 @@ if hasattr(os, "register_at_fork"):
 
 
 LENGTHY: Final[ContextVar[bool]] = ContextVar("vibe_llms.lengthy", default=False)
-"""Whether what is done here is for a request so large that it belongs beside the event loop."""
+"""Whether the current request is so large that its work runs beside the event loop."""
 
 _turns: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
 
@@ -272,7 +272,7 @@ _LOOK_SECONDS: Final = 0.02
 
 
 class _Abandoned(BaseException):
-    """Ends work for which nobody waits any more."""
+    """Ends abandoned work."""
 
 
 async def perform_apart(work: Callable[[], _T]) -> _T:
@@ -285,7 +285,7 @@ async def perform_apart(work: Callable[[], _T]) -> _T:
         work: Changes nothing that others see; it may be broken off anywhere.
 
     Returns:
-        What the work returns; what it raises is raised.
+        The result of the work; its errors are raised.
     """
     loop = asyncio.get_running_loop()
     turn = _turns.setdefault(loop, asyncio.Lock())
@@ -295,12 +295,14 @@ async def perform_apart(work: Callable[[], _T]) -> _T:
     context = copy_context()
 
     def perform() -> None:
-        try:
-            outcome.set_result(context.run(work))
-        except BaseException as error:
-            outcome.set_exception(error)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(_tell_end, ended)
+        # It may arrive as late as here, also within the future.
+        with contextlib.suppress(_Abandoned, InvalidStateError):
+            try:
+                outcome.set_result(context.run(work))
+            except BaseException as error:
+                outcome.set_exception(error)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_tell_end, ended)
 
     thread = threading.Thread(target=perform, name="vibe-llms-work")
     thread.start()
@@ -320,7 +322,7 @@ def _tell_end(ended: asyncio.Future[None]) -> None:
 
 
 def _release(loop: asyncio.AbstractEventLoop, thread: threading.Thread, turn: asyncio.Lock) -> None:
-    """Give the turn back when a thread has ended, which was told to and tells nobody."""
+    """Release the turn when an abandoned thread has ended."""
     if thread.is_alive():
         loop.call_later(_LOOK_SECONDS, _release, loop, thread, turn)
     else:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from gateways import become
+from vibe_llms import asynchrony
 from vibe_llms.asynchrony import Portal, access_portal, close_portal, finish, perform_apart
 from vibe_llms.exceptions import ConverseError, LimitError
 
@@ -342,3 +343,26 @@ async def test_work_that_nobody_waits_for_ends_and_lets_the_next_begin() -> None
 
     assert await perform_apart(lambda: 5) == 5
     assert ended.is_set()
+
+
+async def test_work_that_is_abandoned_at_its_very_end_is_not_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As an error of a thread, on the standard error of a server."""
+    reported: list[object] = []
+    threads = threading.active_count()
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+
+    def arrive(*_: object) -> None:
+        raise asynchrony._Abandoned
+
+    with monkeypatch.context() as patching:
+        patching.setattr(asyncio.get_running_loop(), "call_soon_threadsafe", arrive)
+        task = asyncio.create_task(perform_apart(lambda: 1))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    while threading.active_count() > threads:  # noqa: ASYNC110  # nobody tells of its end
+        await asyncio.sleep(0.01)
+    assert not reported

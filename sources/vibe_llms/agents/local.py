@@ -106,10 +106,10 @@ class LocalRuns:
         identity = derive_identity(subject, key) if key else produce_identity()
 
         async def start() -> RunSummary:
-            # To its end: a log that is claimed for a run is to be let go of.
+            # Finish it: a claimed log must be released.
             return await finish(self._start(identity, order, canisters, subject))
 
-        # Under the same id: what was asked for just before the database went is not asked twice.
+        # All attempts have one id, so that the run is ordered once.
         return await retry_for(self.patience_seconds, start)
 
     async def _start(

@@ -118,7 +118,7 @@ class OrderPerformer:
             raise
 
     def _share_for(self, subject: str) -> Share:
-        """Return what has ensembles take their connections from the pool, where there is one."""
+        """Return the function that connects ensembles through the pool, if there is one."""
         pool = self.pool
         return list if pool is None else lambda ensembles: pool.share(ensembles, subject)
 

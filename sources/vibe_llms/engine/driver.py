@@ -166,7 +166,7 @@ class Driver:
             await self._conclude(end, error)
         except (asyncio.CancelledError, KeyboardInterrupt):
             stop = await self._attention.look_last()  # before the end that it has brought about
-            if stop is None and self._passing:  # whoever hosts it next goes on: it has no end yet
+            if stop is None and self._passing:  # no end yet: the next host resumes it
                 await context.emit(leave_run())
                 raise
             detail = describe_stop(stop) if stop else ""

@@ -54,7 +54,7 @@ class Spoken:
 
 
 SPOKEN: Final = Spoken(canisters=1)
-"""A turn of the model of which its canisters say all."""
+"""A turn about which its canisters say everything."""
 
 
 @frozen(kw_only=True)

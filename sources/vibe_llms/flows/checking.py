@@ -95,7 +95,7 @@ class TaskCheck:
         return tuple(found.values())
 
     def add(self, errors: Iterable[Finding], warnings: Iterable[Finding] = ()) -> TaskCheck:
-        """Return the same with more findings, each of which is told once."""
+        """Return the check with more findings, each listed once."""
         return attrs.evolve(
             self,
             errors=_sort(dict.fromkeys((*self.errors, *errors))),
@@ -122,7 +122,7 @@ def check_task(reading: TaskReading, surroundings: Surroundings | None = None) -
 
 
 def weigh(reading: TaskReading, found: Iterable[Found]) -> tuple[list[Finding], list[Finding]]:
-    """Return what is wrong in a task as errors and as warnings, with places in its file."""
+    """Return the errors and the warnings of a task, with their places in its file."""
     errors, warnings = list[Finding](), list[Finding]()
     for path, fault in found:
         weight = fault.weight

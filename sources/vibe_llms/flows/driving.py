@@ -97,7 +97,7 @@ class FlowDriver:
             rest = Rest(reason="failed", detail=str(error), error=error)
         except asyncio.CancelledError:
             stop = await self._attention.look_last()  # before the end that it has brought about
-            if stop is None and self.passing:  # whoever hosts it next goes on: it has no end yet
+            if stop is None and self.passing:  # no end yet: the next host resumes it
                 await self.context.emit(leave_run())
                 raise
             await self._rest(_describe_stopped(stop) if stop else Rest(reason="cancelled"), None)

@@ -96,7 +96,7 @@ def _find_response(record: FlowRecord) -> str:
 
 
 def _find_task(store: ConversationStore, run_id: str) -> Task | None:
-    """Returns the task of what was asked for and has not begun."""
+    """Return the task of a run that is ordered and has not begun."""
     for each in produce_log(store, run_id).read():
         if isinstance(each.event, RunRequestedEvent):
             task = each.event.order.get("task")

@@ -94,7 +94,7 @@ class _Version:
         return parts
 
     def compare(self, other: _Version, name: str) -> str:
-        """Say what of a node is different in another version; empty if nothing is."""
+        """Name the first difference of a node in another version; empty if there is none."""
         old, new = self.describe(name), other.describe(name)
         if new is None:
             return f"there is no {name} any more"

@@ -249,7 +249,7 @@ def produce_invoker(
 
 
 def _await_elsewhere(described: InvocableDescription) -> Invoker:
-    """Makes an invoker of what is executed elsewhere: each call waits."""
+    """Make an invoker of a tool that is executed elsewhere: each call waits."""
 
     def explain(arguments: JsonObject, context: InvocationContext) -> Outcome:
         return fail(f"{described.name} is executed elsewhere, and has no function here.")

@@ -31,7 +31,7 @@ _Place: TypeAlias = tuple[str, str]
 
 @define(eq=False)
 class _Kept:
-    """A connected ensemble, and the run that hears of its changes now."""
+    """A connected ensemble, and the listener of the run that uses it."""
 
     connected: ConnectedEnsemble
     listener: Callable[[], None] | None = None
@@ -188,7 +188,7 @@ class PooledEnsemble:
         return connected.invokers
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Take whom to call when the invokers have changed."""
+        """Set the function to call when the invokers have changed."""
         self._listener = listener
 
 

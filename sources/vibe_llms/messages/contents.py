@@ -98,7 +98,7 @@ class TextualContent:
 
 
 ANY_TYPE: Final = "application/octet-stream"
-"""The media type of bytes of which nothing is known."""
+"""The media type of unknown bytes."""
 
 _CONTENT_ID = re.compile("[0-9a-f]{64}")
 

@@ -1,4 +1,4 @@
-"""Why a turn of a model is not an answer: one rule for all who have to know.
+"""Why a turn of a model is not an answer: the one rule for all interfaces.
 
 A turn that was cut off, refused or failed is not an answer, and neither is one without a word that
 ended for an unknown reason. What a model has completed is one, even if it said nothing, and so are
@@ -74,7 +74,7 @@ class Shortfall:
 
     @property
     def is_failure(self) -> bool:
-        """Whether there is not even a part of an answer, or the words of a refusal."""
+        """Whether the turn has neither a part of an answer nor the words of a refusal."""
         return self.is_empty or self.reason == "failed"
 
 

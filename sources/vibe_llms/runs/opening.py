@@ -185,7 +185,7 @@ class _Opening:
             return _claim_own(self.journal.conversation)
         try:
             return self._claim_there()
-        except UnknownConversationError:  # a new one: what is known is in the logs of its parents
+        except UnknownConversationError:  # a new one: only the logs of its parents know of calls
             settle_calls(self.journal.conversation, self.store, MemoryLog(), self.journal.keep)
             self.journal.keep()  # it has a place for a log from now on
             return self._claim_there()

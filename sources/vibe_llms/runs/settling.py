@@ -74,7 +74,7 @@ def settle_stored(
     """Do the same for code that runs no engine; do nothing while a run of it is on its way.
 
     Args:
-        wait_seconds: How long a process that was killed may take to let go of the log.
+        wait_seconds: How long to wait until a killed process has released the log.
 
     Raises:
         StoreError: The log could not be read, or the conversation could not be stored.
@@ -121,7 +121,7 @@ def _is_result(canister: AnyCanister) -> bool:
 def _state_outcomes(
     canisters: Sequence[AnyCanister], owed: Sequence[int], events: Iterable[LogEvent]
 ) -> list[ResultCanister]:
-    """Return the results of calls: those that the log has, or what it says of them."""
+    """Return the results of calls from the log; where it has none, a note of their outcome."""
     events = list(events)
     record = Record.read(events)
     asked = {each.key for each in events if isinstance(each, GenerationStartedEvent)}

@@ -42,7 +42,7 @@ RunKind: TypeAlias = Literal["conversation", "flow"]
 _PARKED: Final = "It waits for an answer of a vendor's batch."
 
 _WELL: Final = frozenset({"", "answered", "ended"})
-"""Why a run has ended that has done what it was to do."""
+"""The reasons of runs that have ended well."""
 
 RunState: TypeAlias = Literal[
     "queued", "working", "waiting", "due", "broken_off", "stopped", "ended"

@@ -171,7 +171,7 @@ class BatchHandover:
         )
 
     def _add(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> Sequence[KeptInput]:
-        """Compare the first of a page with what is there, or add it all; return what is left."""
+        """Compare the beginning of a page with known inputs, or add it all; return the rest."""
         is_new = False
         with self._database.transact() as transaction:
             known = page[: max(0, self._there - self._next)]

@@ -1,4 +1,4 @@
-"""Messages of a server without what is too much of their lists, before anything else reads them.
+"""Messages of a server with shortened lists, before anything else reads them.
 
 The official package makes an object of each entry, in the event loop: a result of a million
 contents would keep everybody waiting. What is cut here is skimmed, and no more.
@@ -31,7 +31,7 @@ _Fields = dict[str, msgspec.Raw]
 
 
 def cut_lines(data: bytes) -> bytes:
-    """Return lines, of which each may be a message or the data of an event, with short lists."""
+    """Shorten the lists in lines, each a message or the data of an event."""
     if len(data) < _LARGE_BYTES:
         return data
     return b"\n".join(map(_cut_line, data.split(b"\n")))
@@ -46,7 +46,7 @@ def _cut_line(line: bytes) -> bytes:
 
 
 def cut_message(data: bytes) -> bytes:
-    """Return a message of JSON-RPC; what its result has too much of is left out, and told."""
+    """Shorten the lists in a JSON-RPC message; note what is left out."""
     if len(data) < _LARGE_BYTES:
         return data
     try:

@@ -42,7 +42,7 @@ _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_]\w*)(?::-(?P<defa
 def translate_servers(
     servers: Any, path: KeyPath, reader: TableReader
 ) -> list[tuple[KeyPath, str, dict[str, Any]]]:
-    """Return the tables of the servers in our words, without those that are disabled.
+    """Translate the tables of the servers; leave disabled ones out.
 
     Variables, as ``${TOKEN}``, are replaced. What concerns another program alone is left out, with
     a warning.

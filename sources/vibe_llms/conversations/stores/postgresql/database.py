@@ -47,8 +47,7 @@ _UNALLOWED: Final = ("3F000", "42501")
 """What PostgreSQL says where a role may not see the schema, or not do something."""
 
 _REFUSALS: Final = ("authentication failed", "does not exist", "pg_hba.conf", "not permitted")
-"""What it says where it is there and lets a role, or into a database, not in; an error of
-connecting has no code."""
+"""Words by which it refuses a role or a database. Errors of connecting have no code."""
 
 
 @frozen

@@ -38,7 +38,7 @@ async def write_results(runner: BatchRunner, batch: str, path: Path) -> int:
 
     Raises:
         StoreError: It cannot be written.
-        DependencyError: Parquet needs what is not installed.
+        DependencyError: pyarrow is not installed.
     """
     count = 0
     with replacing(path) as temporary, open_writer(temporary, path.suffix) as writer:
@@ -59,7 +59,7 @@ def ensure_form(path: Path) -> None:
     """Make sure that a file of this name can be written, before anything is paid for.
 
     Raises:
-        DependencyError: It is to be a table of Parquet, and what writes those is not installed.
+        DependencyError: The file is a Parquet table, and pyarrow is not installed.
     """
     if path.suffix.lower() == PARQUET:
         _import_arrow()
@@ -73,7 +73,7 @@ def refuse_strangers(path: Path, settings: str) -> None:
 
     Raises:
         StoreError: Something else is there.
-        DependencyError: Parquet needs what is not installed.
+        DependencyError: pyarrow is not installed.
     """
     ensure_form(path)
     beginning = _MAGIC if path.suffix.lower() == PARQUET else f'{{"batch":"{settings}"'.encode()
@@ -100,7 +100,7 @@ def convert_lines(lines: Iterable[bytes], path: Path, source: str) -> None:
 
     Raises:
         StoreError: It cannot be written, or a line does not read.
-        DependencyError: Parquet needs what is not installed.
+        DependencyError: pyarrow is not installed.
     """
     with replacing(path) as temporary, open_writer(temporary, path.suffix) as writer:
         group: list[bytes] = []

@@ -94,7 +94,7 @@ def check(
 
 
 def _survey_wants(application: Application, found: TaskCheck, model: str | None) -> list[Finding]:
-    """Return what is missing here before the models of a task can be asked, such as a key."""
+    """Return what the models of a task still need here, such as a key."""
     import os
 
     from vibe_llms.flows.refusals import asks_model

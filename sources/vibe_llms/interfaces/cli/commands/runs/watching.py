@@ -86,7 +86,7 @@ async def _follow(
 
 
 async def _listen(told: AsyncGenerator[ToldEvent]) -> AsyncGenerator[ToldEvent | None]:
-    """Yield what is told; ``None`` every while in which nothing was, as a run may break off.
+    """Yield events, and ``None`` after an interval without one: the run may have broken off.
 
     Close what tells at the end.
     """
