@@ -331,7 +331,7 @@ async def open_batches(
     Raises:
         ConfigurationError: The URL names no runner.
         TypeError: A function has no name.
-        StoreError: The database is out of reach.
+        StoreError: The database cannot be used, or was out of reach for a minute.
         DependencyError: What it needs is not installed.
     """
     check_url(url)
