@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from reprlib import recursive_repr
 from typing import Any, Final
 
-import attrs
-
 LINE_CHARACTERS: Final = 120
 """What a representation has room for."""
 
@@ -60,6 +58,8 @@ def shorten_value(value: object) -> str:
 
 
 def _survey_fields(value: Any) -> Iterable[tuple[str, object]]:
+    import attrs  # not at the top: `vibe list` sanitizes texts, and needs none of it
+
     positional = True
     for field in attrs.fields(type(value)):
         given = getattr(value, field.name, None)

@@ -181,6 +181,11 @@ class Session:
         assert not outcome.stderr, complaint
         return outcome.stdout
 
+    def export(self, name: str, value: str) -> None:
+        """Sets a variable, in front of what it has."""
+        former = self.environment.get(name)
+        self.environment[name] = os.pathsep.join(filter(None, [value, former]))
+
     def run_in_terminal(self, command: str) -> str:
         """Runs a command in a terminal and returns what its screen shows; it must succeed."""
         screen = pyte.HistoryScreen(160, 200)
@@ -259,6 +264,9 @@ def test_the_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
             session.write(block)
         elif block.language == "console":
             for command, expected in read_commands(block):
+                if set_here := re.fullmatch(r"export (\w+)=(\S+)", command):
+                    session.export(*set_here.groups())  # for the rest of the page
+                    continue
                 if page.parent.name == "tutorials":  # which show what a terminal shows
                     printed = session.run_in_terminal(command)
                 else:

@@ -82,9 +82,7 @@ def test_a_mistake_costs_one_line_and_the_same_exit_code(tmp_path: Path, far: Fa
     outcome = run_vibe(tmp_path, far, "ask", "-m", "remote:scripted:nope", "Hi.")
     here = run_vibe(tmp_path, far, "ask", "-m", "scripted:nope", "Hi.")
 
-    said, _, place = outcome.stderr.partition(" It was asked at ")
-    assert said.rstrip() == here.stderr.rstrip()
-    assert place.startswith("http://127.0.0.1:")  # as of any 404
+    assert outcome.stderr == here.stderr
     assert outcome.returncode == here.returncode != 0
 
 

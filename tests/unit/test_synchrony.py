@@ -51,7 +51,7 @@ FACES: dict[type[SyncFace[Any]], tuple[type, set[str]]] = {
             *("produce_asking", "produce_pattern", "survey_own", "vary"),
         },
     ),
-    SyncChannel: (AsyncChannel, set()),
+    SyncChannel: (AsyncChannel, {"waits"}),  # for hosted runs
     SyncBatchChannel: (BatchChannel, set()),
     SyncVendorBatchChannel: (VendorBatchChannel, set()),
     SyncFollowing: (Following, {"close"}),  # leaving the context closes it

@@ -20,7 +20,6 @@ from vibe_llms.exceptions import (
     TransportTimeoutError,
 )
 from vibe_llms.values import frozen
-from vibe_llms.wire.bodies import describe_address
 
 _KNOCK_SECONDS: Final = 0.3
 """How long a server on this machine may take to let somebody in; nobody there is said at once."""
@@ -114,6 +113,8 @@ def advise_of_address(error: ConverseError, model: str, url: str) -> None:
         return
     path = urlsplit(url).path
     if not model or model not in error.detail.replace(path, ""):  # a path may name the model, too
+        from vibe_llms.wire.bodies import describe_address  # brings all that a request is made of
+
         asked = f"It was asked at {describe_address(url)}{path}."
         error.remedy = f"{error.remedy} {asked}".lstrip()  # not for a gateway's clients
 

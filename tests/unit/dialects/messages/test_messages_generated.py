@@ -88,7 +88,14 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
     if owed:
         results = [{"type": "tool_result", "tool_use_id": identity} for identity in owed]
         messages.append({"role": "user", "content": results})
-    return {**request, "messages": messages or [{"role": "user", "content": "?"}]}
+    settled = {**request, "messages": messages or [{"role": "user", "content": "?"}]}
+    thinking = settled.get("thinking") or {}
+    if thinking.get("type") in ("enabled", "adaptive"):
+        for name in ("temperature", "top_k", "top_p"):  # the model chooses its words by itself
+            settled.pop(name, None)
+        if "budget_tokens" in thinking:  # of which the answer needs more
+            settled["max_tokens"] += thinking["budget_tokens"]
+    return settled
 
 
 @pytest.mark.parametrize("learnt", [{}, {"controls": CONTROLS}], ids=["unknown", "known"])
