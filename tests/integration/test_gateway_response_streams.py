@@ -297,6 +297,8 @@ async def test_a_socket_says_what_is_wrong_and_goes_on(
         assert refused.error.code == "previous_response_not_found"
         await connection.response.steer(input="Stop.", previous_response_id="resp_none")
         assert (await connection.recv()).type == "response.steer.failed"
+        await connection.send_raw(b'{"type": "response.steer", "input": "\xdf"}')
+        assert (await connection.recv()).status == 400
         await connection.response.create(model=model, input="Well?", stream_id="one")
         answered = await read_response(connection, "one")
         assert answered.response.output[0].content[0].text == "Yes."

@@ -178,6 +178,7 @@ class _Socket:
 
 def _read_event(data: bytes) -> Fields:
     """Read of a message what is looked at here; the rest, which may be long, stays as it came."""
+    data.decode()  # msgspec does not look into what stays as it came
     fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     return {
         name: msgspec.json.decode(raw) if name in _READ and len(raw) < _SHORT_BYTES else raw
