@@ -157,7 +157,9 @@ def seal_item(item: FinishedItem, protocol: str, provider: str) -> SealedItem:
 def seal_response(response: Response, protocol: str) -> Response:
     """Return a response with another vendor's signed data in envelopes.
 
-    The envelope of a call precedes the call; that of a text comes last, as in a stream.
+    The envelope of a call precedes the call; that of a text comes last, as in a stream. That of
+    reasoning stands beside its text; a stream that has sent the text writes it afterwards, and
+    :func:`open_seals` reads both.
     """
     provider = response.metadata.origin.provider
     sealed: list[AnyCanister] = []

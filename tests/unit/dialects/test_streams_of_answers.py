@@ -25,6 +25,7 @@ from vibe_llms.dialects import generate_content, messages, responses
 from vibe_llms.dialects.answering import classify
 from vibe_llms.dialects.extras import without
 from vibe_llms.dialects.responses.serving.responses import echo_request
+from vibe_llms.dialects.seals import is_sealed, open_seals
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     ContentFinishedEvent,
@@ -35,7 +36,7 @@ from vibe_llms.events.stream import (
     UsageEvent,
 )
 from vibe_llms.exceptions import ConverseError, StreamTruncatedError
-from vibe_llms.messages.canisters import StopReason, Usage
+from vibe_llms.messages.canisters import AssistantCanister, StopReason, Usage
 from vibe_llms.messages.requests import Response
 
 each_dialect = pytest.mark.parametrize(
@@ -58,9 +59,16 @@ def check(dialect: ModuleType, events: list[StreamEvent], seed: int) -> None:
         with pytest.raises(ConverseError):
             read_pieces(dialect, split(data, seed))
         return
-    again = dialect.nativize_response(get_response(read_pieces(dialect, split(data, seed))))
+    read = get_response(read_pieces(dialect, split(data, seed)))
+    again = dialect.nativize_response(read)
+    shown, seals = set_seals_aside(weigh(dialect, again.value, response))
+    shown_whole, seals_whole = set_seals_aside(weigh(dialect, whole.value, response))
 
-    assert weigh(dialect, again.value, response) == weigh(dialect, whole.value, response)
+    # Texts that a seal has parted count as one.
+    assert distil(dialect.PROTOCOL, shown) == distil(dialect.PROTOCOL, shown_whole)
+    assert sorted(seals) == sorted(seals_whole)
+    whole_read = get_response(read_whole(dialect, whole.value))
+    assert find_returned(dialect, read) == find_returned(dialect, whole_read)
     assert tuple(writer.losses) == whole.losses
 
 
@@ -78,6 +86,39 @@ def weigh(dialect: ModuleType, body: Any, response: Response) -> Any:
         body = without(body, "created_at", *echo_request({}))
         body["output"] = [without(item, "id") for item in body.get("output", ())]
     return body if origin.response_id else without(body, "id")
+
+
+def set_seals_aside(value: Any) -> tuple[Any, list[str]]:
+    """Returns a body without the seals of other vendors, and these.
+
+    A whole answer has the seal of a thought beside its text. A stream has sent the text by then,
+    and maybe more: there the seal follows in a part of its own.
+    """
+    if isinstance(value, dict):
+        seals = [each for each in value.values() if isinstance(each, str) and is_sealed(each)]
+        rest = {}
+        for key, each in value.items():
+            if each not in seals:
+                rest[key], inner = set_seals_aside(each)
+                seals += inner
+        return rest, seals
+    if not isinstance(value, list):
+        return value, []
+    parted = [(each, *set_seals_aside(each)) for each in value]
+    # What has only carried a seal shows nothing without it.
+    kept = [rest for each, rest, _ in parted if rest == each or rest.keys() - {"type", "thought"}]
+    return kept, [seal for _, _, seals in parted for seal in seals]
+
+
+def find_returned(dialect: ModuleType, response: Response) -> list[tuple[str, ...]]:
+    """Returns what a vendor is given back of an answer that a client has kept, in any order."""
+    return sorted(
+        (repr(content), repr(content.native), repr(canister.origin and canister.origin.provider))
+        for canister in open_seals(response.canisters)
+        if isinstance(canister, AssistantCanister)
+        for content in canister.content
+        if content.native is not None and content.native.protocol != dialect.PROTOCOL
+    )
 
 
 @pytest.mark.skipif(not RECORDINGS, reason=NO_RECORDINGS)
