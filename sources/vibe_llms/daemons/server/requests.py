@@ -86,6 +86,7 @@ class RequestReader:
         "_limit",
         "_missed",
         "_parser",
+        "_refused",
         "_size",
         "_slack",
         "_target",
@@ -107,6 +108,7 @@ class RequestReader:
         self._is_in_body = False
         self._is_last = False
         self._is_upgraded = False
+        self._refused: int | None = None
         # What the parser is told, and whether it is reading that.
         self._missed = b""
         self._is_missed = False
@@ -141,21 +143,26 @@ class RequestReader:
                 if head or data:
                     data = head + data
                     continue
-            except httptools.HttpParserError as error:
-                refused = error.__context__
-                if isinstance(refused, _Refused):
-                    return refused.status
+            except httptools.HttpParserError:
+                # Not by its context, which is another where all this runs within an `except`.
+                if self._refused is not None:
+                    return self._refused
                 return 0 if self._is_last and not self._is_in_body else MALFORMED
             if self._fruitless - self._slack > self._limit:
                 return MALFORMED if self._is_in_body else HEAD_TOO_LONG
             return 0
+
+    def _refuse(self, status: int) -> _Refused:
+        """Return what stops the parser, and remember why."""
+        self._refused = status
+        return _Refused(status)
 
     # What the parser tells
 
     def on_message_begin(self) -> None:
         """Is told of the first byte of a request."""
         if self._is_last and not self._is_missed:
-            raise _Refused(0)  # nobody looks at what follows the last request
+            raise self._refuse(0)  # nobody looks at what follows the last request
         self.is_between = False
 
     def on_url(self, target: bytes) -> None:
@@ -177,14 +184,17 @@ class RequestReader:
         headers, self._headers = self._headers, []
         target, self._target = self._target, b""
         if self._fruitless > self._limit and _measure(target, headers) > self._limit:
-            raise _Refused(HEAD_TOO_LONG)
+            raise self._refuse(HEAD_TOO_LONG)
         parser = self._parser
         version = parser.get_http_version()
         is_upgrade = parser.should_upgrade()
         method = parser.get_method().decode("ascii")
         if b"#" in target:
-            raise _Refused(MALFORMED)
-        expects_continue = _check(method, version, headers)
+            raise self._refuse(MALFORMED)
+        try:
+            expects_continue = _check(method, version, headers)
+        except _Refused as error:
+            raise self._refuse(error.status) from None
         if is_upgrade:
             is_upgrade = _is_websocket(method, version, headers)
             self._missed = b"" if is_upgrade else _write_framing(headers)

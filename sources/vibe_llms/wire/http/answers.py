@@ -35,6 +35,7 @@ class AnswerReader:
         "_ends_with_connection",
         "_fruitless",
         "_is_bodiless",
+        "_is_head_too_long",
         "_parser",
         "_raw",
         "headers",
@@ -77,6 +78,7 @@ class AnswerReader:
         self._is_bodiless = is_bodiless
         self._ends_with_connection = False
         self._fruitless = 0
+        self._is_head_too_long = False
 
     def feed(self, data: bytes | memoryview) -> ConnectionError | None:
         """Takes what has come; returns what is wrong with it, if something is.
@@ -109,10 +111,10 @@ class AnswerReader:
     def _parse(self, data: bytes | memoryview) -> ConnectionError | None:
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:  # upgrades are one, too
+        except httptools.HttpParserError:  # upgrades are one, too
             if self.is_complete:
                 self.is_kept = False
-            elif isinstance(error.__context__, HeadTooLong):
+            elif self._is_head_too_long:
                 return HeadTooLong()
             else:
                 return BodyBroken() if self.is_ready else NotHttp()
@@ -142,7 +144,9 @@ class AnswerReader:
             return
         raw = self._raw
         if self._fruitless > HEADER_BYTES and max(map(len, raw.values()), default=0) > HEADER_BYTES:
-            raise HeadTooLong
+            # The error's context would not tell: it is another one within an `except`.
+            self._is_head_too_long = True
+            raise _Enough
         if status < 200 or b"\0" in b"".join(raw.values()):
             raise _Enough
         self.status = status

@@ -303,6 +303,17 @@ def test_each_fault_is_of_its_kind(
     assert feed(loop, pieces).fault is fault
 
 
+def test_a_fault_is_of_its_kind_within_an_exception_handler(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """As where a program starts its event loop while it handles an error."""
+    data = b"HTTP/1.1 200 OK\r\nX: " + b"y" * 33_000 + b"\r\n\r\n"
+    try:
+        raise KeyError
+    except KeyError:
+        assert feed(loop, [data]).fault is faults.HeadTooLong
+
+
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
