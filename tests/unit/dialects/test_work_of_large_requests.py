@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 
 from fidelity.parties import PARTIES
+from properties import sample
 from vibe_llms.dialects.extras import make_native
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.dialects.responses.calling.orders import Written, settle_reasoning
@@ -217,8 +219,8 @@ CASES: dict[str, Callable[[Client, int], dict[str, Any]]] = {
 PROTOCOLS = ("chat_completions", "generate_content", "messages", "ollama_chat", "responses")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.samples
+@pytest.mark.parametrize(("case", "protocol"), sample(product(CASES, PROTOCOLS)))
 def test_a_request_is_read_with_work_of_its_size(protocol: str, case: str) -> None:
     """Twice as many take twice the work; a refusal costs no more than an answer."""
     dialect = importlib.import_module(f"vibe_llms.dialects.{protocol}")
@@ -241,8 +243,8 @@ def test_a_request_is_read_with_work_of_its_size(protocol: str, case: str) -> No
     assert size <= LINEAR
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("index", range(len(PARTIES)), ids=[party.name for party in PARTIES])
+@pytest.mark.samples
+@pytest.mark.parametrize(("case", "index"), sample(product(CASES, range(len(PARTIES))), 1))
 def test_a_request_is_written_with_work_of_its_size(index: int, case: str) -> None:
     """Of clients of one protocol for vendors of others, each with another for another case."""
     cases = list(CASES)
