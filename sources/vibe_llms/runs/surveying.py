@@ -119,6 +119,9 @@ def is_over(log: RunLog, last: LogEvent) -> bool:
     return possible == _RESTED and not is_asked_again(log, possible)
 
 
+_LOOKS: Final = 3
+"""Number of times a log is read that changes each time before its run counts as dead."""
+
 _Read: TypeAlias = Callable[[ConversationStore, str], tuple[RunSummary | None, tuple[str, ...]]]
 
 
@@ -142,19 +145,27 @@ def summarize_run(
     Args:
         read: Reads a log.
     """
-    summary, visits = read(store, identity)
-    if summary is None:
-        return None
-    summary = complete_summary(summary, store.read_metadata(identity))
-    if summary.starts and not _is_alive(store, summary):
+    for looks in range(1, _LOOKS + 1):
+        found, visits = read(store, identity)
+        if found is None:
+            return None
+        summary = complete_summary(found, store.read_metadata(identity))
+        if not summary.starts or _is_alive(store, summary):
+            break
         last = produce_log(store, identity).read_last()
-        if last is not None and last.sequence != summary.sequence:
-            return summarize_run(store, identity, read)  # it came to rest since the log was read
-        state: RunState = summary.state
-        if state == "working":  # one that says why it does not work was left by its host in order
-            state = "due" if summary.detail else "broken_off"
-        summary = attrs.evolve(summary, state=state, starts=0)
+        if last is None or last.sequence == summary.sequence or looks == _LOOKS:
+            summary = _describe_dead(summary)
+            break
+        # It came to rest, or was taken up, since the log was read.
     return _join_visits(store, summary, visits, read) if visits else summary
+
+
+def _describe_dead(summary: RunSummary) -> RunSummary:
+    """Return the summary of a run that was begun and whose process is gone."""
+    state: RunState = summary.state
+    if state == "working":  # one that says why it does not work was left by its host in order
+        state = "due" if summary.detail else "broken_off"
+    return attrs.evolve(summary, state=state, starts=0)
 
 
 def _is_alive(store: ConversationStore, summary: RunSummary) -> bool:

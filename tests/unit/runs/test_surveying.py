@@ -260,6 +260,26 @@ def test_a_run_that_ends_while_it_is_looked_at_has_not_broken_off(
     assert summary.state == "ended"
 
 
+def test_a_reader_that_is_always_late_is_not_waited_for(tmp_path: Path) -> None:
+    """As while a database comes back; the run counts as what was read last."""
+    with open_store("directory", tmp_path) as store:
+        store.create(IDENTITY, ConversationMetadata())
+        log = produce_log(store, IDENTITY)
+        log.claim()
+        log.append("r", STARTED)
+        log.close()
+        late = fold_log(store, IDENTITY)
+        log = produce_log(store, IDENTITY)
+        log.claim()
+        log.append("r", STARTED)
+        log.close()
+
+        summary = summarize_run(store, IDENTITY, lambda *_: late)
+
+    assert summary is not None
+    assert summary.state == "broken_off"
+
+
 def test_a_run_that_is_tried_again_later_has_not_broken_off() -> None:
     """Nobody has its log meanwhile; when its time has come, somebody has to take it."""
     for seconds, state in ((600.0, "working"), (0.0, "due")):
