@@ -122,4 +122,5 @@ def test_an_interrupt_at_any_step_leaves_no_lock_and_no_descriptor(
 
     # In a thread of its own: an interrupt within an `except` may leave its thread in there.
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(interrupt_each).result() > 100
+        steps = pool.submit(interrupt_each).result()
+    assert steps > (100 if sys.version_info < (3, 12) else 10)  # later ones tell of lines alone
