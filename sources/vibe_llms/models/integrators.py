@@ -229,7 +229,9 @@ class _Fold:
         genus = self.state.get("genus")
         return ModelAttributes(
             address=self.address,
-            genus=Genus.CONVERSER if genus is None else Genus(str(genus.value)),
+            genus=Genus(str(genus.value))
+            if genus and genus.value in list(Genus)
+            else Genus.CONVERSER,
             controls=tuple(control for control in controls if control is not None),
             traced=tuple(sorted(self.state.values(), key=_rank)),
         )
