@@ -21,6 +21,7 @@ import attrs
 
 from gateways import become
 from three_daemons import Trio, read_frames, read_jobs
+from vibe_llms.dialects.history import NOT_BEGUN
 from vibe_llms.limits import Limits
 
 WATCHERS: Final = 2
@@ -184,9 +185,13 @@ class Life:
             if texts[note] != heard[note] or not is_certain <= texts[note] <= 1:
                 yield f"{note!r} was heard {heard[note]} times, and is there {texts[note]} times"
         calls = Counter(each["invocation_id"] for each in said if each["role"] == "invocation")
-        results = Counter(each["invocation_id"] for each in said if each["role"] == "result")
+        results = Counter(
+            each["invocation_id"]
+            for each in said
+            if each["role"] == "result" and _read_text(each) != NOT_BEGUN
+        )
         wanted = {f"{self.job}-{step}": 1 for step in range(self.steps)}
-        # A call that an answer had which broke off is there, too, without a result.
+        # A call that an answer had which broke off is there, too; it was not executed.
         if set(calls) != set(wanted) or results != wanted:
             yield f"it was to call {sorted(wanted)}, called {calls}, and had results {results}"
 

@@ -19,7 +19,7 @@ import pytest
 
 from gateways import find_port
 from hostile_upstreams import find_environment
-from vibe_llms.dialects.history import NO_RESULT
+from vibe_llms.dialects.history import NO_RESULT, NOT_BEGUN
 from vibe_llms.testing.simulator import Invoke, Say, ScriptedAnswer, Simulator, answering
 from vibe_llms.testing.simulator.asking import Ask
 from vibe_llms.testing.simulator.behaviour import respond
@@ -58,8 +58,9 @@ def read_jobs(simulator: Simulator) -> Counter[str]:
 
 
 def count_results(written: str) -> int:
-    """Counts what was executed, as a vendor is told; an answer that broke off has calls without."""
-    return written.count('"tool_result"') - written.count(NO_RESULT)
+    """Count what was executed, as a vendor is told; calls of an answer that broke off were not."""
+    unknown = written.count(NO_RESULT) + written.count(NOT_BEGUN)
+    return written.count('"tool_result"') - unknown
 
 
 @attrs.define
