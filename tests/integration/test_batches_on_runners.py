@@ -521,7 +521,9 @@ async def test_it_is_stopped_and_goes_on_from_there(tmp_path: Path, vendor: Vend
         assert set(vendor.asked.values()) == {1}
 
 
-@pytest.mark.parametrize("name", ["answers.jsonl", "answers.parquet"])
+@pytest.mark.parametrize(
+    "name", ["answers.jsonl", pytest.param("answers.parquet", marks=pytest.mark.parquet)]
+)
 async def test_what_is_no_result_of_it_is_not_written_over(
     tmp_path: Path, vendor: Vendor, name: str
 ) -> None:

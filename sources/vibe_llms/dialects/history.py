@@ -18,6 +18,7 @@ import attrs
 
 from vibe_llms.dialects.ledger import Ledger
 from vibe_llms.messages.canisters import (
+    BROKEN_OFF,
     AnyCanister,
     AssistantCanister,
     InvocationCanister,
@@ -103,6 +104,8 @@ def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
 
     A result answers the first unanswered invocation with its id since the last input; where
     there is none, the first unanswered one before. Some vendors use an id again in each turn.
+    An invocation of a response that broke off counts as one before, once its id recurs: it was
+    not executed.
     """
     recent: dict[str, deque[int]] = {}
     older: dict[str, deque[int]] = {}
@@ -118,10 +121,23 @@ def pair_results(canisters: Sequence[AnyCanister]) -> dict[int, int]:
             continue
         name = canister.invocation_id
         if isinstance(canister, InvocationCanister):
-            recent.setdefault(name, deque()).append(index)
+            calls = recent.setdefault(name, deque())
+            if calls and _broke_off_before(canisters[calls[-1]], canister):
+                older.setdefault(name, deque()).extend(calls)
+                calls.clear()
+            calls.append(index)
         elif waiting := recent.get(name) or older.get(name):
             answers[waiting.popleft()] = index
     return answers
+
+
+def _broke_off_before(earlier: AnyCanister, call: InvocationCanister) -> bool:
+    """Tell whether an earlier invocation is of another turn, which did not come to its end."""
+    assert isinstance(earlier, InvocationCanister)
+    origin = earlier.origin
+    if origin is None or earlier.turn_id == call.turn_id:
+        return False
+    return origin.stop_reason in BROKEN_OFF
 
 
 def states_failure(result: ResultCanister) -> bool:

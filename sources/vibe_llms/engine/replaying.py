@@ -15,7 +15,7 @@ from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, dec
 from vibe_llms.engine.recovery import Record
 from vibe_llms.engine.states import State
 from vibe_llms.engine.table import Situation
-from vibe_llms.engine.tails import BROKEN_OFF, Tail, read_tail
+from vibe_llms.engine.tails import Tail, read_tail
 from vibe_llms.events.engine import (
     EngineEvent,
     GenerationFinishedEvent,
@@ -25,7 +25,7 @@ from vibe_llms.events.engine import (
 )
 from vibe_llms.invocables.registry import Registry
 from vibe_llms.limits import Limits
-from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.canisters import BROKEN_OFF, AnyCanister, Origin
 from vibe_llms.messages.endings import Shortfall, find_shortfall
 from vibe_llms.values import frozen
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.messages.canisters import (
+    BROKEN_OFF,
     AnyCanister,
     AssistantCanister,
     InvocationCanister,
@@ -19,9 +20,6 @@ from vibe_llms.messages.canisters import (
     StopReason,
 )
 from vibe_llms.values import frozen
-
-BROKEN_OFF = frozenset({StopReason.INTERRUPTED, StopReason.FAILED})
-"""Why a turn ends that did not come to its end."""
 
 
 @frozen(kw_only=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import attrs
 
@@ -47,6 +47,10 @@ class StopReason(enum.StrEnum):
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     UNKNOWN = "unknown"
+
+
+BROKEN_OFF: Final = frozenset({StopReason.INTERRUPTED, StopReason.FAILED})
+"""The reasons of a response that did not come to its end."""
 
 
 @frozen(kw_only=True, slots=False, field_transformer=conform_fields)

@@ -7,12 +7,10 @@ from datetime import datetime
 
 import attrs
 
-from vibe_llms.messages.canisters import AnyCanister, Origin, StopReason, Usage
+from vibe_llms.messages.canisters import BROKEN_OFF, AnyCanister, Origin, Usage
 from vibe_llms.messages.views import pairs_of
 from vibe_llms.telemetry.accounts import Account, ModelAccount, ToolAccount, join_accounts
 from vibe_llms.telemetry.prices import Price, price_usage
-
-_BROKEN = frozenset({StopReason.FAILED, StopReason.INTERRUPTED})
 
 
 def measure_canisters(canisters: Sequence[AnyCanister]) -> Account:
@@ -33,7 +31,7 @@ def measure_canisters(canisters: Sequence[AnyCanister]) -> Account:
             usage=origin.usage,
             at=at,
             seconds=origin.seconds,
-            is_failure=origin.stop_reason in _BROKEN,
+            is_failure=origin.stop_reason in BROKEN_OFF,
         )
         for origin, at in _survey_turns(canisters)
     )

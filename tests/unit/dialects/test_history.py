@@ -15,8 +15,10 @@ from vibe_llms.messages.canisters import (
     AnyCanister,
     AssistantCanister,
     InvocationCanister,
+    Origin,
     Owner,
     ResultCanister,
+    StopReason,
     UserCanister,
 )
 from vibe_llms.messages.losses import LossKind
@@ -82,6 +84,17 @@ def test_an_id_that_is_used_again_gets_the_result_of_its_own_turn() -> None:
 
     assert pair_results(canisters) == {2: 3}
     assert pair_results([*canisters, result("a")]) == {2: 3, 0: 4}
+
+
+def test_a_call_of_a_response_that_broke_off_takes_no_result_of_the_next_one() -> None:
+    """Asked again, the model may use the id again; what was executed is the later call."""
+    origin = Origin(provider="any", model="any", stop_reason=StopReason.FAILED)
+    broken = attrs.evolve(call("a", "t"), origin=origin)
+    canisters = [UserCanister("go"), broken, call("a", "u"), result("a")]
+
+    assert pair_results(canisters) == {2: 3}
+    assert pair_results([*canisters, result("a")]) == {2: 3, 1: 4}
+    assert pair_results([UserCanister("go"), broken, result("a")]) == {1: 2}
 
 
 def test_a_late_result_moves_to_its_turn() -> None:
