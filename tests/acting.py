@@ -11,6 +11,7 @@ import attrs
 
 from scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.engine.driver import Driver, RunEnding
 from vibe_llms.engine.generating import ModelCall
 from vibe_llms.engine.parking import Parking
@@ -25,7 +26,6 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.providers.interfaces import ConverserModel
 from vibe_llms.runs.journals import ConversationJournal
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.memory_log import MemoryLog
 
 
 def invoke(name: str, identity: str = "", /, **arguments: Any) -> dict[str, Any]:

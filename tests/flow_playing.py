@@ -15,6 +15,8 @@ from typing import Any, cast
 import attrs
 
 from flow_tasks import compose_task
+from vibe_llms.conversations.run_logs.log import read_events
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowStartedEvent, LogEvent, NodeStartedEvent
 from vibe_llms.flows.budgets import Budget, Spending
 from vibe_llms.flows.checking import TaskCheck, check_task
@@ -27,8 +29,6 @@ from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.visiting import Listener, VisitOutcome
 from vibe_llms.invocables.pages.getting import PageBounds
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.log import read_events
-from vibe_llms.runs.memory_log import MemoryLog
 
 WORDS = ("red", "green", "blue")
 

@@ -20,10 +20,10 @@ from vibe_llms.agents.runners import LOCAL, Runner, produce_runner
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import ConversationStore, DirectoryStore
+from vibe_llms.conversations.run_logs.log import claim_soon
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs import produce_log
-from vibe_llms.runs.log import claim_soon
 from vibe_llms.runs.summaries import RunSummary
 
 FAST = HostSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds=0.02, attempts=3)

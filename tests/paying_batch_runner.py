@@ -20,12 +20,12 @@ from vibe_llms.agents.batches.batches import open_batches
 from vibe_llms.agents.batches.working import ChunkWorker
 from vibe_llms.agents.runners import choose_store
 from vibe_llms.application import Application
+from vibe_llms.conversations.run_logs import claims, database_log
 from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import deny
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
-from vibe_llms.runs import claims, database_log
 from vibe_llms.runs.waiting import answer, survey_waiting
 
 

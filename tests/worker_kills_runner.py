@@ -17,10 +17,10 @@ from vendor_batch_runner import install, outlive
 from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.runners import LOCAL, open_runner
+from vibe_llms.conversations.run_logs import claims, database_log
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs import claims, database_log
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.summaries import RunState
 

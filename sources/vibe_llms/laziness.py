@@ -14,7 +14,8 @@ def produce_attribute_access(
 
     Args:
         package: The importable name of the package.
-        homes: From each public name to the module, relative to the package, that defines it.
+        homes: From each public name to the module that defines it: its name relative to the
+            package, or its full name where it is in another one.
 
     Returns:
         Functions to be assigned to ``__getattr__`` and ``__dir__`` in the package.
@@ -26,7 +27,8 @@ def produce_attribute_access(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         import importlib
 
-        value = getattr(importlib.import_module(f"{package}.{home}"), name)
+        module = home if home.startswith("vibe_llms.") else f"{package}.{home}"
+        value = getattr(importlib.import_module(module), name)
         # From now on Python finds it there, without asking here.
         importlib.import_module(package).__dict__[name] = value
         return value

@@ -30,11 +30,11 @@ from vibe_llms import Conversation, Engine
 from vibe_llms.agents.durable.engine import APPLICATION, VERSION, open_engine
 from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.conversations import ConversationStore, DirectoryStore
+from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.places import produce_log
 from written import SAID, CountingDisk, compose, look, measure_new
 

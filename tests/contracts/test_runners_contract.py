@@ -25,6 +25,7 @@ from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL, open_runner
+from vibe_llms.conversations.run_logs import claims, database_log
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunStartedEvent
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
@@ -34,7 +35,7 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import claims, database_log, produce_log
+from vibe_llms.runs import produce_log
 from vibe_llms.runs.replaying import replay_run
 
 LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")

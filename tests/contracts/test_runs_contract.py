@@ -19,6 +19,7 @@ from postgresql_server import produce_url
 from vibe_llms.agents.interfaces import Runs, ToldEvent
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.remote import connect
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.server import Server, ServerSettings
@@ -33,7 +34,6 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.runs import produce_log
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunSummary
 
 DONE = [say("Done.")]

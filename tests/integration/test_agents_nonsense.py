@@ -28,11 +28,11 @@ from properties import examples
 from run_daemons import Daemon, serving
 from vibe_llms import Conversation
 from vibe_llms.agents.remote import connect
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.contents import FileContent
 from vibe_llms.runs import produce_log
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.testing.clocks import HurriedClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

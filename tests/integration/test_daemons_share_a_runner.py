@@ -15,6 +15,7 @@ from hosted import FAST, Premises
 from postgresql_server import produce_url
 from vibe_llms.agents.interfaces import Runs
 from vibe_llms.agents.remote import connect
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.agents.settings import AgentsSettings
@@ -23,7 +24,6 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs import produce_log
-from vibe_llms.runs.log import LoggedEvent
 
 pytestmark = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 

@@ -13,11 +13,11 @@ import pytest
 from flow_tasks import compose_task
 from scripting import hold_slow_answers, write_script
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
+from vibe_llms.conversations.run_logs import log as run_logs
 from vibe_llms.events.flow import FlowStartedEvent
 from vibe_llms.exceptions import RequestError, TransportError
 from vibe_llms.flows import AdapterConfig, AdapterResult, UniversalAdapter
 from vibe_llms.logs.disk import Disk
-from vibe_llms.runs import log as run_logs
 from vibe_llms.runs import produce_log
 
 ROW = "START --> P0 --> P1 --> P2 --> END"

@@ -24,6 +24,8 @@ from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.spending import count_begun
 from vibe_llms.conversations import DirectoryStore
+from vibe_llms.conversations.run_logs.file_log import FileLog
+from vibe_llms.conversations.run_logs.log import claim_soon
 from vibe_llms.events.engine import GenerationFinishedEvent, RunEndedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent, NodeFinishedEvent
 from vibe_llms.events.runs import (
@@ -50,8 +52,6 @@ from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import local as runs_local
 from vibe_llms.runs import produce_log
-from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.log import claim_soon
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_inbox
 

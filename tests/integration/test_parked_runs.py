@@ -21,12 +21,12 @@ from vibe_llms.agents.parking import ParkingDesk
 from vibe_llms.agents.runners import open_runner
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.inbox import describe_full
 from vibe_llms.engine.generating import Generator
 from vibe_llms.exceptions import ConfigurationError, ConverseError, RequestError, TransportError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.batching import ModelBatches
-from vibe_llms.runs.inbox import describe_full
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_log

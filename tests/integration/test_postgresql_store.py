@@ -26,6 +26,11 @@ from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import Conversation, verify
 from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs import claims, database_inbox, database_log
+from vibe_llms.conversations.run_logs.announcing import find_place, hearing
+from vibe_llms.conversations.run_logs.database_log import DatabaseLog
+from vibe_llms.conversations.run_logs.lines import write_line, write_logged
+from vibe_llms.conversations.run_logs.log import LogLine, read_events
 from vibe_llms.conversations.stores.postgresql import database
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import InvocationFinishedEvent, RunEndedEvent, RunStartedEvent
@@ -42,13 +47,8 @@ from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import claims, database_inbox, database_log
-from vibe_llms.runs.announcing import find_place, hearing
-from vibe_llms.runs.database_log import DatabaseLog
 from vibe_llms.runs.delivering import deliver, take_letters
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.lines import write_line, write_logged
-from vibe_llms.runs.log import LogLine, read_events
 from vibe_llms.runs.opening import open_run
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.surveying import read_summary

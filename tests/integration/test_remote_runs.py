@@ -15,6 +15,7 @@ from acting import invoke, say
 from doormen import Doorman
 from hosted import FAST, Premises
 from vibe_llms.agents.remote import RemoteRuns, connect
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.daemons.agents.making import produce_service
 from vibe_llms.daemons.agents.settings import AgentsSettings
 from vibe_llms.daemons.gateway.making import produce_service as produce_gateway
@@ -30,7 +31,6 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import produce_log
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.testing.clocks import HurriedClock
 
 

@@ -19,15 +19,15 @@ from vibe_llms.agents import hosting
 from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.orders import Order
 from vibe_llms.conversations import MemoryStore
+from vibe_llms.conversations.run_logs.database_log import DatabaseLog
+from vibe_llms.conversations.run_logs.file_log import FileLog
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
 from vibe_llms.exceptions import EnsembleError, StoreError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs.database_log import DatabaseLog
-from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.places import produce_inbox, produce_log
 
 DONE = [say("Done.")]

@@ -21,9 +21,9 @@ from acting import invoke, say
 from hosted import Premises
 from namespaces import ADDRESSES, connected
 from postgresql_server import Server, produce_url
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import replay_run
 

@@ -10,8 +10,8 @@ from typing import Final, ParamSpec, TypeVar
 
 from vibe_llms.agents.interfaces import Runs
 from vibe_llms.asynchrony import finish
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.exceptions import StoreUnavailableError
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunState, RunSummary
 
 _LOGGER: Final = logging.getLogger(__name__)

@@ -11,6 +11,8 @@ import msgspec
 
 from vibe_llms.agents.connecting import Connection
 from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.events.codec import decode_event
 from vibe_llms.events.flow import VisitEvent
 from vibe_llms.exceptions import (
@@ -20,8 +22,6 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.providers.retries import RetryPolicy
-from vibe_llms.runs.lines import open_envelope, read_envelope
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import RESTS
 from vibe_llms.unreadable import UNREADABLE

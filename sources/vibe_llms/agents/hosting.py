@@ -16,6 +16,9 @@ from vibe_llms.agents.spending import count_begun, count_retried
 from vibe_llms.asynchrony import finish
 from vibe_llms.clocks import double
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.announcing import find_place, hearing
+from vibe_llms.conversations.run_logs.inbox import LETTER_WORDS
+from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine, claim_at_once
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
@@ -28,12 +31,9 @@ from vibe_llms.exceptions import (
     StoreUnavailableError,
     UnknownConversationError,
 )
-from vibe_llms.runs.announcing import find_place, hearing
 from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
-from vibe_llms.runs.inbox import LETTER_WORDS
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.log import LoggedEvent, LogLine, claim_at_once
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunSummary

@@ -18,6 +18,8 @@ from vibe_llms.application import Application
 from vibe_llms.asynchrony import finish, in_thread
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.inbox import Letter
+from vibe_llms.conversations.run_logs.log import claim_soon
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.replaying import judge_tail
 from vibe_llms.engine.tails import read_tail
@@ -49,9 +51,7 @@ from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.views import asks_nothing
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import deliver, is_heard
-from vibe_llms.runs.inbox import Letter
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.log import claim_soon
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import produce_inbox, produce_log

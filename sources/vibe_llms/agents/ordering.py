@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.lines import write_line
+from vibe_llms.conversations.run_logs.log import LoggedEvent, claim_at_once, claim_soon
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
 from vibe_llms.messages.identities import access_now
-from vibe_llms.runs.lines import write_line
-from vibe_llms.runs.log import LoggedEvent, claim_at_once, claim_soon
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.snapshots import Snapshot, plant, plants_whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from vibe_llms.conversations.run_logs.log import ENDS, LoggedEvent, claim_soon
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.events.runs import RunRetriedEvent
@@ -15,7 +16,6 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     TransportError,
 )
-from vibe_llms.runs.log import ENDS, LoggedEvent, claim_soon
 from vibe_llms.runs.places import produce_log
 
 PASSING: Final[tuple[type[ConverseError], ...]] = (

@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 from vibe_llms.agents.lanes import UNSENT, Lane, answer
 from vibe_llms.application import Application
 from vibe_llms.asynchrony import finish
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import GenerationAnsweredEvent, GenerationParkedEvent
 from vibe_llms.exceptions import (
@@ -36,7 +37,6 @@ from vibe_llms.instruments.channels.batches.vendor_runs import find_batches
 from vibe_llms.logs import locks
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState
 

@@ -13,6 +13,7 @@ from vibe_llms.agents.outcomes import PASSING
 from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange
 from vibe_llms.agents.spending import measure_spent
 from vibe_llms.application import Application
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.events.flow import FlowEvent, FlowStartedEvent, VisitEvent
@@ -25,7 +26,6 @@ from vibe_llms.instruments.engines import Engine, Tool
 from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.pools import EnsemblePool
 from vibe_llms.limits import Limits
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.values import define, frozen
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from vibe_llms.conversations.run_logs.log import RESTED, LoggedEvent
 from vibe_llms.engine.limits import Readings
 from vibe_llms.events.engine import (
     GenerationDoubtedEvent,
@@ -16,7 +17,6 @@ from vibe_llms.events.engine import (
 )
 from vibe_llms.events.flow import FlowStartedEvent, NodeFinishedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, RunRetriedEvent
-from vibe_llms.runs.log import RESTED, LoggedEvent
 
 _BEGINS = (FlowStartedEvent, RunStartedEvent)
 _ANEW = (RunRequestedEvent, RunResumedEvent)

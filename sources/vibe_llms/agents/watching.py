@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.lines import open_envelope, read_envelope
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_log
 
 _PAUSE_SECONDS: Final = 0.1

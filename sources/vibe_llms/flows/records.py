@@ -13,6 +13,7 @@ from contextlib import suppress
 import attrs
 
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.flow import (
     FlowEndedEvent,
@@ -35,7 +36,6 @@ from vibe_llms.flows.machine import Pass, decide
 from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.state import FlowState
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import keeps_logs, produce_log, require_logs
 from vibe_llms.suggestions import end_among
 from vibe_llms.values import frozen

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.flow import (
     FlowEndedEvent,
@@ -31,7 +32,6 @@ from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
 from vibe_llms.plain import JsonValue, is_same
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import Replay, ReplayStep, Variant, replay_run
 from vibe_llms.runs.summaries import summarize

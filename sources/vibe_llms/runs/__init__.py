@@ -1,4 +1,4 @@
-"""Where runs are performed: what stands behind the engine's ``RunContext``, and their logs.
+"""Where runs are performed: what stands behind the engine's ``RunContext``, and what logs say.
 
 May import the engine and whatever lies below. Refuses to decide anything: that is the engine's.
 """
@@ -9,8 +9,8 @@ from vibe_llms.laziness import produce_attribute_access
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vibe_llms.conversations.run_logs.log import LoggedEvent, RunLog
     from vibe_llms.runs.indexing import survey_runs
-    from vibe_llms.runs.log import LoggedEvent, RunLog
     from vibe_llms.runs.places import LoggedStore, produce_log
     from vibe_llms.runs.summaries import RunSummary
     from vibe_llms.runs.surveying import read_summary
@@ -32,9 +32,9 @@ __all__ = [
 __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
-        "LoggedEvent": "log",
+        "LoggedEvent": "vibe_llms.conversations.run_logs.log",
         "LoggedStore": "places",
-        "RunLog": "log",
+        "RunLog": "vibe_llms.conversations.run_logs.log",
         "RunSummary": "summaries",
         "Waiting": "waiting",
         "answer": "waiting",

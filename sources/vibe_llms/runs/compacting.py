@@ -15,6 +15,13 @@ from typing import Final, TypeVar
 import attrs
 import msgspec
 
+from vibe_llms.conversations.run_logs.lines import (
+    open_envelope,
+    read_envelope,
+    read_head,
+    write_logged,
+)
+from vibe_llms.conversations.run_logs.log import CompactingLog, LoggedEvent, RunLog
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,
@@ -30,8 +37,6 @@ from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.identities import access_now
-from vibe_llms.runs.lines import open_envelope, read_envelope, read_head, write_logged
-from vibe_llms.runs.log import CompactingLog, LoggedEvent, RunLog
 from vibe_llms.runs.places import at_once, produce_inbox, produce_log
 from vibe_llms.values import frozen
 

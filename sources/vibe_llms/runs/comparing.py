@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import attrs
 
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import GenerationFinishedEvent, GenerationStartedEvent, RunEndedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeFinishedEvent
@@ -16,7 +17,6 @@ from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Result
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonValue, is_same
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import Replay
 from vibe_llms.values import frozen

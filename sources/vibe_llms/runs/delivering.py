@@ -7,6 +7,14 @@ from typing import Final
 
 import attrs
 
+from vibe_llms.conversations.run_logs.inbox import Inbox, Letter
+from vibe_llms.conversations.run_logs.log import (
+    ENDS,
+    PATIENCE_SECONDS,
+    RunLog,
+    claim_soon,
+    read_events,
+)
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
@@ -27,8 +35,6 @@ from vibe_llms.events.runs import (
     StopRequestedEvent,
 )
 from vibe_llms.exceptions import StoreError
-from vibe_llms.runs.inbox import Inbox, Letter
-from vibe_llms.runs.log import ENDS, PATIENCE_SECONDS, RunLog, claim_soon, read_events
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.values import define
 

@@ -19,11 +19,11 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope
+from vibe_llms.conversations.run_logs.log import LogTail
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import is_part
 from vibe_llms.exceptions import CodecError, CorruptionError, StoreError, UnknownConversationError
-from vibe_llms.runs.lines import open_envelope, read_envelope
-from vibe_llms.runs.log import LogTail
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.places import measure_log, produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary

@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from vibe_llms.conversations.run_logs.inbox import Inbox
+from vibe_llms.conversations.run_logs.log import RunLog, read_events, wait_for_room
 from vibe_llms.engine.contexts import Operation, RunEvent, Step
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.flow import LogEvent
@@ -18,8 +20,6 @@ from vibe_llms.files import is_full
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.plain import JsonObject
 from vibe_llms.runs.delivering import take_letters
-from vibe_llms.runs.inbox import Inbox
-from vibe_llms.runs.log import RunLog, read_events, wait_for_room
 
 _LOOK_SECONDS: Final = 0.2
 """How soon a run hears what is said to it while a step is under way."""

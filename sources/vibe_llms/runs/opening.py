@@ -10,6 +10,15 @@ import attrs
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.inbox import Inbox
+from vibe_llms.conversations.run_logs.log import (
+    RESTED,
+    LoggedEvent,
+    RunLog,
+    read_unsettled,
+    wait_for_room,
+)
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.engine.tails import read_tail
@@ -17,11 +26,8 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.delivering import take_letters
-from vibe_llms.runs.inbox import Inbox
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.log import RESTED, LoggedEvent, RunLog, read_unsettled, wait_for_room
-from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.places import (
     keeps_logs,
     produce_inbox,

@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import Final
 
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.lines import read_order_subject
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import OWNER_TAG, PART_TAG
 from vibe_llms.exceptions import UnknownConversationError
-from vibe_llms.runs.lines import read_order_subject
 from vibe_llms.runs.places import produce_log
 
 _REQUESTED: Final = "run.requested"

@@ -11,6 +11,10 @@ import attrs
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ParentLink
+from vibe_llms.conversations.run_logs.file_log import RUNS, FileLog
+from vibe_llms.conversations.run_logs.inbox import FileInbox, Inbox, MemoryInbox
+from vibe_llms.conversations.run_logs.log import RunLog
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.stores.naming import ensure_identity
@@ -25,10 +29,6 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import AnyCanister, ResultCanister
-from vibe_llms.runs.file_log import RUNS, FileLog
-from vibe_llms.runs.inbox import FileInbox, Inbox, MemoryInbox
-from vibe_llms.runs.log import RunLog
-from vibe_llms.runs.memory_log import MemoryLog
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.postgresql.database import Database
@@ -73,7 +73,7 @@ def produce_log(store: ConversationStore | None, identity: str) -> RunLog:
     if _has_folders(store):
         return FileLog(store.locate(identity), contents=store.contents, disk=store.disk)
     if _has_database(store):
-        from vibe_llms.runs.database_log import DatabaseLog
+        from vibe_llms.conversations.run_logs.database_log import DatabaseLog
 
         return DatabaseLog(store.database, ensure_identity(identity), contents=store.contents)
     return store.produce_log(identity) if _keeps_its_own(store) else MemoryLog()
@@ -90,7 +90,7 @@ def produce_inbox(store: ConversationStore | None, identity: str) -> Inbox:
     if _has_folders(store):
         return FileInbox(store.locate(identity), store.disk)
     if _has_database(store):
-        from vibe_llms.runs.database_inbox import DatabaseInbox
+        from vibe_llms.conversations.run_logs.database_inbox import DatabaseInbox
 
         return DatabaseInbox(store.database, ensure_identity(identity))
     return MemoryInbox()

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.calls import find_denial
 from vibe_llms.engine.limits import Readings
@@ -39,7 +40,6 @@ from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.places import produce_log, survey_inherited
 from vibe_llms.runs.summaries import summarize
 from vibe_llms.values import frozen

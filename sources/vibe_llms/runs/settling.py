@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.log import PATIENCE_SECONDS, RunLog, claim_soon, read_events
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.dialects.history import BEGUN, NO_RESULT, NOT_BEGUN, pair_results
 from vibe_llms.engine.recovery import Record
@@ -23,7 +24,6 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner, ResultCanister
-from vibe_llms.runs.log import PATIENCE_SECONDS, RunLog, claim_soon, read_events
 from vibe_llms.runs.places import produce_log, survey_inherited
 
 _TELLING: Final = (GenerationStartedEvent, InvocationFinishedEvent, InvocationStartedEvent)

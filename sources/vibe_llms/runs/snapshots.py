@@ -8,6 +8,10 @@ from typing import Final, Protocol, Self, TypeGuard
 import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.run_logs.file_log import RUNS, TALLY
+from vibe_llms.conversations.run_logs.inbox import INBOX, Letter
+from vibe_llms.conversations.run_logs.lines import Flaw, find_base, read_head, read_lines
+from vibe_llms.conversations.run_logs.log import AdoptingLog, CompactingLog, RunLog
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History, Position
 from vibe_llms.conversations.stores.naming import find_references
 from vibe_llms.events.codec import encode_event
@@ -15,10 +19,6 @@ from vibe_llms.exceptions import CorruptionError, Finding, StoreError
 from vibe_llms.logs.tallies import Tally, encode_tally
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.compacting import shorten
-from vibe_llms.runs.file_log import RUNS, TALLY
-from vibe_llms.runs.inbox import INBOX, Letter
-from vibe_llms.runs.lines import Flaw, find_base, read_head, read_lines
-from vibe_llms.runs.log import AdoptingLog, CompactingLog, RunLog
 from vibe_llms.runs.places import at_once, keeps_logs, produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunFold
 from vibe_llms.values import frozen

@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.engine.limits import Readings
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
@@ -35,7 +36,6 @@ from vibe_llms.events.runs import (
 )
 from vibe_llms.plain import JsonValue
 from vibe_llms.runs.delivering import OpenRequests
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.values import define, frozen
 
 RunKind: TypeAlias = Literal["conversation", "flow"]

@@ -10,14 +10,14 @@ from typing import Final, TypeAlias, get_args
 import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.lines import read_head
+from vibe_llms.conversations.run_logs.log import ClaimedLog, RunLog
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunRetriedEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.identities import access_now
-from vibe_llms.runs.lines import read_head
-from vibe_llms.runs.log import ClaimedLog, RunLog
 from vibe_llms.runs.places import produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 from vibe_llms.unreadable import UNREADABLE

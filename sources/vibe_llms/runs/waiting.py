@@ -12,6 +12,7 @@ from datetime import datetime
 
 import attrs
 
+from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.approving import produce_answer
 from vibe_llms.events.engine import ApprovalRequestedEvent, RunEndedEvent
@@ -20,7 +21,6 @@ from vibe_llms.exceptions import Stage, StoreError, UnknownNameError
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, settle
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.delivering import deliver, survey_open
-from vibe_llms.runs.log import RunLog
 from vibe_llms.runs.places import produce_inbox, produce_log, require_logs
 from vibe_llms.values import frozen
 

@@ -81,7 +81,7 @@ def test_the_log_is_claimed_for_one(tmp_path: Path) -> None:
 def test_whoever_has_found_it_first_performs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vibe_llms.runs.file_log import FileLog
+    from vibe_llms.conversations.run_logs.file_log import FileLog
 
     def refuse(_: FileLog) -> None:
         raise StoreError(detail="Another has it.")

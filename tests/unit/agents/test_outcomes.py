@@ -13,12 +13,12 @@ from vibe_llms.agents import outcomes
 from vibe_llms.agents.outcomes import write_outcome
 from vibe_llms.conversations import ConversationStore, DirectoryStore, MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.log import LoggedEvent, RunLog, claim_soon
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.events.runs import RunResumedEvent, RunRetriedEvent
 from vibe_llms.exceptions import ConverseError, StoreError, TransportError
-from vibe_llms.runs.log import LoggedEvent, RunLog, claim_soon
 from vibe_llms.runs.places import produce_log
 
 BEGUN = RunStartedEvent(run_id="r", conversation_id="c", length=1)

@@ -12,14 +12,15 @@ import pytest
 from vibe_llms.agents.spending import measure_spent
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs import file_log, memory_log
+from vibe_llms.conversations.run_logs.log import LoggedEvent
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, StateEnteredEvent
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.identities import Moments
-from vibe_llms.runs import RunLog, file_log, memory_log, produce_log
-from vibe_llms.runs.log import LoggedEvent
-from vibe_llms.runs.memory_log import MemoryLog
+from vibe_llms.runs import RunLog, produce_log
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BEGUN = RunStartedEvent(run_id="run", conversation_id="a", length=1)

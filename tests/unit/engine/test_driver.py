@@ -11,6 +11,7 @@ import pytest
 
 from acting import Stage, act, invoke, say, script
 from scripting import produce_model
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.engine.driver import Driver
 from vibe_llms.engine.generating import Generator, ModelCall
 from vibe_llms.engine.limits import export_limits
@@ -51,7 +52,6 @@ from vibe_llms.messages.losses import Loss, LossKind
 from vibe_llms.messages.requests import Response
 from vibe_llms.runs.journals import ConversationJournal
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.memory_log import MemoryLog
 
 
 @invocable(effect="pure")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from properties import examples
 from scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.engine.driver import Driver, RunEnding
 from vibe_llms.engine.generating import ModelCall
 from vibe_llms.engine.states import Reason, State
@@ -46,7 +47,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.requests import Request, Response, ResponseMetadata
 from vibe_llms.runs.journals import ConversationJournal
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.memory_log import MemoryLog
 
 DESCRIPTOR = produce_model({"contents": [{"text": "x"}]}).descriptor
 

@@ -14,6 +14,7 @@ import pytest
 from acting import act, invoke, say, script
 from scripting import produce_model
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.inbox import Letter
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.engine.attention import Attention
 from vibe_llms.engine.contexts import RunContext
@@ -23,7 +24,6 @@ from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs.inbox import Letter
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.places import produce_inbox, produce_log
 

@@ -10,6 +10,7 @@ import pytest
 
 from acting import Stage, invoke, say, script
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs import log as run_logs
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.engine import generating
 from vibe_llms.engine.limits import Readings
@@ -19,7 +20,6 @@ from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.limits import Limits
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs import log as run_logs
 from vibe_llms.runs.places import produce_log
 
 

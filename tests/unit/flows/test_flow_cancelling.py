@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from flow_playing import Player, check_flow, draw_nested, play
 from properties import examples
+from vibe_llms.conversations.run_logs.log import read_events
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
 from vibe_llms.flows.checking import TaskCheck
 from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
-from vibe_llms.runs.log import read_events
-from vibe_llms.runs.memory_log import MemoryLog
 
 SEEDS = st.integers(0, 1_000_000)
 

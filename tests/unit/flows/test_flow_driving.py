@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from flow_playing import Played, Player, check_flow, draw_nested, draw_wild, play
 from properties import examples
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.flow import FlowEndedEvent, NodeFinishedEvent
 from vibe_llms.flows.checking import TaskCheck
 from vibe_llms.flows.records import replay_flow
 from vibe_llms.flows.replaying import FlowWalk
 from vibe_llms.flows.state import FlowState
-from vibe_llms.runs.memory_log import MemoryLog
 
 SEEDS = st.integers(0, 1_000_000)
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.files import read_file, write_file
 from vibe_llms.instruments.channels.batches.line_journals import LineJournal
 from vibe_llms.logs import locks
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.places import produce_inbox
 
 needs_descriptors = pytest.mark.skipif(

@@ -25,6 +25,11 @@ from vibe_llms import Conversation, Engine
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.conversations import ConversationStore, DirectoryStore, MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.file_log import TALLY, FileLog
+from vibe_llms.conversations.run_logs.lines import write_line
+from vibe_llms.conversations.run_logs.log import LoggedEvent, read_unsettled
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
+from vibe_llms.conversations.run_logs.tailing import FileTail
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
@@ -50,14 +55,9 @@ from vibe_llms.runs import compacting
 from vibe_llms.runs.compacting import Compaction, compact_log, compact_logs
 from vibe_llms.runs.comparing import read_moments
 from vibe_llms.runs.copying import copy_store
-from vibe_llms.runs.file_log import TALLY, FileLog
-from vibe_llms.runs.lines import write_line
-from vibe_llms.runs.log import LoggedEvent, read_unsettled
-from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.places import produce_inbox, produce_log, survey_inherited
 from vibe_llms.runs.replaying import replay_run
 from vibe_llms.runs.surveying import read_summary
-from vibe_llms.runs.tailing import FileTail
 
 SETTLED = RunEndedEvent(run_id="run", reason="answered", settles=True)
 FUTURE = datetime(9999, 1, 1, tzinfo=UTC)

@@ -15,6 +15,9 @@ import pytest
 
 from disks import Ledger
 from vibe_llms.conversations import Conversation, DirectoryStore, MemoryStore
+from vibe_llms.conversations.run_logs.file_log import FileLog
+from vibe_llms.conversations.run_logs.log import LoggedEvent, RunLog
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.contexts import Journal, RunContext, RunEvent, Step
 from vibe_llms.events.engine import (
@@ -45,11 +48,8 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import produce_log
-from vibe_llms.runs.file_log import FileLog
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.log import LoggedEvent, RunLog
-from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.opening import BegunRun, open_run
 from vibe_llms.runs.places import produce_inbox
 

@@ -12,6 +12,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from vibe_llms.conversations.run_logs.lines import write_logged
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.engine import (
@@ -26,8 +28,6 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.interfaces.cli.runs.words import describe_event
 from vibe_llms.messages.canisters import StopReason, Usage, UserCanister
 from vibe_llms.runs.compacting import shorten
-from vibe_llms.runs.lines import write_logged
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import summarize
 from vibe_llms.telemetry.odometer import Odometer
 from vibe_llms.telemetry.opentelemetry import OpenTelemetryObserver

@@ -13,6 +13,8 @@ import pytest
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.log import RunLog
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import (
@@ -24,8 +26,6 @@ from vibe_llms.events.engine import (
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
 from vibe_llms.runs.compacting import compact_log
-from vibe_llms.runs.log import RunLog
-from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.places import (
     at_once,
     keeps_logs,

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from disks import HastyDisk
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs import lines
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.tags import PART_TAG, is_part
 from vibe_llms.events.engine import (
@@ -29,7 +30,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.exceptions import CodecError, CorruptionError, UnknownConversationError
-from vibe_llms.runs import indexing, lines, produce_log, read_summary, survey_runs
+from vibe_llms.runs import indexing, produce_log, read_summary, survey_runs
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.summaries import RunState, RunSummary

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from vibe_llms.conversations import ConversationStore, DirectoryStore, MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
@@ -48,7 +49,6 @@ from vibe_llms.messages.canisters import StopReason, Usage, UserCanister
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.delivering import survey_open
 from vibe_llms.runs.indexing import survey_runs
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunFold, RunSummary, summarize
 from vibe_llms.runs.surveying import STATES, read_summary
 

@@ -13,6 +13,8 @@ from disks import HastyDisk
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import DirectoryStore, MemoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.log import read_unsettled
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     InvocationStartedEvent,
@@ -23,8 +25,6 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import Approval, Decision
 from vibe_llms.logs import lines
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs.log import read_unsettled
-from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.opening import open_run
 from vibe_llms.runs.places import produce_log
 

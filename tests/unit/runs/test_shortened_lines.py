@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
+from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope, write_line
 from vibe_llms.events.engine import (
     ApprovalRequestedEvent,
     GenerationAnsweredEvent,
@@ -27,7 +28,6 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.runs.compacting import shorten
-from vibe_llms.runs.lines import open_envelope, read_envelope, write_line
 
 MOMENT = datetime(2025, 1, 1, tzinfo=UTC)
 CALL = InvocationCanister(

@@ -15,6 +15,10 @@ import pytest
 
 from disks import HastyDisk
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.run_logs.file_log import TALLY
+from vibe_llms.conversations.run_logs.inbox import MemoryInbox
+from vibe_llms.conversations.run_logs.lines import write_line, write_logged
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import History, Position
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -27,10 +31,6 @@ from vibe_llms.messages.codec.lines import encode_canister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import snapshots
 from vibe_llms.runs.compacting import compact_log
-from vibe_llms.runs.file_log import TALLY
-from vibe_llms.runs.inbox import MemoryInbox
-from vibe_llms.runs.lines import write_line, write_logged
-from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.snapshots import (
     Snapshot,

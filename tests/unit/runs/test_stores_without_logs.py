@@ -10,14 +10,14 @@ import pytest
 from acting import invoke, say, script
 from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import MemoryStore
+from vibe_llms.conversations.run_logs.file_log import FileLog
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.exceptions import StoreError
 from vibe_llms.invocables import invocable
 from vibe_llms.invocables.approvals import Approval, allow, produce_approval_request
 from vibe_llms.messages.canisters import InvocationCanister, UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import answer, produce_log, survey_waiting
-from vibe_llms.runs.file_log import FileLog
-from vibe_llms.runs.memory_log import MemoryLog
 
 PAID: list[int] = []
 REQUEST = produce_approval_request("call-1", "pay", {"amount": 3})

@@ -16,6 +16,8 @@ import pytest
 
 from postgresql_server import opened
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs.lines import write_line
+from vibe_llms.conversations.run_logs.log import ClaimedLog
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -36,8 +38,6 @@ from vibe_llms.events.runs import (
 )
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.lines import write_line
-from vibe_llms.runs.log import ClaimedLog
 from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import (
     STATES,

@@ -12,6 +12,8 @@ from typing import Final, get_args
 import msgspec
 
 from vibe_llms.agents.performing import HostedEvent
+from vibe_llms.conversations.run_logs.announcing import find_place
+from vibe_llms.conversations.run_logs.log import LogLine, RunLog
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.daemons.agents.frames import write_frame, write_piece
 from vibe_llms.events.engine import GenerationFailedEvent, GenerationFinishedEvent
@@ -23,8 +25,6 @@ from vibe_llms.events.stream import (
     ContentStartedEvent,
 )
 from vibe_llms.exceptions import StoreError, UnknownConversationError
-from vibe_llms.runs.announcing import find_place
-from vibe_llms.runs.log import LogLine, RunLog
 
 KEPT_BYTES: Final = 1 << 16
 """How much of each run's frames is kept for those who are a little behind."""

@@ -15,12 +15,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from typing import Final
 
 from vibe_llms.agents.performing import HostedEvent
+from vibe_llms.conversations.run_logs.announcing import find_place, hearing
+from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LogLine, LogTail, RunLog
 from vibe_llms.daemons.agents.feed import Feed
 from vibe_llms.daemons.agents.frames import KEPT
 from vibe_llms.exceptions import StoreError, UnknownConversationError
-from vibe_llms.runs.announcing import find_place, hearing
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.log import PIECE_BYTES, LogLine, LogTail, RunLog
 from vibe_llms.runs.places import produce_log
 
 _LOGGER = logging.getLogger(__name__)

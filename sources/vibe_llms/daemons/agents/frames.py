@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from vibe_llms.agents.performing import HostedEvent
+from vibe_llms.conversations.run_logs.lines import read_head
+from vibe_llms.conversations.run_logs.log import LogLine
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.flow import VisitEvent
-from vibe_llms.runs.lines import read_head
-from vibe_llms.runs.log import LogLine
 
 WORDS: Final[Mapping[str, str]] = {
     "generation.started": "step.started",

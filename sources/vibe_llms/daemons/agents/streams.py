@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from vibe_llms.agents.watching import ensure_reached
+from vibe_llms.conversations.run_logs.log import LogTail
 from vibe_llms.daemons.agents.feed import Feed
 from vibe_llms.daemons.agents.feeds import Feeds
 from vibe_llms.daemons.agents.frames import DELETED, write_frames
 from vibe_llms.exceptions import CorruptionError, RequestError, Stage, UnknownConversationError
-from vibe_llms.runs.log import LogTail
 from vibe_llms.unreadable import UNREADABLE
 
 

@@ -16,6 +16,7 @@ from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.lookup import find_newest, resolve
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection, verify
+from vibe_llms.conversations.run_logs.log import read_events
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.exceptions import (
@@ -25,7 +26,6 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ImageContent, TextualContent, compute_content_id
-from vibe_llms.runs.log import read_events
 from vibe_llms.runs.places import keeps_logs, produce_log
 from vibe_llms.testing.contracts.histories import (
     HistoryPromises,

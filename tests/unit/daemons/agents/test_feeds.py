@@ -17,6 +17,16 @@ from hypothesis import strategies as st
 from gateways import become
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
+from vibe_llms.conversations.run_logs import file_log
+from vibe_llms.conversations.run_logs.lines import (
+    open_envelope,
+    read_envelope,
+    read_head,
+    write_line,
+)
+from vibe_llms.conversations.run_logs.log import PIECE_BYTES
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
+from vibe_llms.conversations.run_logs.tailing import FileTail
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.daemons.agents import feeds as module
 from vibe_llms.daemons.agents.feed import KEPT_BYTES, Feed
@@ -35,14 +45,10 @@ from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopReques
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.messages.canisters import StopReason
-from vibe_llms.runs import file_log, produce_log
+from vibe_llms.runs import produce_log
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.lines import open_envelope, read_envelope, read_head, write_line
-from vibe_llms.runs.log import PIECE_BYTES
-from vibe_llms.runs.memory_log import MemoryLog
 from vibe_llms.runs.summaries import RunFold
 from vibe_llms.runs.surveying import RESTS
-from vibe_llms.runs.tailing import FileTail
 
 RUN = "a" * 32
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vibe_llms.conversations.run_logs.lines import read_head, write_line
 from vibe_llms.daemons.agents import frames as module
 from vibe_llms.daemons.agents.frames import write_frame, write_frames
 from vibe_llms.events.codec import EVENT_CLASSES
 from vibe_llms.events.engine import InvocationProgressEvent, RunEndedEvent
 from vibe_llms.events.runs import StopRequestedEvent
-from vibe_llms.runs.lines import read_head, write_line
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
     ['","event":{"type":"run.ended"', '\\"', "\\", '"event":', "\n\n", "\0"]

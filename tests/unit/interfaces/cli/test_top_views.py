@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.events.engine import InvocationFinishedEvent, InvocationStartedEvent, RunStartedEvent
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.interfaces.cli.output import measure_text
@@ -35,7 +36,6 @@ from vibe_llms.interfaces.cli.top.views import (
     fold,
 )
 from vibe_llms.messages.canisters import ResultCanister
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunSummary
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

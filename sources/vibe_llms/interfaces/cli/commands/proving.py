@@ -62,8 +62,8 @@ def _prove_logs(
     store: ConversationStore, identities: list[str] | None
 ) -> tuple[int, list[Finding]]:
     """Proves the logs of the conversations' runs; returns how many events, and what is wrong."""
+    from vibe_llms.conversations.run_logs.file_log import FileLog
     from vibe_llms.exceptions import Finding, StoreError
-    from vibe_llms.runs.file_log import FileLog
     from vibe_llms.runs.places import produce_log
 
     count = 0

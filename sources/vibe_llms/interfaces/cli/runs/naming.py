@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from vibe_llms.agents.interfaces import Runs
     from vibe_llms.agents.local import LocalRuns
     from vibe_llms.agents.remote import RemoteRuns
+    from vibe_llms.conversations.run_logs.log import LoggedEvent
     from vibe_llms.conversations.stores.interfaces import ConversationStore
-    from vibe_llms.runs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -124,7 +124,7 @@ async def _find_there(runs: Runs, word: str) -> RunSummary:
 
 async def read_logged(runs: Runs, summary: RunSummary) -> list[LoggedEvent]:
     """Returns what has happened in a run up to now."""
-    from vibe_llms.runs.log import LoggedEvent
+    from vibe_llms.conversations.run_logs.log import LoggedEvent
 
     found = []
     async with aclosing(runs.watch(summary.id)) as told:

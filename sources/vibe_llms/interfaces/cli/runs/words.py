@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.events.engine import (
     ApprovalAnsweredEvent,
     ApprovalRequestedEvent,
@@ -37,7 +38,6 @@ from vibe_llms.flows.words import describe_cost, describe_reason, describe_token
 from vibe_llms.interfaces.cli.output import reveal, shorten
 from vibe_llms.messages.canisters import AnyCanister, Usage
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.runs.summaries import RunSummary, describe_ending
 
 _COLUMNS = 100

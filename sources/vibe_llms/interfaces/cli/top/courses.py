@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from vibe_llms.agents.interfaces import ToldEvent
+from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.events.engine import (
     GenerationDoubtedEvent,
     GenerationFailedEvent,
@@ -23,7 +24,6 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent, VisitEvent
 from vibe_llms.events.stream import ContentDeltaEvent, ResponseStartedEvent
 from vibe_llms.interfaces.cli.runs.words import describe_event
-from vibe_llms.runs.log import LoggedEvent
 from vibe_llms.values import frozen
 
 LINES: Final = 200

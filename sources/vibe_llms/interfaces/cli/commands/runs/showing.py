@@ -20,7 +20,7 @@ from vibe_llms.interfaces.cli.runs.naming import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vibe_llms.runs.log import LoggedEvent
+    from vibe_llms.conversations.run_logs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
     from vibe_llms.runs.waiting import Waiting
 

@@ -23,7 +23,7 @@ from vibe_llms.interfaces.cli.runs.naming import (
 
 if TYPE_CHECKING:
     from vibe_llms.agents.interfaces import ToldEvent
-    from vibe_llms.runs.log import LoggedEvent
+    from vibe_llms.conversations.run_logs.log import LoggedEvent
     from vibe_llms.runs.summaries import RunSummary
 
 _LOOK_SECONDS: Final = 2.0
@@ -63,7 +63,7 @@ def watch(word: str, after: int, follow: bool, as_json: bool, address: str) -> N
 async def _follow(
     word: str, address: str, after: int, *, follow: bool, as_json: bool
 ) -> RunSummary:
-    from vibe_llms.runs.log import LoggedEvent
+    from vibe_llms.conversations.run_logs.log import LoggedEvent
 
     async with open_runs(address) as runs:
         summary = await find_run(runs, word)
@@ -109,8 +109,8 @@ async def _listen(told: AsyncGenerator[ToldEvent]) -> AsyncGenerator[ToldEvent |
 
 
 def _write(logged: LoggedEvent, *, as_json: bool) -> None:
+    from vibe_llms.conversations.run_logs.lines import write_line
     from vibe_llms.interfaces.cli.runs.words import describe_logged
-    from vibe_llms.runs.lines import write_line
 
     if as_json:
         line = write_line(logged.sequence, logged.timestamp, logged.run_id, logged.event)

@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs import inbox as inboxes
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
@@ -39,7 +40,6 @@ from vibe_llms.exceptions import (
 from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
-from vibe_llms.runs import inbox as inboxes
 from vibe_llms.runs.delivering import deliver, is_heard, survey_open, take_letters
 from vibe_llms.runs.places import produce_inbox, produce_log
 

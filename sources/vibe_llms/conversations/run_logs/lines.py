@@ -10,10 +10,10 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
+from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine
 from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import CodecError
-from vibe_llms.runs.log import LoggedEvent, LogLine
 from vibe_llms.unreadable import UNREADABLE
 
 

@@ -10,6 +10,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vibe_llms.asynchrony import finish
+from vibe_llms.conversations.run_logs.announcing import announce
+from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, access_keeper
+from vibe_llms.conversations.run_logs.file_log import detach_event
+from vibe_llms.conversations.run_logs.lines import (
+    Flaw,
+    open_envelope,
+    read_envelope,
+    read_head,
+    read_lines,
+    write_line,
+)
+from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.postgresql.database import Fence
 from vibe_llms.events.flow import LogEvent
@@ -22,18 +34,6 @@ from vibe_llms.exceptions import (
     UnknownConversationError,
 )
 from vibe_llms.messages.identities import Moments
-from vibe_llms.runs.announcing import announce
-from vibe_llms.runs.claims import LEASE_SECONDS, access_keeper
-from vibe_llms.runs.file_log import detach_event
-from vibe_llms.runs.lines import (
-    Flaw,
-    open_envelope,
-    read_envelope,
-    read_head,
-    read_lines,
-    write_line,
-)
-from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 from vibe_llms.unreadable import UNREADABLE
 
 if TYPE_CHECKING:

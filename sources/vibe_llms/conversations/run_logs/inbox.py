@@ -99,7 +99,7 @@ class FileInbox:
     def is_empty(self) -> bool:
         """Whether there is no letter."""
         try:
-            return os.stat(self._path).st_size == 0  # noqa: PTH116  # in each turn of a run
+            return os.stat(self._path).st_size == 0  # in each turn of a run
         except OSError:
             return True
 
@@ -156,7 +156,7 @@ class FileInbox:
             except FileExistsError:
                 continue
             except FileNotFoundError:
-                identity = os.path.basename(self._folder)  # noqa: PTH119
+                identity = os.path.basename(self._folder)
                 raise UnknownConversationError(identity=identity, path=self._folder) from None
         try:
             return Log(self._path, self._disk, lock=lock, file=lock)

@@ -6,10 +6,10 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
+from vibe_llms.conversations.run_logs import announcing
+from vibe_llms.conversations.run_logs.announcing import announce, find_place, hearing
+from vibe_llms.conversations.run_logs.log import LogLine
 from vibe_llms.events.engine import RunEndedEvent
-from vibe_llms.runs import announcing
-from vibe_llms.runs.announcing import announce, find_place, hearing
-from vibe_llms.runs.log import LogLine
 
 ENDED = RunEndedEvent(run_id="r", reason="answered")
 

@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs import tailing
+from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope, write_line
+from vibe_llms.conversations.run_logs.log import LogLine, LogTail
+from vibe_llms.conversations.run_logs.tailing import find_behind
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import InvocationProgressEvent, RunSuspendedEvent
 from vibe_llms.exceptions import CorruptionError
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs import tailing
-from vibe_llms.runs.lines import open_envelope, read_envelope, write_line
-from vibe_llms.runs.log import LogLine, LogTail
 from vibe_llms.runs.places import produce_log
-from vibe_llms.runs.tailing import find_behind
 
 
 def read_all(tail: LogTail) -> list[LogLine]:

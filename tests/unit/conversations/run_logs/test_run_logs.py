@@ -23,6 +23,11 @@ from disks import Ledger
 from vibe_llms.conversations import DirectoryStore, MemoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
+from vibe_llms.conversations.run_logs.announcing import find_place, hearing
+from vibe_llms.conversations.run_logs.file_log import TALLY, FileLog
+from vibe_llms.conversations.run_logs.lines import Flaw, read_lines, write_line
+from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, claim_at_once, claim_soon
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.events.codec import encode_event
 from vibe_llms.events.engine import (
     EngineEvent,
@@ -43,11 +48,6 @@ from vibe_llms.logs.tallies import read_tally
 from vibe_llms.messages.canisters import AssistantCanister, ResultCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs import RunLog, produce_log
-from vibe_llms.runs.announcing import find_place, hearing
-from vibe_llms.runs.file_log import TALLY, FileLog
-from vibe_llms.runs.lines import Flaw, read_lines, write_line
-from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, claim_at_once, claim_soon
-from vibe_llms.runs.memory_log import MemoryLog
 
 EVENTS: list[EngineEvent] = [
     RunStartedEvent(run_id="run", conversation_id="a", length=1, limits={"run_steps": 50}),

@@ -13,6 +13,18 @@ from pathlib import Path
 import attrs
 
 from vibe_llms.asynchrony import finish
+from vibe_llms.conversations.run_logs.announcing import announce
+from vibe_llms.conversations.run_logs.lines import (
+    Envelope,
+    Flaw,
+    open_envelope,
+    read_envelope,
+    read_head,
+    read_lines,
+    write_line,
+)
+from vibe_llms.conversations.run_logs.log import LoggedEvent, describe_busy
+from vibe_llms.conversations.run_logs.tailing import FileTail, find_behind
 from vibe_llms.conversations.stores.interfaces import ContentStore
 from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach_media
@@ -35,18 +47,6 @@ from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import Tally, find_loss, renew_tally
 from vibe_llms.messages.identities import Moments
 from vibe_llms.messages.views import media_of
-from vibe_llms.runs.announcing import announce
-from vibe_llms.runs.lines import (
-    Envelope,
-    Flaw,
-    open_envelope,
-    read_envelope,
-    read_head,
-    read_lines,
-    write_line,
-)
-from vibe_llms.runs.log import LoggedEvent, describe_busy
-from vibe_llms.runs.tailing import FileTail, find_behind
 from vibe_llms.unreadable import UNREADABLE
 
 RUNS = "runs.jsonl"

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from queue import Queue
 from typing import Any
 
+from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS, ClaimRenewer, access_keeper
 from vibe_llms.exceptions import StoreError
-from vibe_llms.runs.claims import LEASE_SECONDS, ClaimRenewer, access_keeper
 
 
 class Steps:

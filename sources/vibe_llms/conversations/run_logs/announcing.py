@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
+from vibe_llms.conversations.run_logs.log import LogLine, RunLog
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.runs.log import LogLine, RunLog
 
 Hear: TypeAlias = Callable[[LogLine], object]
 """Takes a line, in whatever thread has written it; it must be quick, and raise nothing."""

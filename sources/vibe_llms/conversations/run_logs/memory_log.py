@@ -8,11 +8,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from vibe_llms.conversations.run_logs.lines import (
+    find_base,
+    open_envelope,
+    read_envelope,
+    read_head,
+    write_logged,
+)
+from vibe_llms.conversations.run_logs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import Finding
 from vibe_llms.messages.identities import Moments
-from vibe_llms.runs.lines import find_base, open_envelope, read_envelope, read_head, write_logged
-from vibe_llms.runs.log import PIECE_BYTES, LoggedEvent, LogLine, describe_busy
 
 _LINES: Final = 256
 

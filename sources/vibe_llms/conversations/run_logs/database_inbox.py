@@ -8,9 +8,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from vibe_llms.conversations.run_logs.inbox import LETTERS, Letter, decode_letter, describe_full
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import UnknownConversationError
-from vibe_llms.runs.inbox import LETTERS, Letter, decode_letter, describe_full
 
 if TYPE_CHECKING:
     from vibe_llms.conversations.stores.postgresql.database import Database

@@ -1,0 +1,41 @@
+"""Logs and inboxes of a conversation's runs, one kind for each kind of store.
+
+A store opens them (``open_log``, ``open_inbox``). May import the events, the files of logs and
+the stores' databases. Refuses to know the engine and how a run is performed.
+"""
+
+from __future__ import annotations
+
+from vibe_llms.laziness import produce_attribute_access
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vibe_llms.conversations.run_logs.file_log import FileLog
+    from vibe_llms.conversations.run_logs.inbox import FileInbox, Inbox, MemoryInbox
+    from vibe_llms.conversations.run_logs.log import LoggedEvent, LogTail, RunLog
+    from vibe_llms.conversations.run_logs.memory_log import MemoryLog
+
+__all__ = [
+    "FileInbox",
+    "FileLog",
+    "Inbox",
+    "LogTail",
+    "LoggedEvent",
+    "MemoryInbox",
+    "MemoryLog",
+    "RunLog",
+]
+
+__getattr__, __dir__ = produce_attribute_access(
+    __name__,
+    {
+        "FileInbox": "inbox",
+        "FileLog": "file_log",
+        "Inbox": "inbox",
+        "LogTail": "log",
+        "LoggedEvent": "log",
+        "MemoryInbox": "inbox",
+        "MemoryLog": "memory_log",
+        "RunLog": "log",
+    },
+)
