@@ -172,9 +172,9 @@ def main() -> None:
         ways: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
             "limit": ((*parts, "limit"), "m", (limit,)),
             "limit, decoding": ((*parts, "limit-translating"), "m", (limit,)),
-            "carry": (gateway, "openai_conversations:m", ()),
+            "passthrough": (gateway, "openai_conversations:m", ()),
             "translate": (gateway, "anthropic:m", ()),
-            "carry, spans": ((*parts, "traced"), "openai_conversations:m", (spans,)),
+            "passthrough, spans": ((*parts, "traced"), "openai_conversations:m", (spans,)),
             "translate, spans": ((*parts, "traced"), "anthropic:m", (spans,)),
         }
         if peer := os.environ.get("LITELLM"):
@@ -209,7 +209,7 @@ def main() -> None:
                 flush=True,
             )
         asked = {}
-        for name in ("limit", "limit, decoding", "carry", "translate"):
+        for name in ("limit", "limit, decoding", "passthrough", "translate"):
             command, model, rest = ways[name]
             port = find_port()
             stack.enter_context(running(*command, str(port), *rest, port=port, home=folder))

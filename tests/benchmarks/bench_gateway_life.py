@@ -24,7 +24,7 @@ from bench_gateway import _CONFIGURATION, AT_ONCE, CHAT, PARTS, running
 from gateway_parts import STREAMED, find_port
 
 GATEWAY = (sys.executable, "-m", "vibe_llms", "serve", "gateway", "--port")
-MODELS = {"carry": "openai_conversations:m", "translate": "anthropic:m"}
+MODELS = {"passthrough": "openai_conversations:m", "translate": "anthropic:m"}
 REQUESTS = int(os.environ.get("REQUESTS", "100000"))
 _ROUNDS = 5
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -64,6 +64,6 @@ async def test_a_real_model_answers(
     assert heard.text.strip()
     assert heard.output_tokens
     [record] = records
-    assert record.way == ("carry" if CLIENTS[client] == provider else "translate")
+    assert record.way == ("passthrough" if CLIENTS[client] == provider else "translate")
     assert record.usage is not None
     assert record.usage.total_output_tokens == heard.output_tokens

@@ -62,7 +62,7 @@ async def test_a_whole_answer_arrives_as_it_was_sent(
     assert asked.body["model"] == "gpt-5.5"
     assert asked.headers["authorization"] == "Bearer sk-upstream-openai_conversations"
     [record] = records
-    assert (record.way, record.status, record.error) == ("carry", 200, "")
+    assert (record.way, record.status, record.error) == ("passthrough", 200, "")
     assert record.address == "openai_conversations:gpt-5.5"
     assert record.usage is not None
     assert record.usage.output_tokens

@@ -67,8 +67,8 @@ def test_every_route_of_the_gateway_says_what_it_is_for(tmp_path: Path) -> None:
 
 def test_what_a_table_lets_be_carried_is_described_too(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
-    carry = 'carry = ["/v1/embeddings", "/v1/files/{rest:path}"]'
-    file.write_text(f'[models.small]\ntargets = [{{model = "openai_conversations:x"}}]\n{carry}\n')
+    paths = 'passthrough = ["/v1/embeddings", "/v1/files/{rest:path}"]'
+    file.write_text(f'[models.small]\ntargets = [{{model = "openai_conversations:x"}}]\n{paths}\n')
     application = produce_application(tmp_path, _NOWHERE)
     told = _describe(produce_service(application, file=file))
     _validate(told)

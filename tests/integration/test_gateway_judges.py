@@ -83,7 +83,7 @@ async def test_a_text(
     assert heard.pieces > 1 or not stream
     [record] = records
     same = UPSTREAMS[upstream] == record.face
-    assert record.way == ("carry" if same else "translate")
+    assert record.way == ("passthrough" if same else "translate")
     assert record.usage is not None
     assert record.usage.total_output_tokens == heard.output_tokens
 

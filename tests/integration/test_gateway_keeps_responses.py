@@ -14,9 +14,9 @@ from openai.types.responses import Response
 from gateways import produce_application, serve_gateway
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
-from vibe_llms.daemons.gateway.responses import keeping
-from vibe_llms.daemons.gateway.responses.keeping import KeepingLimits, ResponseKeeper
+from vibe_llms.daemons.gateway.responses import storage
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
+from vibe_llms.daemons.gateway.responses.storage import ResponseStorage, StorageLimits
 from vibe_llms.limits import Limits
 from vibe_llms.plugins.specification.daemons import Arrival, Demand
 from vibe_llms.testing.simulator import Invoke, Say, Simulator, Think
@@ -415,9 +415,9 @@ async def test_the_oldest_go_first_with_what_was_said(
     simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     """Where too many are kept; what another goes on from stays."""
-    monkeypatch.setattr(keeping, "_SWEEP_EVERY", 2)
+    monkeypatch.setattr(storage, "_SWEEP_EVERY", 2)
     application = produce_application(tmp_path, simulator.url)
-    limits = KeepingLimits(responses=2)
+    limits = StorageLimits(responses=2)
     async with (
         serve_gateway(application, keeping=limits) as address,
         produce_client(address) as client,
@@ -465,7 +465,7 @@ async def test_what_is_too_old_goes(simulator: Simulator, tmp_path: Path) -> Non
                 database.execute(
                     f"UPDATE {table} SET created = created - 31 * 86400 WHERE id = ?", (identity,)
                 )
-        keeper = ResponseKeeper(lambda: application.store, path.parent, limits=Limits())
+        keeper = ResponseStorage(lambda: application.store, path.parent, limits=Limits())
         await keeper.sweep()
         await keeper.close()
 

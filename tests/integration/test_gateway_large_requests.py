@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from gateways import become, produce_application, serve_gateway
-from vibe_llms.daemons.gateway.bounding import GatewayLimits
+from vibe_llms.daemons.gateway.request_limits import GatewayLimits
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
 from vibe_llms.messages.losses import Translation

@@ -13,7 +13,7 @@ import pytest
 
 from gateways import produce_application, serve_gateway
 from judging import open_judge
-from vibe_llms.daemons.gateway import living
+from vibe_llms.daemons.gateway import keep_alive
 from wire_servers import Connection, serve
 
 HEAD = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n"
@@ -67,15 +67,15 @@ async def silent(
     folder: Path, monkeypatch: pytest.MonkeyPatch, pieces: list[bytes]
 ) -> AsyncIterator[tuple[str, list[bytes]]]:
     """A gateway before an upstream that goes on when its silence was told of twice."""
-    monkeypatch.setattr(living, "SECONDS", 0.02)
+    monkeypatch.setattr(keep_alive, "SECONDS", 0.02)
     told: list[bytes] = []
-    tell = living.LivingStream._tell
+    tell = keep_alive.KeepAliveStream._tell
 
-    async def note(self: living.LivingStream) -> None:
+    async def note(self: keep_alive.KeepAliveStream) -> None:
         await tell(self)
         told.append(self._sign)
 
-    monkeypatch.setattr(living.LivingStream, "_tell", note)
+    monkeypatch.setattr(keep_alive.KeepAliveStream, "_tell", note)
 
     async def answer(connection: Connection) -> None:
         await connection.read_request()
@@ -139,7 +139,7 @@ async def test_before_the_first_piece_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An upstream that thinks long before it refuses is told of by its status."""
-    monkeypatch.setattr(living, "SECONDS", 0.001)
+    monkeypatch.setattr(keep_alive, "SECONDS", 0.001)
 
     async def refuse(connection: Connection) -> None:
         await connection.read_request()

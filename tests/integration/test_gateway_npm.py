@@ -114,7 +114,7 @@ async def test_a_text(
     assert heard["pieces"] > 1 or not stream
     [record] = records
     assert record.face == CLIENTS[client]
-    assert record.way == ("carry" if UPSTREAMS[upstream] == record.face else "translate")
+    assert record.way == ("passthrough" if UPSTREAMS[upstream] == record.face else "translate")
 
 
 @each_client

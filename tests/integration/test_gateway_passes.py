@@ -23,15 +23,15 @@ JSON = {"content-type": "application/json"}
 TABLES = """
 [models.vectors]
 targets = ["first:embedding-1"]
-carry = ["/v1/embeddings"]
+passthrough = ["/v1/embeddings"]
 [models.kept]
 targets = ["first:gpt-5.5"]
-carry = ["/v1/files", "/v1/files/{id}", "/v1/audio/transcriptions", "/v1/completions"]
+passthrough = ["/v1/files", "/v1/files/{id}", "/v1/audio/transcriptions", "/v1/completions"]
 [models.other]
 targets = ["second:gpt-5.5"]
 [models.near]
 targets = ["ollama:embedding-2"]
-carry = ["/api/embed"]
+passthrough = ["/api/embed"]
 """
 
 
@@ -112,7 +112,7 @@ async def test_embeddings_are_carried_with_what_they_used(routed: Routed, vendor
     assert (record.model, record.address, record.way) == (
         "vectors",
         "first:embedding-1",
-        "carry",
+        "passthrough",
     )
 
 
@@ -152,7 +152,11 @@ async def test_embeddings_of_ollamas_are_carried(routed: Routed, vendor: Vendor)
     assert (method, key) == ("POST", "")
     assert json.loads(body) == {"model": "embedding-2", "input": "A sea."}
     record = routed.records[0]
-    assert (record.model, record.address, record.way) == ("near", "ollama:embedding-2", "carry")
+    assert (record.model, record.address, record.way) == (
+        "near",
+        "ollama:embedding-2",
+        "passthrough",
+    )
 
 
 async def test_files_go_where_they_are_kept(routed: Routed, vendor: Vendor) -> None:

@@ -119,7 +119,7 @@ async def test_what_touches_no_known_quirk_is_carried(
     simulator.enqueue(Say("Hello."))
     async with serve_gateway(application, records) as address, produce_client(address) as client:
         await client.post("/chat/completions", body={"model": model, **body}, cast_to=object)
-    assert [record.way for record in records] == ["carry"]
+    assert [record.way for record in records] == ["passthrough"]
     assert simulator.requests[0].body == {"model": model.partition(":")[2], **body}
 
 
@@ -216,9 +216,9 @@ async def test_a_fallback_is_asked_in_its_own_words(tmp_path: Path) -> None:
     ("model", "field", "way"),
     [
         ("openai_conversations:gpt-5.5", "max_tokens", "translate"),
-        ("openai_conversations:gpt-5.5", "max_completion_tokens", "carry"),
-        ("openai_conversations:gpt-4o", "max_tokens", "carry"),
-        ("mine:gpt-5.5", "max_tokens", "carry"),
+        ("openai_conversations:gpt-5.5", "max_completion_tokens", "passthrough"),
+        ("openai_conversations:gpt-4o", "max_tokens", "passthrough"),
+        ("mine:gpt-5.5", "max_tokens", "passthrough"),
     ],
 )
 async def test_the_older_limit_suits_a_model_that_reasons(

@@ -137,7 +137,7 @@ async def test_what_is_carried_arrives_as_it_was(tmp_path: Path, name: str, size
             received = json.loads(upstream.asked[-1])
             assert received == (asked if name == "gemini" else {**asked, "model": named})
             assert "sk-client" not in json.dumps(upstream.headers[-1])
-            assert records[-1].way == "carry"
+            assert records[-1].way == "passthrough"
             assert not records[-1].error, exchange["id"]
             if exchange["status"] == 200 and b'"usage' in said.lower():
                 assert records[-1].usage is not None, exchange["id"]

@@ -35,7 +35,7 @@ async def test_it_counts_what_it_has_done(tmp_path: Path) -> None:
     counted = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     labels = 'face="chat_completions",model="{}",status="{}",way="{}"'
     for model, status, way in (
-        ("openai_conversations:m", 200, "carry"),
+        ("openai_conversations:m", 200, "passthrough"),
         ("anthropic:m", 200, "translate"),
         ("", 404, ""),
     ):
@@ -70,7 +70,9 @@ async def test_a_line_tells_of_each_request_and_not_what_was_said(tmp_path: Path
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("model", ["openai_conversations:m", "anthropic:m"], ids=["carry", "other"])
+@pytest.mark.parametrize(
+    "model", ["openai_conversations:m", "anthropic:m"], ids=["passthrough", "other"]
+)
 @pytest.mark.parametrize("by_file", [False, True], ids=["told", "by file"])
 async def test_a_line_has_what_was_said_where_that_is_wanted(
     tmp_path: Path, model: str, stream: bool, by_file: bool
@@ -226,7 +228,7 @@ async def test_a_carried_stream_that_breaks_off_is_told_of(
     line = json.loads(b"".join(lines))
     word = {"ended early": "stream-truncated", "cut": "transport", "error": "provider"}.get(how)
     assert said == begin + rest
-    assert (line["way"], line["status"]) == ("carry", 200)
+    assert (line["way"], line["status"]) == ("passthrough", 200)
     assert line.get("error") == word
     assert ("It broke" in line.get("detail", "")) == (how == "error")
     broken = [each for each in counted.splitlines() if each.startswith("vibe_broken_answers_total")]

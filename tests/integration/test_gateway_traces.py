@@ -69,7 +69,9 @@ def _name_parent(span: ReadableSpan) -> str:
 
 
 @pytest.mark.parametrize(
-    "model", ["openai_conversations:gpt-5.5", "anthropic:claude-sonnet-4-6"], ids=["carry", "other"]
+    "model",
+    ["openai_conversations:gpt-5.5", "anthropic:claude-sonnet-4-6"],
+    ids=["passthrough", "other"],
 )
 async def test_a_request_is_a_span_between_client_and_upstream(tmp_path: Path, model: str) -> None:
     async with _serve_traced(tmp_path) as traced:

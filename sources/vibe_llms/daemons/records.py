@@ -50,7 +50,7 @@ class CallRecord:
         trace: The ``traceparent`` that came with it; empty without one.
         subject: Who asks, as the authorizer calls them; empty without one.
         face: The protocol that was spoken; empty where none was.
-        way: ``carry`` or ``translate``; empty where nothing was sent.
+        way: ``passthrough`` or ``translate``; empty where nothing was sent.
         model: By the name that the client used.
         address: Who was asked, as ``provider:name``.
         streamed: Whether the answer came piece by piece.

@@ -269,7 +269,7 @@ class RemoteClient:
             advise_of_server(error, vendor.server_command and vendor.advise_server())
             raise self.clean(error)  # noqa: B904  # it is the same error
 
-    async def carry(
+    async def pass_through(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Exchange:
         """Sends bytes as they are, once, and returns whatever the vendor answers, errors too.

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.responses.hearing import Restater
+from vibe_llms.daemons.gateway.responses.response_streams import Restater
 
 STREAM = (
     b'event: response.created\ndata: {"type":"response.created","response":{"id":"r",'

@@ -18,8 +18,8 @@ import attrs
 from vibe_llms.clocks import Clock
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import decode_body, perform_sized
-from vibe_llms.daemons.gateway.asked import Asked, Face
-from vibe_llms.daemons.gateway.carrying import choose_headers
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
+from vibe_llms.daemons.gateway.passthrough import choose_headers
 from vibe_llms.daemons.gateway.routing.settings import CacheSettings, ModelSettings
 from vibe_llms.daemons.gateway.translating import STRICT_HEADER
 from vibe_llms.daemons.records import CallRecord
@@ -175,7 +175,7 @@ def may_keep(call: HttpCall) -> bool:
     return "no-store" not in call.headers.get("cache-control", "").lower()
 
 
-def compose_key(call: HttpCall, face: Face, asked: Asked) -> str | None:
+def compose_key(call: HttpCall, face: Face, asked: ClientRequest) -> str | None:
     """Names what is asked, and how the answer is wanted; ``None`` for what makes no sense."""
     try:
         native = decode_body(asked.body)
@@ -218,7 +218,7 @@ class ModelCache:
         call: HttpCall,
         record: CallRecord,
         face: Face,
-        asked: Asked,
+        asked: ClientRequest,
         ask: Callable[[AnswerRecorder], Awaitable[None]],
     ) -> None:
         """Answers with what is kept, or with what is asked now. Raises ConverseError."""
@@ -248,7 +248,7 @@ class ModelCache:
         self,
         key: str,
         record: CallRecord,
-        asked: Asked,
+        asked: ClientRequest,
         ask: Callable[[], Awaitable[None]],
         recording: AnswerRecorder,
     ) -> None:

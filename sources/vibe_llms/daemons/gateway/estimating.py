@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import msgspec
 
-from vibe_llms.daemons.gateway.picturing import measure_pictures
+from vibe_llms.daemons.gateway.image_sizes import measure_pictures
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, find_dearest, price_usage
 from vibe_llms.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.gateway.asked import Asked
+    from vibe_llms.daemons.gateway.client_requests import ClientRequest
     from vibe_llms.daemons.gateway.upstreams import Upstream
     from vibe_llms.models.descriptors import ModelDescriptor
 
@@ -62,7 +62,7 @@ class _Body(msgspec.Struct):
 _BODY: Final = msgspec.json.Decoder(_Body)
 
 
-def estimate(asked: Asked, upstream: Upstream) -> Demand:
+def estimate(asked: ClientRequest, upstream: Upstream) -> Demand:
     """Says what a request would use at most, as far as that is known."""
     descriptor = upstream.model.descriptor
     input_tokens = _count_at_most(asked.body)

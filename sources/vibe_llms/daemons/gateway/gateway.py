@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 from vibe_llms.daemons.arrivals import authorize, ensure_page, ensure_place
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import decode_body, perform_sized, read_json_body
-from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
-from vibe_llms.daemons.gateway.bounding import GatewayLimits, ensure_bounds
-from vibe_llms.daemons.gateway.carrying import carry
-from vibe_llms.daemons.gateway.circling import enter, name_gateway
+from vibe_llms.daemons.gateway.accounting import demand_nothing, settling, settling_nothing
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face, read_client_request
 from vibe_llms.daemons.gateway.estimating import estimate
-from vibe_llms.daemons.gateway.responses.holding import detach, expand, hold
-from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
-from vibe_llms.daemons.gateway.settling import demand_nothing, settling, settling_nothing
+from vibe_llms.daemons.gateway.loop_detection import enter, name_gateway
+from vibe_llms.daemons.gateway.passthrough import pass_through
+from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bounds
+from vibe_llms.daemons.gateway.responses.storage import ResponseStorage
+from vibe_llms.daemons.gateway.responses.storing import detach, expand, hold
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import (
     Upstream,
     Upstreams,
-    is_carrying,
+    can_pass_through,
 )
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.seals import MARK as SEAL_MARK
@@ -49,7 +49,7 @@ class Router(Protocol):
         call: HttpCall,
         record: CallRecord,
         face: Face,
-        asked: Asked,
+        asked: ClientRequest,
         grant: Grant | None,
     ) -> None:
         """Answers a request to a model. Raises ConverseError."""
@@ -79,7 +79,7 @@ class Gateway:
         limits: Limits,
         authorizer: Authorizer | None = None,
         router: Router | None = None,
-        keeper: ResponseKeeper | None = None,
+        keeper: ResponseStorage | None = None,
         reactors: ConversationReactors | None = None,
         hosts: Collection[str] | None = None,
     ) -> None:
@@ -117,7 +117,7 @@ class Gateway:
         call: HttpCall,
         record: CallRecord,
         face: Face,
-        read: Callable[[Face, bytes], Asked] = read_asked,
+        read: Callable[[Face, bytes], ClientRequest] = read_client_request,
     ) -> None:
         """Answers a request to a model. Raises ConverseError."""
         record.face, call.id_header = face.name, face.id_header
@@ -139,7 +139,7 @@ class Gateway:
         call: HttpCall,
         record: CallRecord,
         face: Face,
-        asked: Asked,
+        asked: ClientRequest,
         upstream: Upstream,
         grant: Grant | None = None,
     ) -> None:
@@ -158,7 +158,7 @@ class Gateway:
         call: HttpCall,
         record: CallRecord,
         face: Face,
-        asked: Asked,
+        asked: ClientRequest,
         upstream: Upstream,
         grant: Grant | None = None,
         *,
@@ -171,7 +171,7 @@ class Gateway:
             return
         model = upstream.model
         if _carries(model, face, asked):
-            await carry(
+            await pass_through(
                 call,
                 record,
                 face,
@@ -191,7 +191,7 @@ class Gateway:
         *,
         path: str,
         write: Callable[[TokenCount], JsonObject],
-        read: Callable[[Face, bytes], Asked] = read_asked,
+        read: Callable[[Face, bytes], ClientRequest] = read_client_request,
     ) -> None:
         """Answers how many tokens a request has: as the vendor says, or else as its model counts.
 
@@ -220,7 +220,7 @@ class Gateway:
         call: HttpCall,
         record: CallRecord,
         face: Face,
-        asked: Asked,
+        asked: ClientRequest,
         upstream: Upstream,
         *,
         path: str,
@@ -229,7 +229,7 @@ class Gateway:
         model = upstream.model
         if _carries(model, face, asked):
             asked = asked.move(path.format(model=upstream.name)) if path else asked
-            await carry(call, record, face, asked, model, limits=self.limits)
+            await pass_through(call, record, face, asked, model, limits=self.limits)
             return
         read = partial(_read_counted, face, asked.body, self.bounds)
         request = await perform_sized(asked.body, read)
@@ -241,7 +241,7 @@ class Gateway:
         call: HttpCall,
         record: CallRecord,
         face: Face,
-        asked: Asked,
+        asked: ClientRequest,
         grant: Grant | None,
         path: str,
     ) -> None:
@@ -255,7 +255,7 @@ class Gateway:
         record.address = upstream.address
         _ensure_admitted(grant, asked, upstream)
         model = upstream.model
-        if not is_carrying(model, face.dialect.PROTOCOL):
+        if not can_pass_through(model, face.dialect.PROTOCOL):
             raise RequestError(
                 path="model",
                 detail=f"{upstream.address} cannot do this: its vendor speaks another protocol.",
@@ -266,7 +266,7 @@ class Gateway:
             asked = await expand(self.keeper, asked, record.subject, upstream)
         reservation = None if grant is None else await grant.reserve(estimate(asked, upstream))
         async with settling(reservation, record, upstream):
-            await carry(call, record, face, asked.move(path), model, limits=self.limits)
+            await pass_through(call, record, face, asked.move(path), model, limits=self.limits)
 
     async def list_names(self, call: HttpCall, record: CallRecord) -> list[str]:
         """Returns the names of the models that whoever asks may use. Raises AccessError."""
@@ -312,18 +312,18 @@ def _read_counted(face: Face, body: bytes, bounds: GatewayLimits) -> Request:
     return read.value
 
 
-def _carries(model: ConverserModel, face: Face, asked: Asked) -> TypeGuard[RemoteModel]:
+def _carries(model: ConverserModel, face: Face, asked: ClientRequest) -> TypeGuard[RemoteModel]:
     if face.is_path:
         return isinstance(model, RemoteModel)
     # In our own protocol nothing is lost, and what the next one is asked for is another model.
-    if face.is_ours or not is_carrying(model, face.dialect.PROTOCOL):
+    if face.is_ours or not can_pass_through(model, face.dialect.PROTOCOL):
         return False
     if SEAL_MARK.encode() in asked.body:  # of another vendor: this one would refuse it
         return False
     return not _touches_quirks(model, face, asked)
 
 
-def _touches_quirks(model: RemoteModel, face: Face, asked: Asked) -> bool:
+def _touches_quirks(model: RemoteModel, face: Face, asked: ClientRequest) -> bool:
     """Return whether the model's vendor is known to refuse or misread the body as it is."""
     touches: Callable[[bytes, Any], bool] | None = getattr(face.dialect, "touches_quirks", None)
     if touches is None:
@@ -331,7 +331,7 @@ def _touches_quirks(model: RemoteModel, face: Face, asked: Asked) -> bool:
     return touches(asked.body, model.client.vendor.find_known_quirks(model.descriptor))
 
 
-def _ensure_admitted(grant: Grant | None, asked: Asked, upstream: Upstream) -> None:
+def _ensure_admitted(grant: Grant | None, asked: ClientRequest, upstream: Upstream) -> None:
     if grant is not None:
         ensure_admitted(grant, asked.model or upstream.address)
 

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from vibe_llms.application import Application
 from vibe_llms.daemons.admission import ServiceLimits
 from vibe_llms.daemons.arrivals import admits_page
-from vibe_llms.daemons.gateway.addressing import survey_spellings
-from vibe_llms.daemons.gateway.bounding import GatewayLimits
-from vibe_llms.daemons.gateway.describing import describe_routes
+from vibe_llms.daemons.gateway.api_description import describe_routes
 from vibe_llms.daemons.gateway.faces import (
     chat_completions,
     converse,
@@ -24,8 +22,10 @@ from vibe_llms.daemons.gateway.faces import (
     responses,
 )
 from vibe_llms.daemons.gateway.gateway import Gateway
-from vibe_llms.daemons.gateway.responses.keeping import KeepingLimits, ResponseKeeper
+from vibe_llms.daemons.gateway.path_aliases import survey_spellings
+from vibe_llms.daemons.gateway.request_limits import GatewayLimits
 from vibe_llms.daemons.gateway.responses.sockets import ResponseSockets
+from vibe_llms.daemons.gateway.responses.storage import ResponseStorage, StorageLimits
 from vibe_llms.daemons.gateway.tables import Tables
 from vibe_llms.daemons.gateway.upstreams import Upstreams
 from vibe_llms.daemons.health import add_health
@@ -49,7 +49,7 @@ def produce_service(
     listeners: Sequence[Listener] = (),
     file: Path | None = None,
     needs_models: bool = False,
-    keeping: KeepingLimits | None = None,
+    keeping: StorageLimits | None = None,
     tracing: Tracing | None = None,
     keeps_contents: bool = False,
     hosts: Collection[str] | None = None,
@@ -136,10 +136,10 @@ def _produce_tracing(application: Application) -> Tracing | None:
 
 
 def _produce_keeper(
-    application: Application, keeping: KeepingLimits | None, *, knows_subjects: bool
-) -> ResponseKeeper:
+    application: Application, keeping: StorageLimits | None, *, knows_subjects: bool
+) -> ResponseStorage:
     configuration = application.configuration
-    return ResponseKeeper(
+    return ResponseStorage(
         lambda: application.store,
         configuration.data_directory / "gateway",
         limits=configuration.limits,

@@ -8,8 +8,8 @@ from typing import Annotated, TypeAlias
 
 import attrs
 
-from vibe_llms.daemons.gateway.bounding import GatewayLimits
-from vibe_llms.daemons.gateway.responses.keeping import KeepingLimits
+from vibe_llms.daemons.gateway.request_limits import GatewayLimits
+from vibe_llms.daemons.gateway.responses.storage import StorageLimits
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
 from vibe_llms.daemons.server.settings import ServerSettings
 from vibe_llms.exceptions import ConverseError
@@ -43,7 +43,7 @@ class GatewaySettings:
 
     server: ServerSettings = attrs.field(factory=ServerSettings)
     limits: GatewayLimits = attrs.field(factory=GatewayLimits)
-    responses: KeepingLimits = attrs.field(factory=KeepingLimits)
+    responses: StorageLimits = attrs.field(factory=StorageLimits)
     authorizer: str | None = None
     hosts: Strings = ()
     log_contents: bool = False

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vibe_llms.daemons.gateway.describing import describe_routes
+from vibe_llms.daemons.gateway.api_description import describe_routes
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.settings import GatewaySettings, read_settings
 from vibe_llms.daemons.routes import Route
@@ -123,12 +123,12 @@ class Tables:
         carried = {
             path: None
             for model in self.settings.models.values()
-            for own in (model.carry, *(target.carry or () for target in model.targets))
+            for own in (model.passthrough, *(target.passthrough or () for target in model.targets))
             for path in own
         }
         if not carried:
             return []
-        from vibe_llms.daemons.gateway.routing.passing import produce_routes
+        from vibe_llms.daemons.gateway.routing.extra_paths import produce_routes
 
         known = {(route.method, route.pattern) for route in self._routes}
         routes = produce_routes(self._gateway, self._access_router, carried)

@@ -12,11 +12,11 @@ import msgspec
 from vibe_llms.asynchrony import LENGTHY
 from vibe_llms.daemons.asgi import HttpCall, drop_frames
 from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body, perform_sized
-from vibe_llms.daemons.gateway.asked import Asked, Face
-from vibe_llms.daemons.gateway.bounding import GatewayLimits, ensure_bounds
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
 from vibe_llms.daemons.gateway.estimating import raise_output
-from vibe_llms.daemons.gateway.living import LivingStream
-from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
+from vibe_llms.daemons.gateway.keep_alive import KeepAliveStream
+from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bounds
+from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.broken_media import correct_media_types, refuse_broken_media
 from vibe_llms.dialects.broken_requests import refuse_broken_schemas
@@ -51,7 +51,7 @@ async def translate(
     call: HttpCall,
     record: CallRecord,
     face: Face,
-    asked: Asked,
+    asked: ClientRequest,
     upstream: Upstream,
     reactors: ConversationReactors | None = None,
     bounds: GatewayLimits | None = None,
@@ -86,7 +86,7 @@ def _read(
     call: HttpCall,
     record: CallRecord,
     face: Face,
-    asked: Asked,
+    asked: ClientRequest,
     upstream: Upstream,
     bounds: GatewayLimits,
 ) -> tuple[dict[str, Any], Request]:
@@ -128,7 +128,7 @@ def _normalize(face: Face, native: dict[str, Any], upstream: Upstream) -> Transl
     model = upstream.model
     normalize = getattr(face.dialect, "normalize_same", None)
     read: Translation[Request]
-    if normalize is not None and is_carrying(model, face.dialect.PROTOCOL):
+    if normalize is not None and can_pass_through(model, face.dialect.PROTOCOL):
         read = normalize(native, model.descriptor.attributes)
     else:
         read = face.dialect.normalize_request(native)
@@ -182,7 +182,7 @@ async def _stream(
     call: HttpCall,
     record: CallRecord,
     face: Face,
-    asked: Asked,
+    asked: ClientRequest,
     native: dict[str, Any],
     request: Request,
     upstream: Upstream,
@@ -200,7 +200,7 @@ async def _stream(
     is_whole = False
     last = b""
     stream = upstream.model.stream(request, reactors)
-    living = LivingStream(call, writer.sign_of_life)
+    living = KeepAliveStream(call, writer.sign_of_life)
     receive = _find_receiver(stream)
     try:
         async with stream:
@@ -289,7 +289,11 @@ def _count_said(canisters: Iterable[AnyCanister], upstream: Upstream) -> int:
 
 
 def complete_answer(
-    face: Face, answer: JsonObject, asked: Asked, native: Mapping[str, Any], upstream: Upstream
+    face: Face,
+    answer: JsonObject,
+    asked: ClientRequest,
+    native: Mapping[str, Any],
+    upstream: Upstream,
 ) -> JsonObject:
     """Returns a whole answer as a streamed one would be: with the name that the client used.
 

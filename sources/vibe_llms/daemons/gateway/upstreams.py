@@ -54,7 +54,7 @@ class Upstream:
         return self.model.descriptor.name
 
 
-def is_carrying(model: object, protocol: str) -> TypeGuard[RemoteModel]:
+def can_pass_through(model: object, protocol: str) -> TypeGuard[RemoteModel]:
     """Tells whether what clients of a protocol ask can go to a model's vendor as it is."""
     return isinstance(model, RemoteModel) and model.protocol == protocol
 

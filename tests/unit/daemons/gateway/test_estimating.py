@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.asked import Asked
+from vibe_llms.daemons.gateway.client_requests import ClientRequest
 from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
 from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.messages.canisters import Usage
@@ -33,8 +33,8 @@ def produce_upstream(provider: str = "openai_responses", model: str = "gpt-5.5")
     return Upstream(cast(Any, Answerer(descriptor)))
 
 
-def ask(body: Any) -> Asked:
-    return Asked(body=json.dumps(body).encode(), model="any", streaming=False)
+def ask(body: Any) -> ClientRequest:
+    return ClientRequest(body=json.dumps(body).encode(), model="any", streaming=False)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_what_is_not_certainly_a_picture_is_none(before: bytes, after: bytes) ->
     """Of two fields of one name either may count; and what is looked at has an end."""
     body = ask(place_alike(PNG)).body
     assert body.count(before) == 1
-    asked = Asked(body=body.replace(before, after), model="m", streaming=False)
+    asked = ClientRequest(body=body.replace(before, after), model="m", streaming=False)
 
     assert estimate(asked, produce_upstream()).input_tokens > 500_000
 
@@ -206,7 +206,7 @@ def test_pictures_are_found_however_they_are_written() -> None:
     shown = show(b"\xff\xd8\xff\xe0", 90_000)
     body = json.dumps({"images": [shown, shown, "A sea."]}).replace("/", "\\/").encode()
 
-    counted = estimate(Asked(body=body, model="m", streaming=False), produce_upstream())
+    counted = estimate(ClientRequest(body=body, model="m", streaming=False), produce_upstream())
 
     assert 12_000 <= counted.input_tokens < 13_000
 
@@ -214,7 +214,7 @@ def test_pictures_are_found_however_they_are_written() -> None:
 def test_the_place_of_a_picture_may_be_spelled_in_any_way() -> None:
     body = ask(place_alike(PNG)).body.replace(b'"source"', rb'"s\u006furce"')
 
-    counted = estimate(Asked(body=body, model="m", streaming=False), produce_upstream())
+    counted = estimate(ClientRequest(body=body, model="m", streaming=False), produce_upstream())
 
     assert 6_000 <= counted.input_tokens < 7_000
 

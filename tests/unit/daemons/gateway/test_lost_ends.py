@@ -16,11 +16,11 @@ from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import Background, BackgroundRun
 from vibe_llms.daemons.gateway.responses.endings import Endings
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
-from vibe_llms.daemons.gateway.responses.rows import KeptResponse
+from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.limits import Limits
 
 SCOPE: Any = {"type": "http", "method": "POST", "path": "/v1/responses", "headers": []}
-BEGUN = KeptResponse(id="resp_1", subject="", address="a:b", conversation="c", status="queued")
+BEGUN = GatewayResponse(id="resp_1", subject="", address="a:b", conversation="c", status="queued")
 REFUSING = (
     "CREATE TEMP TRIGGER refuse BEFORE INSERT ON responses BEGIN SELECT RAISE(ABORT, ''); END"
 )

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.asked import read_asked
+from vibe_llms.daemons.gateway.client_requests import read_client_request
 from vibe_llms.daemons.gateway.faces import chat_completions
 from vibe_llms.daemons.gateway.translating import translate
 from vibe_llms.daemons.gateway.upstreams import Upstream
@@ -128,7 +128,7 @@ async def answer(model: Any) -> tuple[list[bytes], CallRecord]:
     call = HttpCall(scope, receive, send, request_id="req_1", limit=1_000_000)
     record = CallRecord(request_id="req_1", method="POST", path="/", started=0.0)
     face = chat_completions.FACE
-    await translate(call, record, face, read_asked(face, BODY), Upstream(model))
+    await translate(call, record, face, read_client_request(face, BODY), Upstream(model))
     return pieces, record
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked, rename_model
+from vibe_llms.daemons.gateway.client_requests import (
+    ClientRequest,
+    Face,
+    read_client_request,
+    rename_model,
+)
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
@@ -34,7 +39,7 @@ async def _answer_azure(gateway: Gateway, call: HttpCall, record: CallRecord) ->
     await gateway.answer(call, record, FACE, partial(_read_deployment, call))
 
 
-def _read_deployment(call: HttpCall, face: Face, body: bytes) -> Asked:
-    asked = read_asked(face, body)
+def _read_deployment(call: HttpCall, face: Face, body: bytes) -> ClientRequest:
+    asked = read_client_request(face, body)
     model = call.names["model"]  # which counts there, whatever the body says
-    return asked if asked.model == model else read_asked(face, rename_model(body, model))
+    return asked if asked.model == model else read_client_request(face, rename_model(body, model))

@@ -9,7 +9,7 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_head
-from vibe_llms.daemons.gateway.asked import Asked, Face
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
@@ -33,9 +33,9 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     """Returns the paths of this protocol."""
     produce = partial(Route, write_error=FACE.write_error)
-    answer = partial(gateway.answer, face=FACE, read=read_asked)
+    answer = partial(gateway.answer, face=FACE, read=read_client_request)
     count = partial(
-        gateway.count, face=FACE, path="", write=converse.nativize_count, read=read_asked
+        gateway.count, face=FACE, path="", write=converse.nativize_count, read=read_client_request
     )
     return (
         produce(method="POST", pattern="/v1/converse", handler=answer),
@@ -50,7 +50,7 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     await call.tell(body)
 
 
-def read_asked(face: Face, body: bytes) -> Asked:
+def read_client_request(face: Face, body: bytes) -> ClientRequest:
     """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
     head = read_head(_HEAD, body)
-    return Asked(body=body, model=head.request.model, streaming=head.stream, rename=None)
+    return ClientRequest(body=body, model=head.request.model, streaming=head.stream, rename=None)

@@ -7,7 +7,7 @@ from functools import partial
 import attrs
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.gateway.asked import Asked, Face
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
@@ -50,13 +50,13 @@ async def _count(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     )
 
 
-def _read(call: HttpCall, streaming: bool, face: Face, body: bytes) -> Asked:
+def _read(call: HttpCall, streaming: bool, face: Face, body: bytes) -> ClientRequest:
     # Without this query a stream is one JSON array, which grows.
     form = call.query.get("alt", "json")
     if streaming and form not in ("json", "sse"):
         raise refuse_body("alt is sse or json.", "alt")
     is_array = streaming and form == "json"
-    return Asked(
+    return ClientRequest(
         body=body,
         model=call.names["model"],
         streaming=streaming,
@@ -74,5 +74,5 @@ def _find_count(model: RemoteModel) -> str:
     return model.compose_path(streaming=False).replace(":generateContent", ":countTokens")
 
 
-def _read_count(call: HttpCall, face: Face, body: bytes) -> Asked:
+def _read_count(call: HttpCall, face: Face, body: bytes) -> ClientRequest:
     return attrs.evolve(_read(call, False, face, body), find_path=_find_count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from vibe_llms.daemons.gateway.asked import Face
+from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import messages

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.asked import Face
+from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.faces import chat_completions, generate_content, messages
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.records import CallRecord

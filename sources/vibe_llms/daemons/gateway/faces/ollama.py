@@ -9,7 +9,7 @@ import attrs
 
 from vibe_llms.daemons.asgi import JSON, HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, read_json_body
-from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face, read_client_request
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
@@ -49,8 +49,8 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     )
 
 
-def _read_generation(face: Face, body: bytes) -> Asked:
-    return read_asked(face, body).move("/api/generate")
+def _read_generation(face: Face, body: bytes) -> ClientRequest:
+    return read_client_request(face, body).move("/api/generate")
 
 
 async def _list_loaded(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from vibe_llms.daemons.gateway.asked import Face
+from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.conversations import ConversationEndpoints
 from vibe_llms.daemons.gateway.responses.endpoints import ResponseEndpoints

@@ -14,9 +14,9 @@ from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.endings import Endings, end_response
-from vibe_llms.daemons.gateway.responses.inner import InnerCall
+from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
-from vibe_llms.daemons.gateway.responses.rows import KeptResponse
+from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.daemons.server.words import Application, Message
 from vibe_llms.exceptions import StoreError
 from vibe_llms.limits import Limits
@@ -136,7 +136,7 @@ class Background:
         found = self._runs.get(identity)
         return None if found is None else found[0]
 
-    async def cancel(self, response: KeptResponse) -> None:
+    async def cancel(self, response: GatewayResponse) -> None:
         """Ends a response; one that another process answers ends within seconds."""
         if (found := self._runs.get(response.id)) is not None:
             _, inner, task = found

@@ -15,7 +15,7 @@ import attrs
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, read_json_body
-from vibe_llms.daemons.gateway.asked import Face
+from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.bodies import Fields
@@ -26,8 +26,8 @@ from vibe_llms.daemons.gateway.responses.items import (
     read_canisters,
     write_items,
 )
-from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
-from vibe_llms.daemons.gateway.responses.rows import KeptConversation
+from vibe_llms.daemons.gateway.responses.rows import GatewayConversation
+from vibe_llms.daemons.gateway.responses.storage import ResponseStorage
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.messages.canisters import AnyCanister
@@ -47,7 +47,7 @@ class ConversationEndpoints:
         face: Of the protocol.
     """
 
-    def __init__(self, gateway: Gateway, keeper: ResponseKeeper, face: Face) -> None:
+    def __init__(self, gateway: Gateway, keeper: ResponseStorage, face: Face) -> None:
         self._gateway = gateway
         self._keeper = keeper
         self._face = face
@@ -57,7 +57,7 @@ class ConversationEndpoints:
         await self._admit(call, record)
         native = await _read_fields(call)
         canisters = _read_added(native)
-        begun = KeptConversation(
+        begun = GatewayConversation(
             id=f"conv_{secrets.token_hex(24)}",
             subject=record.subject,
             metadata=_read_metadata(native.get("metadata")),
@@ -121,23 +121,23 @@ class ConversationEndpoints:
         await self._note(changed)
         await call.tell(_describe(changed))
 
-    async def _access_item(self, found: KeptConversation, identity: str) -> Fields:
+    async def _access_item(self, found: GatewayConversation, identity: str) -> Fields:
         for item in await self._read(found):
             if item["id"] == identity:
                 return item
         raise UnknownNameError(kind="item", name=identity)
 
-    async def _read(self, found: KeptConversation) -> list[Fields]:
+    async def _read(self, found: GatewayConversation) -> list[Fields]:
         """Returns the items that were not taken out."""
         chain = await asyncio.to_thread(read_shared, self._keeper.access_store(), found.id)
         gone = frozenset(found.hidden)
         return [item for item in write_items(chain.canisters) if item["id"] not in gone]
 
-    async def _note(self, conversation: KeptConversation) -> None:
+    async def _note(self, conversation: GatewayConversation) -> None:
         work = partial(rows.write_conversation, conversation=conversation)
         await self._keeper.registry.perform(work)
 
-    async def _find(self, call: HttpCall, record: CallRecord) -> KeptConversation:
+    async def _find(self, call: HttpCall, record: CallRecord) -> GatewayConversation:
         await self._admit(call, record)
         return await self._keeper.access_conversation(call.names["id"], record.subject)
 
@@ -177,7 +177,7 @@ def _read_metadata(given: object) -> dict[str, Any]:
     return given
 
 
-def _describe(conversation: KeptConversation) -> Fields:
+def _describe(conversation: GatewayConversation) -> Fields:
     return {
         "id": conversation.id,
         "object": "conversation",

@@ -12,20 +12,20 @@ import attrs
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.bodies import interrupt_body
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
-from vibe_llms.daemons.gateway.responses.rows import KeptResponse
+from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError
 
 _MOST: Final = 10_000
 """So many are known at once; those beyond are told to have been interrupted when we end."""
 
 
-def end_response(response: KeptResponse, status: str) -> KeptResponse:
+def end_response(response: GatewayResponse, status: str) -> GatewayResponse:
     """Returns a response as it is told when its answer has not come to its end."""
     body = {**interrupt_body(response.body, status), "status": status}
     return attrs.evolve(response, status=status, body=body)
 
 
-def fail_response(response: KeptResponse) -> KeptResponse:
+def fail_response(response: GatewayResponse) -> GatewayResponse:
     """Returns a response as it is told when what was answered could not be kept."""
     error = {"code": "server_error", "message": "The answer could not be kept."}
     return end_response(attrs.evolve(response, body={**response.body, "error": error}), "failed")
@@ -52,11 +52,11 @@ class Endings:
         if self._task is None:
             self._task = asyncio.create_task(self._write_all())
 
-    async def correct(self, response: KeptResponse) -> KeptResponse:
+    async def correct(self, response: GatewayResponse) -> GatewayResponse:
         """Returns a response that seems to go on as what it is: what was lost has failed."""
         return await self.write(fail_response(response)) if response.id in self._lost else response
 
-    async def write(self, response: KeptResponse) -> KeptResponse:
+    async def write(self, response: GatewayResponse) -> GatewayResponse:
         """Writes how a response has ended, unless it had ended already; returns what is known.
 
         What cannot be written now is so nevertheless, and is written later.

@@ -9,15 +9,15 @@ from urllib.parse import quote
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import read_json_body
-from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked
-from vibe_llms.daemons.gateway.carrying import carry
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face, read_client_request
 from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.passthrough import pass_through
 from vibe_llms.daemons.gateway.responses.background import pause, send_frames
 from vibe_llms.daemons.gateway.responses.bodies import Fields
 from vibe_llms.daemons.gateway.responses.items import compose_page, write_items
-from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
-from vibe_llms.daemons.gateway.responses.rows import KeptResponse
-from vibe_llms.daemons.gateway.upstreams import is_carrying
+from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
+from vibe_llms.daemons.gateway.responses.storage import ResponseStorage
+from vibe_llms.daemons.gateway.upstreams import can_pass_through
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import RequestError, Stage
@@ -37,7 +37,7 @@ class ResponseEndpoints:
         face: Of the protocol.
     """
 
-    def __init__(self, gateway: Gateway, keeper: ResponseKeeper, face: Face) -> None:
+    def __init__(self, gateway: Gateway, keeper: ResponseStorage, face: Face) -> None:
         self._gateway = gateway
         self._keeper = keeper
         self._face = face
@@ -80,7 +80,7 @@ class ResponseEndpoints:
             found = await self._keeper.access_response(found.id, record.subject)
         await call.tell(await self.compose(found))
 
-    async def _stream(self, call: HttpCall, found: KeptResponse, after: int) -> None:
+    async def _stream(self, call: HttpCall, found: GatewayResponse, after: int) -> None:
         """Answers with the events of a response in the background, from one on."""
         background = self._keeper.background
         frames = await background.read_frames(found.id)
@@ -114,43 +114,43 @@ class ResponseEndpoints:
         """Lets a vendor that can do so compact a conversation. Raises ConverseError."""
         record.face = self._face.name
         grant = await self._gateway.authorize(call, record)
-        asked = read_asked(self._face, await read_json_body(call))
+        asked = read_client_request(self._face, await read_json_body(call))
         call.watch_client()
         await self._gateway.ask_beside(call, record, self._face, asked, grant, "/responses/compact")
 
-    async def compose(self, found: KeptResponse) -> Fields:
+    async def compose(self, found: GatewayResponse) -> Fields:
         """Returns a response as the client is told it. Raises StoreError."""
         said = await self._keeper.read_canisters(found) if found.output else {}
         output = write_items(said[each] for each in found.output if each in said)
         return {**found.body, "id": found.id, "status": found.status, "output": output}
 
-    async def _find(self, call: HttpCall, record: CallRecord) -> KeptResponse:
+    async def _find(self, call: HttpCall, record: CallRecord) -> GatewayResponse:
         record.face = self._face.name
         await self._gateway.authorize(call, record)
         call.watch_client()
         return await self._keeper.access_response(call.names["id"], record.subject)
 
     async def _carry_on(
-        self, call: HttpCall, record: CallRecord, found: KeptResponse, below: str = ""
+        self, call: HttpCall, record: CallRecord, found: GatewayResponse, below: str = ""
     ) -> None:
         """Hands a request to the upstream that keeps the response."""
         upstream = await self._gateway.upstreams.reach(found.address)
         record.address = upstream.address
         model = upstream.model
-        if not is_carrying(model, PROTOCOL):
+        if not can_pass_through(model, PROTOCOL):
             raise refuse_body(
                 f"{found.address}, which keeps this response, cannot be asked for it."
             )
         query = call.scope["query_string"].decode("latin-1")
         path = f"/responses/{quote(found.id, safe='')}{below}" + (f"?{query}" if query else "")
-        asked = Asked(
+        asked = ClientRequest(
             body=b"",
             model="",
             streaming="stream=true" in query,
             rename=None,
             method=call.method,
         )
-        await carry(
+        await pass_through(
             call,
             record,
             self._face,
@@ -181,7 +181,7 @@ async def _each(frames: Iterable[str]) -> AsyncIterator[bytes]:
         yield text.encode()
 
 
-def _refuse_stream(found: KeptResponse, *, is_lost: bool) -> RequestError:
+def _refuse_stream(found: GatewayResponse, *, is_lost: bool) -> RequestError:
     if is_lost:
         reason = "the gateway that answered was ended before it, and its events are lost"
     else:

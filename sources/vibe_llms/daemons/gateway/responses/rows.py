@@ -13,7 +13,7 @@ from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)
-class KeptResponse:
+class GatewayResponse:
     """A response that was answered here.
 
     Attributes:
@@ -53,7 +53,7 @@ class KeptResponse:
 
 
 @frozen(kw_only=True)
-class KeptConversation:
+class GatewayConversation:
     """A conversation that a client has begun.
 
     Attributes:
@@ -71,12 +71,12 @@ class KeptConversation:
     hidden: tuple[str, ...] = ()
 
 
-_Kept = TypeVar("_Kept", KeptResponse, KeptConversation)
+_Kept = TypeVar("_Kept", GatewayResponse, GatewayConversation)
 _JSON: Final = frozenset({"input", "output", "body", "metadata", "hidden"})
 """The columns that hold JSON."""
 
 
-def _write(db: sqlite3.Connection, table: str, kept: KeptResponse | KeptConversation) -> None:
+def _write(db: sqlite3.Connection, table: str, kept: GatewayResponse | GatewayConversation) -> None:
     values = attrs.asdict(kept, recurse=False)
     for name in _JSON & values.keys():
         values[name] = msgspec.json.encode(values[name]).decode()
@@ -95,7 +95,7 @@ def _find(db: sqlite3.Connection, table: str, kind: type[_Kept], identity: str) 
     return kind(**values)
 
 
-def write_response(db: sqlite3.Connection, response: KeptResponse) -> bool:
+def write_response(db: sqlite3.Connection, response: GatewayResponse) -> bool:
     """Adds a response, or replaces what is known of it.
 
     Returns:
@@ -108,7 +108,7 @@ def write_response(db: sqlite3.Connection, response: KeptResponse) -> bool:
     return True
 
 
-def update_response(db: sqlite3.Connection, response: KeptResponse) -> bool:
+def update_response(db: sqlite3.Connection, response: GatewayResponse) -> bool:
     """Replaces what is known of a response, unless it was cancelled or removed meanwhile."""
     found = db.execute("SELECT status FROM responses WHERE id = ?", (response.id,)).fetchone()
     if found is None or found["status"] == "cancelled":
@@ -116,7 +116,7 @@ def update_response(db: sqlite3.Connection, response: KeptResponse) -> bool:
     return write_response(db, response)
 
 
-def end_response(db: sqlite3.Connection, response: KeptResponse) -> KeptResponse:
+def end_response(db: sqlite3.Connection, response: GatewayResponse) -> GatewayResponse:
     """Notes how a response has ended, unless it has ended meanwhile; returns what is known then."""
     found = find_response(db, response.id)
     if found is None or not found.is_running:
@@ -125,9 +125,9 @@ def end_response(db: sqlite3.Connection, response: KeptResponse) -> KeptResponse
     return response
 
 
-def find_response(db: sqlite3.Connection, identity: str) -> KeptResponse | None:
+def find_response(db: sqlite3.Connection, identity: str) -> GatewayResponse | None:
     """Returns a response by its id, whoever's it is."""
-    return _find(db, "responses", KeptResponse, identity)
+    return _find(db, "responses", GatewayResponse, identity)
 
 
 def remove_response(db: sqlite3.Connection, identity: str) -> None:
@@ -136,14 +136,14 @@ def remove_response(db: sqlite3.Connection, identity: str) -> None:
     db.execute("DELETE FROM frames WHERE id = ?", (identity,))
 
 
-def write_conversation(db: sqlite3.Connection, conversation: KeptConversation) -> None:
+def write_conversation(db: sqlite3.Connection, conversation: GatewayConversation) -> None:
     """Adds a conversation, or replaces what is known of it."""
     _write(db, "conversations", conversation)
 
 
-def find_conversation(db: sqlite3.Connection, identity: str) -> KeptConversation | None:
+def find_conversation(db: sqlite3.Connection, identity: str) -> GatewayConversation | None:
     """Returns a conversation by its id, whoever's it is."""
-    return _find(db, "conversations", KeptConversation, identity)
+    return _find(db, "conversations", GatewayConversation, identity)
 
 
 def remove_conversation(db: sqlite3.Connection, identity: str) -> None:

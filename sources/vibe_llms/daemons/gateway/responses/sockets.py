@@ -16,7 +16,7 @@ import msgspec
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.bodies import Fields
-from vibe_llms.daemons.gateway.responses.inner import InnerCall
+from vibe_llms.daemons.gateway.responses.inner_calls import InnerCall
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.server.words import Application, ClientGone, Message, Receive, Scope, Send
 from vibe_llms.exceptions import ConverseError

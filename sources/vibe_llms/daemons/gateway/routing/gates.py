@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.breaks import is_error
 from vibe_llms.daemons.gateway.routing.outcomes import Refused
+from vibe_llms.daemons.gateway.stream_ends import is_error
 from vibe_llms.daemons.server.words import Message
 from vibe_llms.unreadable import UNREADABLE
 

@@ -8,14 +8,14 @@ from functools import partial
 
 from vibe_llms.clocks import Clock
 from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.asked import Asked, Face
 from vibe_llms.daemons.gateway.caching import ModelCache, may_keep, produce_answers
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
-from vibe_llms.daemons.gateway.responses.holding import wants_keeping
-from vibe_llms.daemons.gateway.routing.seals import Seals
+from vibe_llms.daemons.gateway.responses.storing import needs_storage
+from vibe_llms.daemons.gateway.routing.fallback import FallbackChain
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
+from vibe_llms.daemons.gateway.routing.signatures import SignatureOrigins
 from vibe_llms.daemons.gateway.routing.targets import Placement, Target, expand, plan
-from vibe_llms.daemons.gateway.routing.walks import Walk
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.exceptions import UnknownNameError
 from vibe_llms.plugins.specification.daemons import Grant
@@ -68,7 +68,7 @@ class TableRouter:
     ) -> None:
         self.clock = clock or Clock()
         self.draw = draw
-        self.seals = Seals()
+        self.seals = SignatureOrigins()
         self.routes: dict[str, ModelRoute] = {}
         self._find_provider = find_provider
         self.adopt(models)
@@ -111,7 +111,7 @@ class TableRouter:
         call: HttpCall,
         record: CallRecord,
         face: Face,
-        asked: Asked,
+        asked: ClientRequest,
         grant: Grant | None,
     ) -> None:
         """Answers a request to a model. Raises ConverseError."""
@@ -120,7 +120,7 @@ class TableRouter:
             known = tuple(self.routes)
             raise UnknownNameError(kind="model", name=asked.model, known=known)
         ensure_admitted(grant, asked.model)
-        walk = Walk(
+        walk = FallbackChain(
             gateway=gateway,
             call=call,
             record=record,
@@ -132,7 +132,7 @@ class TableRouter:
         )
         run = partial(walk.run, plan(route.groups, self.draw))
         # A response that is kept has an id of its own, and belongs to whoever has asked.
-        is_own = face.is_kept and wants_keeping(asked)
+        is_own = face.is_kept and needs_storage(asked)
         if route.answers is None or is_own or not may_keep(call):
             await run()
         else:

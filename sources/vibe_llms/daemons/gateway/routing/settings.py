@@ -48,7 +48,7 @@ class TargetSettings:
         queue: How many wait for a place behind these.
         queue_seconds: How long one waits; then the next target is asked.
         seconds: Until the first byte of an answer; then the next target is asked.
-        carry: Instead of those of the model's table.
+        passthrough: Instead of those of the model's table.
     """
 
     model: str
@@ -57,7 +57,7 @@ class TargetSettings:
     queue: Amount = 0
     queue_seconds: Seconds = 30.0
     seconds: Seconds | None = None
-    carry: Annotated[tuple[str, ...] | None, PATHS] = None
+    passthrough: Annotated[tuple[str, ...] | None, PATHS] = None
 
     def __attrs_post_init__(self) -> None:
         require(self, "target")
@@ -98,7 +98,7 @@ class ModelSettings:
         cache: Answers are given again; never, if not said.
         single_flight: Of equal requests at the same time one alone is sent; the others wait for
             its answer.
-        carry: Further paths of the upstream that clients may ask, such as ``/v1/embeddings``.
+        passthrough: Further paths of the upstream that clients may ask, such as ``/v1/embeddings``.
     """
 
     targets: Annotated[tuple[TargetSettings, ...], TARGETS]
@@ -108,7 +108,7 @@ class ModelSettings:
     circuit: CircuitSettings | None = None
     cache: CacheSettings | None = None
     single_flight: bool = False
-    carry: Annotated[tuple[str, ...], PATHS] = ()
+    passthrough: Annotated[tuple[str, ...], PATHS] = ()
 
     def __attrs_post_init__(self) -> None:
         require(self, "model")

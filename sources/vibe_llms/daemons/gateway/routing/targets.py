@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Mapping
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
-from vibe_llms.daemons.gateway.routing.choosing import order_by_weight
 from vibe_llms.daemons.gateway.routing.circuits import Circuit, CircuitSettings
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings, TargetSettings
+from vibe_llms.daemons.gateway.routing.weights import order_by_weight
 from vibe_llms.values import frozen
 
 
@@ -20,7 +20,7 @@ class Placement:
         owner: The name of the table that it stands in.
         settings: Its own.
         provider: Of its model.
-        strict, seconds, circuit, carry: Of the table, where it does not say itself.
+        strict, seconds, circuit, passthrough: Of the table, where it does not say itself.
     """
 
     owner: str
@@ -29,7 +29,7 @@ class Placement:
     strict: bool
     seconds: float | None
     circuit: CircuitSettings | None
-    carry: tuple[str, ...]
+    passthrough: tuple[str, ...]
 
 
 class Target:
@@ -135,7 +135,7 @@ def _place(
         strict=model.strict,
         seconds=model.seconds if settings.seconds is None else settings.seconds,
         circuit=model.circuit,
-        carry=model.carry if settings.carry is None else settings.carry,
+        passthrough=model.passthrough if settings.passthrough is None else settings.passthrough,
     )
 
 

@@ -16,7 +16,7 @@ from vibe_llms.daemons.gateway.responses.background import Background, pause
 from vibe_llms.daemons.gateway.responses.chains import read_chain
 from vibe_llms.daemons.gateway.responses.endings import Endings, end_response
 from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
-from vibe_llms.daemons.gateway.responses.rows import KeptConversation, KeptResponse
+from vibe_llms.daemons.gateway.responses.rows import GatewayConversation, GatewayResponse
 from vibe_llms.exceptions import StoreError, UnknownNameError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister
@@ -31,7 +31,7 @@ _SWEEP_MOST: Final = 1_024
 
 
 @frozen(kw_only=True)
-class KeepingLimits:
+class StorageLimits:
     """What is kept of responses and conversations; the oldest go first.
 
     Attributes:
@@ -43,7 +43,7 @@ class KeepingLimits:
     days: Seconds = 30.0
 
 
-class ResponseKeeper:
+class ResponseStorage:
     """Keeps responses and conversations.
 
     Args:
@@ -61,28 +61,28 @@ class ResponseKeeper:
         folder: Path,
         *,
         limits: Limits,
-        keeping: KeepingLimits | None = None,
+        keeping: StorageLimits | None = None,
         knows_subjects: bool = False,
     ) -> None:
         self.registry = ResponseDatabase(folder)
         self.access_store = access_store
         self.limits = limits
-        self.keeping = keeping or KeepingLimits()
+        self.keeping = keeping or StorageLimits()
         self.knows_subjects = knows_subjects
         self._count = 0
         self.endings = Endings(self.registry, pause)
         self.background = Background(self.registry, limits, self.endings)
 
-    async def access_response(self, identity: str, subject: str) -> KeptResponse:
+    async def access_response(self, identity: str, subject: str) -> GatewayResponse:
         """Returns a response of whoever asks. Raises UnknownNameError."""
         return ensure_own(await self.find(identity), subject, "response", identity)
 
-    async def access_conversation(self, identity: str, subject: str) -> KeptConversation:
+    async def access_conversation(self, identity: str, subject: str) -> GatewayConversation:
         """Returns a conversation of whoever asks. Raises UnknownNameError."""
         found = await self.registry.perform(partial(rows.find_conversation, identity=identity))
         return ensure_own(found, subject, "conversation", identity)
 
-    async def find(self, identity: str) -> KeptResponse | None:
+    async def find(self, identity: str) -> GatewayResponse | None:
         """Looks a response up.
 
         One whose process has died is told to have been interrupted, and one whose end could not be
@@ -96,7 +96,7 @@ class ResponseKeeper:
         # Its owner may have written its end just before it left.
         return await self.endings.write(end_response(found, "incomplete"))
 
-    async def keep(self, response: KeptResponse, *, is_new: bool = True) -> None:
+    async def keep(self, response: GatewayResponse, *, is_new: bool = True) -> None:
         """Makes sure that a response is known from now on, whatever happens.
 
         Args:
@@ -112,14 +112,14 @@ class ResponseKeeper:
         if self._count % _SWEEP_EVERY == 1:
             await self.sweep()
 
-    async def read_canisters(self, response: KeptResponse) -> dict[str, AnyCanister]:
+    async def read_canisters(self, response: GatewayResponse) -> dict[str, AnyCanister]:
         """Returns what was said in the conversation of a response, by id. Raises StoreError."""
         chain = await asyncio.to_thread(
             read_chain, self.access_store(), response.conversation, response.last
         )
         return {each.id: each for each in chain.canisters}
 
-    async def forget(self, response: KeptResponse) -> None:
+    async def forget(self, response: GatewayResponse) -> None:
         """Removes a response, and what was said where nothing else that is kept goes on from it."""
         await self.registry.perform(partial(rows.remove_response, identity=response.id))
         await self.release(response.conversation)
@@ -146,7 +146,7 @@ class ResponseKeeper:
         await self.registry.close()
 
 
-_Owned = TypeVar("_Owned", KeptResponse, KeptConversation)
+_Owned = TypeVar("_Owned", GatewayResponse, GatewayConversation)
 
 
 def ensure_own(found: _Owned | None, subject: str, kind: str, identity: str) -> _Owned:

@@ -11,7 +11,7 @@ SECONDS = 15.0
 """Vendors that send such signs do so about as often; whoever waits for bytes waits longer."""
 
 
-class LivingStream:
+class KeepAliveStream:
     """Sends the pieces of a stream, and a sign of life wherever none came for long.
 
     Never before the first piece: until then an answer may still become another, or an error.

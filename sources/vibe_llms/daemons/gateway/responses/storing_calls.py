@@ -9,13 +9,13 @@ import msgspec
 
 from vibe_llms.daemons.asgi import JSON, NOTHING, HttpCall
 from vibe_llms.daemons.gateway.responses.bodies import Fields, interrupt_body
-from vibe_llms.daemons.gateway.responses.hearing import Hearer, Restater
+from vibe_llms.daemons.gateway.responses.response_streams import ResponseReader, Restater
 from vibe_llms.exceptions import StoreError
 from vibe_llms.limits import Limits
 from vibe_llms.unreadable import UNREADABLE
 
 
-class Kept(Protocol):
+class ResponseSink(Protocol):
     """Where a response is kept."""
 
     @property
@@ -36,7 +36,7 @@ class Kept(Protocol):
         """Keeps a whole response at once; returns it as it is told. Raises StoreError."""
 
 
-class KeptCall(HttpCall):
+class StoringCall(HttpCall):
     """Passes an answer on to another call, and has it kept on the way.
 
     Args:
@@ -56,11 +56,11 @@ class KeptCall(HttpCall):
         "_restater",
     )
 
-    def __init__(self, call: HttpCall, kept: Kept, limits: Limits) -> None:
+    def __init__(self, call: HttpCall, kept: ResponseSink, limits: Limits) -> None:
         super().__init__(call.scope, call._receive, call._send, request_id=call.request_id, limit=0)
         self._call = call
         self._kept = kept
-        self._hearer = Hearer(limits)
+        self._hearer = ResponseReader(limits)
         self._head: tuple[int, Mapping[str, str]] | None = None
         self._held: list[bytes] = []
         self._restater = Restater(kept.told) if kept.told else None

@@ -7,7 +7,11 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.routing.seals import SealReader, Seals, find_seals
+from vibe_llms.daemons.gateway.routing.signatures import (
+    SignatureOrigins,
+    SignatureReader,
+    find_signatures,
+)
 
 WORDS = ("signature", "encrypted_content", "thoughtSignature", "previous_response_id", "file_id")
 NAMES = st.sampled_from([*WORDS, "content", "text"])
@@ -36,29 +40,29 @@ def test_the_seals_of_a_request_are_found_however_it_is_written(
 ) -> None:
     data = json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
     expected = [json.dumps({"signature": each}, ensure_ascii=False) for each in collect(value)]
-    wanted = [find_seals(each.encode("utf-8", "surrogatepass"))[0] for each in expected]
-    assert find_seals(data) == wanted
+    wanted = [find_signatures(each.encode("utf-8", "surrogatepass"))[0] for each in expected]
+    assert find_signatures(data) == wanted
 
 
 @given(st.lists(PLAIN, max_size=4), st.integers(1, 9))
 def test_an_answer_may_come_in_any_pieces(values: list[object], size: int) -> None:
     data = b"".join(b"data: " + json.dumps(value).encode() + b"\n\n" for value in values)
     found: list[bytes] = []
-    reader = SealReader(found.append)
+    reader = SignatureReader(found.append)
     for start in range(0, len(data), size):
         reader.feed(data[start : start + size])
     reader.finish()
-    assert found == find_seals(data)
+    assert found == find_signatures(data)
 
 
 def test_a_text_about_signatures_has_none() -> None:
     text = json.dumps({"content": 'Set "signature": "abc" there.'}).encode()
-    assert find_seals(text) == []
+    assert find_signatures(text) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["a", "b"])), max_size=40))
 def test_the_last_ones_are_remembered(kept: list[tuple[int, str]]) -> None:
-    seals = Seals(count=4)
+    seals = SignatureOrigins(count=4)
     known: dict[bytes, str] = {}
     for number, provider in kept:
         name = b"%d" % number

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.sifting import UsageSieve
+from vibe_llms.daemons.gateway.usage_filter import UsageFilter
 
 ACCOUNT = b'data: {"id":"c","choices":[],"usage":{"total_tokens":3}}'
 ACCOUNTS = [
@@ -40,19 +40,19 @@ def test_only_accounts_are_taken_out(
     data = b"".join(event + end for event, end in events) + b"data: " + rest
     expected = b"".join(event + end for event, end in events if event not in ACCOUNTS)
     places = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
-    sieve = UsageSieve()
+    sieve = UsageFilter()
     told = b"".join(sieve.feed(data[begin:end]) for begin, end in itertools.pairwise(places))
     assert told + sieve.finish() == expected + b"data: " + rest
 
 
 def test_an_account_is_taken_out_though_it_lacks_its_end() -> None:
-    sieve = UsageSieve()
+    sieve = UsageFilter()
     assert sieve.feed(EVENTS[0] + b"\n\n" + ACCOUNT) == EVENTS[0] + b"\n\n"
     assert sieve.finish() == b""
 
 
 def test_an_event_without_end_is_not_held_back() -> None:
-    sieve = UsageSieve()
+    sieve = UsageFilter()
     sieve.feed(b"data: ")
     told = sum(len(sieve.feed(b"x" * 10_000)) for _ in range(20))
     assert told > 190_000

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.responses.hearing import Hearer, select_kept
+from vibe_llms.daemons.gateway.responses.response_streams import ResponseReader, select_storable
 from vibe_llms.limits import Limits
 
 WORDS = ["The ", "North ", "Sea", "."]
@@ -38,7 +38,7 @@ def compose_stream() -> bytes:
 
 @given(cuts=st.lists(st.integers(0, len(compose_stream())), max_size=12))
 def test_any_cutting_gives_the_same_response(cuts: list[int]) -> None:
-    stream, hearer = compose_stream(), Hearer(Limits())
+    stream, hearer = compose_stream(), ResponseReader(Limits())
     edges = [0, *sorted(cuts), len(stream)]
     for start, end in itertools.pairwise(edges):
         hearer.feed(stream[start:end])
@@ -49,11 +49,11 @@ def test_any_cutting_gives_the_same_response(cuts: list[int]) -> None:
 
 @given(end=st.integers(0, len(compose_stream())))
 def test_any_beginning_keeps_the_text_that_has_come(end: int) -> None:
-    hearer = Hearer(Limits())
+    hearer = ResponseReader(Limits())
     hearer.feed(compose_stream()[:end])
     if hearer.response is None or hearer.is_over:
         return
-    for item in select_kept(hearer.compose()["output"]):
+    for item in select_storable(hearer.compose()["output"]):
         text = item["content"][0]["text"]
         assert text
         assert "".join(WORDS).startswith(text) or item["status"] == "completed"
@@ -61,4 +61,6 @@ def test_any_beginning_keeps_the_text_that_has_come(end: int) -> None:
 
 def test_what_was_cut_and_is_no_text_is_left_out() -> None:
     call = {"id": "fc_1", "type": "function_call", "arguments": '{"a', "status": "in_progress"}
-    assert select_kept([call, {**call, "status": "completed"}]) == [{**call, "status": "completed"}]
+    assert select_storable([call, {**call, "status": "completed"}]) == [
+        {**call, "status": "completed"}
+    ]

@@ -13,14 +13,19 @@ import attrs
 
 from vibe_llms.clocks import Clock
 from vibe_llms.daemons.asgi import HttpCall, drop_frames
-from vibe_llms.daemons.gateway.asked import Asked, Face
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.routing.gates import FirstByteGate
 from vibe_llms.daemons.gateway.routing.outcomes import ErrorVerdict, Refused, judge, read_refusal
-from vibe_llms.daemons.gateway.routing.seals import SealReader, Seals, find_provider, find_seals
+from vibe_llms.daemons.gateway.routing.signatures import (
+    SignatureOrigins,
+    SignatureReader,
+    find_provider,
+    find_signatures,
+)
 from vibe_llms.daemons.gateway.routing.targets import Target
 from vibe_llms.daemons.gateway.translating import write_losses
-from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
+from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.daemons.records import CallRecord, UpstreamAttempt
 from vibe_llms.exceptions import (
     AccessError,
@@ -60,7 +65,7 @@ class AnswerListener(Protocol):
 
 
 @define(kw_only=True)
-class Walk:
+class FallbackChain:
     """Asks targets, one after the other.
 
     Attributes:
@@ -74,10 +79,10 @@ class Walk:
     call: HttpCall
     record: CallRecord
     face: Face
-    asked: Asked
+    asked: ClientRequest
     grant: Grant | None
     clock: Clock
-    seals: Seals | None
+    seals: SignatureOrigins | None
     check: Callable[[Upstream], None] = _admit
     _attempts: list[UpstreamAttempt] = attrs.field(init=False, factory=list)
     _waits: list[tuple[float, bool]] = attrs.field(init=False, factory=list)
@@ -120,7 +125,7 @@ class Walk:
         """Returns those targets that understand all of the request, as far as that is known."""
         if self.seals is None:
             return reached
-        if not (sealed := find_seals(self.asked.body)):
+        if not (sealed := find_signatures(self.asked.body)):
             owner = find_provider(self.asked.body)
             return sorted(reached, key=lambda pair: pair[0].placement.provider != owner)
         self._sealed = sealed
@@ -275,10 +280,10 @@ class Walk:
         level = logging.INFO if self._is_over else logging.WARNING
         _LOGGER.log(level, "request %s: %s", self.call.request_id, attempt)
 
-    def _produce_reader(self, target: Target) -> SealReader | None:
+    def _produce_reader(self, target: Target) -> SignatureReader | None:
         if self.seals is None:
             return None
-        return SealReader(partial(self.seals.keep, provider=target.placement.provider))
+        return SignatureReader(partial(self.seals.keep, provider=target.placement.provider))
 
     def _tell_attempts(self) -> None:
         self.record.attempts = tuple(self._attempts)
@@ -320,7 +325,7 @@ def _clear(record: CallRecord) -> None:
 
 
 def _join(
-    listener: AnswerListener | None, reader: SealReader | None
+    listener: AnswerListener | None, reader: SignatureReader | None
 ) -> Callable[[bytes], None] | None:
     taps = [each.feed for each in (listener, reader) if each is not None]
     if len(taps) < 2:
@@ -334,7 +339,7 @@ def _join(
 
 
 def _speaks(upstream: Upstream | ConverseError, protocol: str) -> bool:
-    return not isinstance(upstream, ConverseError) and is_carrying(upstream.model, protocol)
+    return not isinstance(upstream, ConverseError) and can_pass_through(upstream.model, protocol)
 
 
 def _find_window(upstream: Upstream, unknown: float = math.inf) -> float:

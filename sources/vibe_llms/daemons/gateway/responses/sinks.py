@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from vibe_llms.asynchrony import perform_apart
 from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, select_told
 from vibe_llms.daemons.gateway.responses.chains import Chain, go_on
-from vibe_llms.daemons.gateway.responses.hearing import select_kept
 from vibe_llms.daemons.gateway.responses.items import read_canisters
-from vibe_llms.daemons.gateway.responses.rows import KeptResponse
+from vibe_llms.daemons.gateway.responses.response_streams import select_storable
+from vibe_llms.daemons.gateway.responses.rows import GatewayResponse
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister
 
 if TYPE_CHECKING:
-    from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper
+    from vibe_llms.daemons.gateway.responses.storage import ResponseStorage
 
 
 _MANY_ITEMS: Final = 500
@@ -29,7 +29,7 @@ Memory: TypeAlias = dict[str, Chain]
 """What a lane of a socket remembers."""
 
 
-class KeptUpstream:
+class UpstreamSink:
     """The upstream keeps the response: who that is has to be known, and nothing else.
 
     Args:
@@ -41,14 +41,16 @@ class KeptUpstream:
     is_heard = False
     told: ClassVar[Fields] = {}
 
-    def __init__(self, keeper: ResponseKeeper, subject: str, address: str) -> None:
+    def __init__(self, keeper: ResponseStorage, subject: str, address: str) -> None:
         self._keeper = keeper
         self._subject = subject
         self._address = address
 
     async def begin(self, response: Fields) -> None:
         """Remembers who has the response. Raises StoreError."""
-        row = KeptResponse(id=str(response.get("id")), subject=self._subject, address=self._address)
+        row = GatewayResponse(
+            id=str(response.get("id")), subject=self._subject, address=self._address
+        )
         await self._keeper.keep(row)
 
     async def settle(self, response: Fields) -> None:
@@ -60,7 +62,7 @@ class KeptUpstream:
         return response
 
 
-class KeptHere:
+class StoreSink:
     """We keep the response: what was asked before it is told of, what was answered at its end.
 
     Args:
@@ -77,7 +79,7 @@ class KeptHere:
 
     def __init__(
         self,
-        keeper: ResponseKeeper,
+        keeper: ResponseStorage,
         subject: str,
         address: str,
         chain: Chain,
@@ -116,7 +118,7 @@ class KeptHere:
             raise
 
     async def _settle(self, response: Fields) -> None:
-        output = select_kept(response.get("output"))
+        output = select_storable(response.get("output"))
         canisters = await asyncio.to_thread(read_canisters, output)
         await self._add(canisters)
         await self._note(response, _list_ids(canisters), str(response.get("status")))
@@ -129,7 +131,7 @@ class KeptHere:
         told = complete_body(response, self.native)
         read = partial(read_canisters, self._given)
         asked = read() if len(self._given) < _MANY_ITEMS else await perform_apart(read)
-        answered = read_canisters(select_kept(told.get("output")))
+        answered = read_canisters(select_storable(told.get("output")))
         self._input = _list_ids(asked)
         await self._add((*asked, *answered))
         await self._note(told, _list_ids(answered), str(told.get("status", "completed")))
@@ -151,7 +153,7 @@ class KeptHere:
         body = complete_body(response, self.native)
         body.pop("output", None)
         said = self._chain.canisters
-        row = KeptResponse(
+        row = GatewayResponse(
             id=self._identify(response),
             subject=self._subject,
             address=self._address,
@@ -174,7 +176,7 @@ class KeptHere:
         self._is_begun = True
 
 
-class KeptInMemory:
+class MemorySink:
     """A socket remembers the last response of a lane, which shall be stored nowhere.
 
     Args:
@@ -196,7 +198,7 @@ class KeptInMemory:
 
     async def settle(self, response: Fields) -> None:
         """Remembers it in place of the one before."""
-        items = (*self._given, *select_kept(response.get("output")))
+        items = (*self._given, *select_storable(response.get("output")))
         canisters = await asyncio.to_thread(read_canisters, items)
         self._memory.clear()
         self._memory[str(response["id"])] = Chain(canisters=(*self._chain.canisters, *canisters))

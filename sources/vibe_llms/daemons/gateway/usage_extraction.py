@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from vibe_llms.daemons.gateway.breaks import EndWatch
 from vibe_llms.daemons.gateway.estimating import SAID_BYTES_A_TOKEN, raise_output
+from vibe_llms.daemons.gateway.stream_ends import EndWatch
 from vibe_llms.exceptions import LimitError
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import Usage
@@ -140,7 +140,7 @@ def _is_silent(usage: Usage) -> bool:
     return usage.total_input_tokens is None and usage.total_output_tokens is None
 
 
-class Tap:
+class UsageExtractor:
     """Hears the pieces of one answer.
 
     Args:

@@ -41,7 +41,7 @@ def ask_for_usage(body: bytes) -> bytes | None:
     return msgspec.json.encode(fields)
 
 
-class UsageSieve:
+class UsageFilter:
     """Lets a stream through but for the chunk that has the account and nothing else.
 
     What is still to become an event is held back, up to the size that an account may have.

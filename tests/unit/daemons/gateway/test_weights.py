@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.routing.choosing import order_by_weight
+from vibe_llms.daemons.gateway.routing.weights import order_by_weight
 
 WEIGHTS = st.lists(st.integers(1, 1000), max_size=8)
 CHANCES = st.lists(st.floats(0, 1, exclude_max=True), min_size=8, max_size=8)

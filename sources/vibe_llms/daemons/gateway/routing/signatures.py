@@ -34,7 +34,7 @@ _IDS: Final = re.compile(rb'"(?:id|name)"\s*:\s*"((?:resp|file|container|conv|fi
 """What an answer calls a thing that its upstream keeps, and a later request may name."""
 
 
-def find_seals(data: bytes) -> list[bytes]:
+def find_signatures(data: bytes) -> list[bytes]:
     """Returns the seals in a request, as they stand for their hashes.
 
     Envelopes are left out: other vendors never get their content, so any target may answer.
@@ -55,7 +55,7 @@ def _hash(text: bytes) -> bytes:
     return blake2b(text, digest_size=12).digest()
 
 
-class SealReader:
+class SignatureReader:
     """Reads the seals of an answer while it goes by.
 
     Args:
@@ -92,7 +92,7 @@ def _survey(data: bytes) -> Iterator[bytes]:
     yield from _IDS.findall(data)
 
 
-class Seals:
+class SignatureOrigins:
     """Remembers which provider each seal came from; of too many the oldest is forgotten."""
 
     def __init__(self, count: int = _KNOWN_COUNT) -> None:

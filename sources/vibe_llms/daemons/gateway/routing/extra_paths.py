@@ -16,10 +16,15 @@ import attrs
 
 from vibe_llms.daemons.asgi import JSON, HttpCall, refuse_body
 from vibe_llms.daemons.bodies import read_json_body
-from vibe_llms.daemons.gateway.asked import Asked, Face, read_asked, rename_model
+from vibe_llms.daemons.gateway.client_requests import (
+    ClientRequest,
+    Face,
+    read_client_request,
+    rename_model,
+)
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
+from vibe_llms.daemons.gateway.routing.fallback import FallbackChain
 from vibe_llms.daemons.gateway.routing.targets import Target, plan
-from vibe_llms.daemons.gateway.routing.walks import Walk
 from vibe_llms.daemons.gateway.upstreams import Upstream
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
@@ -90,7 +95,7 @@ async def _answer(
     targets = [each for each in plan(route.groups, router.draw) if _allows(each, pattern)]
     if asked.rename is not rename_model:  # what is kept somewhere is there, and nowhere else
         targets = [each for group in route.groups for each in group if _allows(each, pattern)][:1]
-    walk = Walk(
+    walk = FallbackChain(
         gateway=gateway,
         call=call,
         record=record,
@@ -104,22 +109,22 @@ async def _answer(
     await walk.run(targets)
 
 
-def _read(call: HttpCall, body: bytes) -> Asked:
+def _read(call: HttpCall, body: bytes) -> ClientRequest:
     """Reads which model a request names, in whatever way."""
     named = call.headers.get(MODEL_HEADER, "")
     if call.headers.get("content-type", "").startswith("multipart/"):
         found = _FORM_MODEL.search(body)
         name = found[2].decode("utf-8", "replace") if found else named
-        return Asked(body=body, model=name, streaming=False, rename=_rename_in_form)
+        return ClientRequest(body=body, model=name, streaming=False, rename=_rename_in_form)
     if not body:
-        return Asked(body=body, model=named, streaming=False, rename=None)
-    asked = read_asked(FACE, body)
+        return ClientRequest(body=body, model=named, streaming=False, rename=None)
+    asked = read_client_request(FACE, body)
     if asked.model:
         return asked
     return attrs.evolve(asked, model=named, rename=None)
 
 
-def _read_deployment(asked: Asked, model: str) -> Asked:
+def _read_deployment(asked: ClientRequest, model: str) -> ClientRequest:
     """Returns a request for a model of which its path says who it is, whatever the body says."""
     if asked.model == model or asked.rename is _rename_in_form or not asked.body:
         return attrs.evolve(asked, model=model)
@@ -139,7 +144,7 @@ def _find_path(path: str, model: RemoteModel) -> str:
 
 
 def _allows(target: Target, pattern: str) -> bool:
-    return pattern in target.placement.carry
+    return pattern in target.placement.passthrough
 
 
 def _find_route(routes: Mapping[str, ModelRoute], name: str, pattern: str) -> ModelRoute:
@@ -162,6 +167,6 @@ def _ensure_paths(upstream: Upstream) -> None:
     if not isinstance(upstream.model, RemoteModel):
         raise RequestError(
             detail="This model is asked in a way that has no paths.",
-            remedy="Take the path out of carry in its table.",
+            remedy="Take the path out of passthrough in its table.",
             stage=Stage.SEND,
         )

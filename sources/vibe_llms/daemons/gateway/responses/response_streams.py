@@ -18,7 +18,7 @@ _BEGINNINGS: Final = frozenset({"response.created", "response.queued", "response
 _BLANK: Final = re.compile(rb"(\r?\n\r?\n)")
 
 
-class Hearer:
+class ResponseReader:
     """Reads the events of one streamed response.
 
     Attributes:
@@ -119,7 +119,7 @@ def _place(event: Mapping[str, Any]) -> tuple[int, int]:
     return (index if isinstance(index, int) else 0, part if isinstance(part, int) else 0)
 
 
-def select_kept(output: object) -> list[Fields]:
+def select_storable(output: object) -> list[Fields]:
     """Returns the items that a later request can hold: of what was cut, the texts alone."""
     kept = []
     for item in output if isinstance(output, list) else ():

@@ -7,10 +7,10 @@ from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from vibe_llms.daemons.asgi import JSON, STAGE_HEADER, HttpCall
-from vibe_llms.daemons.gateway.asked import Asked, Face
-from vibe_llms.daemons.gateway.breaks import EndWatch
-from vibe_llms.daemons.gateway.sifting import UsageSieve, ask_for_usage
-from vibe_llms.daemons.gateway.tapping import Tap
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
+from vibe_llms.daemons.gateway.stream_ends import EndWatch
+from vibe_llms.daemons.gateway.usage_extraction import UsageExtractor
+from vibe_llms.daemons.gateway.usage_filter import UsageFilter, ask_for_usage
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
 from vibe_llms.exceptions import Stage
@@ -47,11 +47,11 @@ _KEPT: Final = frozenset(
 """Headers of an upstream's answer that are about its connection, its site or our account there."""
 
 
-async def carry(
+async def pass_through(
     call: HttpCall,
     record: CallRecord,
     face: Face,
-    asked: Asked,
+    asked: ClientRequest,
     model: RemoteModel,
     *,
     limits: Limits,
@@ -76,8 +76,8 @@ async def carry(
         path = asked.find_path(model)
     if told := call.scope["query_string"]:
         path = add_query(path, told.decode("latin-1"))
-    record.way = "carry"
-    exchange = await model.client.carry(
+    record.way = "passthrough"
+    exchange = await model.client.pass_through(
         asked.method, path, asking or body, choose_headers(face, call)
     )
     async with exchange:
@@ -88,7 +88,7 @@ async def carry(
             headers[STAGE_HEADER] = str(Stage.PROVIDER)
         # An error is told whole, whatever was asked for.
         if asked.streaming and exchange.status < 400:
-            sieve = None if asking is None else UsageSieve()
+            sieve = None if asking is None else UsageFilter()
             watch = None if face.is_path else EndWatch(face.dialect.PROTOCOL)
             await _pass_on(call, record, exchange, headers, face, limits, sieve, watch)
             if watch is not None:
@@ -97,7 +97,7 @@ async def carry(
             await _hand_over(call, record, exchange, headers, face, limits)
 
 
-def _may_hide_usage(face: Face, asked: Asked, model: RemoteModel) -> bool:
+def _may_hide_usage(face: Face, asked: ClientRequest, model: RemoteModel) -> bool:
     """Tells whether a stream has an account only where it is asked for, and can be asked for it."""
     if not asked.streaming or face.dialect.PROTOCOL != chat_completions.PROTOCOL:
         return False
@@ -143,7 +143,7 @@ async def _hand_over(
 ) -> None:
     body = await exchange.read()
     if exchange.status < 400:
-        tap = Tap(face.dialect.PROTOCOL, limits)
+        tap = UsageExtractor(face.dialect.PROTOCOL, limits)
         tap.read(body)
         record.usage = tap.find_usage()
     record.sent_bytes = len(body)
@@ -157,10 +157,10 @@ async def _pass_on(
     headers: Mapping[str, str],
     face: Face,
     limits: Limits,
-    sieve: UsageSieve | None,
+    sieve: UsageFilter | None,
     watch: EndWatch | None,
 ) -> None:
-    tap = Tap(face.dialect.PROTOCOL, limits, framing := _find_framing(exchange), watch)
+    tap = UsageExtractor(face.dialect.PROTOCOL, limits, framing := _find_framing(exchange), watch)
     if framing == "ndjson":
         sieve = None
     await call.begin(exchange.status, headers)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from decimal import Decimal
 
 from vibe_llms.asynchrony import finish
-from vibe_llms.daemons.gateway.asked import Asked
+from vibe_llms.daemons.gateway.client_requests import ClientRequest
 from vibe_llms.daemons.gateway.estimating import price_in_cents
 from vibe_llms.daemons.gateway.routing.outcomes import may_be_billed
 from vibe_llms.daemons.gateway.upstreams import Upstream
@@ -17,7 +17,7 @@ from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand, Reservation
 
 
-def demand_nothing(asked: Asked, upstream: Upstream) -> Demand:
+def demand_nothing(asked: ClientRequest, upstream: Upstream) -> Demand:
     """Says what a count of tokens would use: it is free, but a request as any other."""
     return Demand(
         model=asked.model or upstream.address,

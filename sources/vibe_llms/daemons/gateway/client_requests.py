@@ -89,7 +89,7 @@ def rename_model(body: bytes, model: str) -> bytes:
 
 
 @frozen(kw_only=True)
-class Asked:
+class ClientRequest:
     """A request of a client, as far as it has been read.
 
     Attributes:
@@ -115,7 +115,7 @@ class Asked:
     find_path: Callable[[RemoteModel], str] | None = None
     writing: Mapping[str, bool] = attrs.field(factory=dict)
 
-    def move(self, path: str) -> Asked:
+    def move(self, path: str) -> ClientRequest:
         """Returns the request for another path behind a vendor's base URL."""
         return attrs.evolve(self, find_path=lambda model: path)
 
@@ -130,10 +130,10 @@ _EMPTY: Final = re.compile(rb"\[\s*\]")
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
-def read_asked(face: Face, body: bytes) -> Asked:
+def read_client_request(face: Face, body: bytes) -> ClientRequest:
     """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
     head = read_head(_HEAD, body)
     if _EMPTY.fullmatch(head.messages):
         raise refuse_nothing("messages")
     streaming = face.streams_by_default if head.stream is None else head.stream
-    return Asked(body=body, model=head.model, streaming=streaming)
+    return ClientRequest(body=body, model=head.model, streaming=streaming)

@@ -14,22 +14,22 @@ import msgspec
 from vibe_llms.asynchrony import finish
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, decode_mended, perform_sized
-from vibe_llms.daemons.gateway.asked import Asked
+from vibe_llms.daemons.gateway.client_requests import ClientRequest
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import send_frames
 from vibe_llms.daemons.gateway.responses.bodies import Fields, complete_body, read_conversation
-from vibe_llms.daemons.gateway.responses.calls import Kept, KeptCall
 from vibe_llms.daemons.gateway.responses.chains import Chain, read_chain, read_shared
 from vibe_llms.daemons.gateway.responses.items import list_input, write_asked, write_items
-from vibe_llms.daemons.gateway.responses.keeping import ResponseKeeper, ensure_own
-from vibe_llms.daemons.gateway.responses.kept import (
-    KeptHere,
-    KeptInMemory,
-    KeptUpstream,
+from vibe_llms.daemons.gateway.responses.rows import GatewayConversation, GatewayResponse
+from vibe_llms.daemons.gateway.responses.sinks import (
     Memory,
+    MemorySink,
+    StoreSink,
+    UpstreamSink,
 )
-from vibe_llms.daemons.gateway.responses.rows import KeptConversation, KeptResponse
-from vibe_llms.daemons.gateway.upstreams import Upstream, is_carrying
+from vibe_llms.daemons.gateway.responses.storage import ResponseStorage, ensure_own
+from vibe_llms.daemons.gateway.responses.storing_calls import ResponseSink, StoringCall
+from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import ProviderError, ProviderFault
@@ -58,14 +58,18 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 @asynccontextmanager
 async def hold(
-    keeper: ResponseKeeper, call: HttpCall, record: CallRecord, asked: Asked, upstream: Upstream
-) -> AsyncIterator[tuple[HttpCall, Asked]]:
+    keeper: ResponseStorage,
+    call: HttpCall,
+    record: CallRecord,
+    asked: ClientRequest,
+    upstream: Upstream,
+) -> AsyncIterator[tuple[HttpCall, ClientRequest]]:
     """Yields the call and the request as they are to be answered, and keeps the answer.
 
     Raises:
         ConverseError: What the request goes on from is not there.
     """
-    begun: KeptHere | None = call.scope.get(BEGUN)
+    begun: StoreSink | None = call.scope.get(BEGUN)
     if begun is None:
         kept, asked = await _choose(keeper, call, record.subject, asked, upstream)
     else:
@@ -73,7 +77,7 @@ async def hold(
     if kept is None:
         yield call, asked
         return
-    answering = KeptCall(call, kept, keeper.limits)
+    answering = StoringCall(call, kept, keeper.limits)
     try:
         yield answering, asked
     finally:
@@ -81,8 +85,8 @@ async def hold(
 
 
 async def _choose(
-    keeper: ResponseKeeper, call: HttpCall, subject: str, asked: Asked, upstream: Upstream
-) -> tuple[Kept | None, Asked]:
+    keeper: ResponseStorage, call: HttpCall, subject: str, asked: ClientRequest, upstream: Upstream
+) -> tuple[ResponseSink | None, ClientRequest]:
     """Returns where a response is kept, if anywhere, and the request as its upstream needs it."""
     wish = _read_wish(asked.body)
     memory: Memory | None = call.scope.get(MEMORY)
@@ -91,7 +95,7 @@ async def _choose(
     is_shared = chain is not None and chain.is_shared
     is_stored = wish.store is not False or is_shared
     if chain is None and is_stored and _is_kept_there(wish, upstream):
-        return KeptUpstream(keeper, subject, upstream.address), asked
+        return UpstreamSink(keeper, subject, upstream.address), asked
     native: Fields = {}
     given: list[Any] = []
     if is_stored or memory is not None:
@@ -101,19 +105,25 @@ async def _choose(
     if is_stored:
         asked = _name(asked, upstream, name_response(), native)
         address = upstream.address
-        return KeptHere(keeper, subject, address, chain or Chain(), given, native), asked
-    return (None if memory is None else KeptInMemory(memory, chain or Chain(), given)), asked
+        return StoreSink(keeper, subject, address, chain or Chain(), given, native), asked
+    return (None if memory is None else MemorySink(memory, chain or Chain(), given)), asked
 
 
-def _name(asked: Asked, upstream: Upstream, identity: str | None, native: Fields) -> Asked:
+def _name(
+    asked: ClientRequest, upstream: Upstream, identity: str | None, native: Fields
+) -> ClientRequest:
     """Returns a request whose answer has an id of ours, where no upstream gives it one."""
-    if is_carrying(upstream.model, PROTOCOL):
+    if can_pass_through(upstream.model, PROTOCOL):
         return asked
     return attrs.evolve(asked, response_id=identity, echo=native)
 
 
 async def detach(
-    keeper: ResponseKeeper, call: HttpCall, record: CallRecord, asked: Asked, upstream: Upstream
+    keeper: ResponseStorage,
+    call: HttpCall,
+    record: CallRecord,
+    asked: ClientRequest,
+    upstream: Upstream,
 ) -> bool:
     """Answers a request that wants its answer in the background, if it is one for us.
 
@@ -131,7 +141,7 @@ async def detach(
     if wish.store is False:
         raise refuse_body("What is answered in the background has to be stored.", "store")
     native, given = await perform_sized(asked.body, partial(_read_input, asked.body))
-    kept = KeptHere(
+    kept = StoreSink(
         keeper, record.subject, upstream.address, chain or Chain(), given, native, name_response()
     )
     queued: Fields = {
@@ -154,20 +164,22 @@ async def detach(
     return True
 
 
-def wants_keeping(asked: Asked) -> bool:
+def needs_storage(asked: ClientRequest) -> bool:
     """Tells whether a request goes on from others, or may be gone on from. Raises RequestError."""
     wish = _read_wish(asked.body)
     return wish.store is not False or wish.continues
 
 
-async def expand(keeper: ResponseKeeper, asked: Asked, subject: str, upstream: Upstream) -> Asked:
+async def expand(
+    keeper: ResponseStorage, asked: ClientRequest, subject: str, upstream: Upstream
+) -> ClientRequest:
     """Returns a request with what it goes on from put before its input; keeps nothing."""
     chain = await _find_chain(keeper, _read_wish(asked.body), subject, upstream)
     return asked if chain is None else await asyncio.to_thread(_expand, asked, chain)
 
 
 async def _find_chain(
-    keeper: ResponseKeeper, wish: _Wish, subject: str, upstream: Upstream
+    keeper: ResponseStorage, wish: _Wish, subject: str, upstream: Upstream
 ) -> Chain | None:
     """Returns what a request goes on from; ``None`` where the upstream knows it, or nothing."""
     conversation = read_conversation(wish.conversation)
@@ -177,7 +189,7 @@ async def _find_chain(
             "previous_response_id and conversation exclude each other.", "conversation"
         )
     # The gateway has no record of it, so the vendor decides whether it exists.
-    is_known_there = is_carrying(upstream.model, PROTOCOL) and not keeper.knows_subjects
+    is_known_there = can_pass_through(upstream.model, PROTOCOL) and not keeper.knows_subjects
     if conversation:
         begun = await keeper.registry.perform(
             partial(rows.find_conversation, identity=conversation)
@@ -194,7 +206,7 @@ async def _find_chain(
         raise _refuse_previous(previous)
     if found.conversation:
         return await _read_previous(keeper, found)
-    if is_carrying(upstream.model, PROTOCOL) and _is_of_one_provider(
+    if can_pass_through(upstream.model, PROTOCOL) and _is_of_one_provider(
         found.address, upstream.address
     ):
         return None
@@ -217,7 +229,7 @@ def _refuse_previous(identity: str) -> ProviderError:
     )
 
 
-async def _read_previous(keeper: ResponseKeeper, found: KeptResponse) -> Chain:
+async def _read_previous(keeper: ResponseStorage, found: GatewayResponse) -> Chain:
     if found.is_running:
         raise refuse_body(
             f"The response {found.id!r} has not come to its end.", "previous_response_id"
@@ -227,16 +239,16 @@ async def _read_previous(keeper: ResponseKeeper, found: KeptResponse) -> Chain:
     )
 
 
-async def _read_begun(keeper: ResponseKeeper, begun: KeptConversation) -> Chain:
+async def _read_begun(keeper: ResponseStorage, begun: GatewayConversation) -> Chain:
     chain = await asyncio.to_thread(read_shared, keeper.access_store(), begun.id)
     shown = select_shown(chain.canisters, begun.hidden)
     return attrs.evolve(chain, canisters=shown)
 
 
-def is_keeping(upstream: Upstream) -> bool:
+def is_storing(upstream: Upstream) -> bool:
     """Tells whether an upstream keeps what it answers to clients of this protocol."""
     model = upstream.model
-    return is_carrying(model, PROTOCOL) and bool(getattr(model, "keeps_responses", False))
+    return can_pass_through(model, PROTOCOL) and bool(getattr(model, "keeps_responses", False))
 
 
 def _is_kept_there(wish: _Wish, upstream: Upstream) -> bool:
@@ -244,7 +256,7 @@ def _is_kept_there(wish: _Wish, upstream: Upstream) -> bool:
 
     An upstream that holds the beginning of a conversation holds the rest of it, too.
     """
-    return is_keeping(upstream) or wish.continues
+    return is_storing(upstream) or wish.continues
 
 
 def name_response() -> str:
@@ -280,7 +292,7 @@ def _read_input(body: bytes) -> tuple[Fields, list[Any]]:
     return native, given
 
 
-def _expand(asked: Asked, chain: Chain) -> Asked:
+def _expand(asked: ClientRequest, chain: Chain) -> ClientRequest:
     fields: dict[str, Any] = decode_mended(_FIELDS.decode, asked.body)
     fields.pop("previous_response_id", None)
     fields.pop("conversation", None)

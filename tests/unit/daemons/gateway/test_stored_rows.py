@@ -14,7 +14,7 @@ from vibe_llms.daemons.gateway.responses.registry import ResponseDatabase
 async def test_what_has_ended_is_not_ended_again(tmp_path: Path) -> None:
     """Whoever looked before its owner wrote the end does not take that back."""
     registry = ResponseDatabase(tmp_path)
-    begun = rows.KeptResponse(id="r", subject="", address="a:b", status="in_progress")
+    begun = rows.GatewayResponse(id="r", subject="", address="a:b", status="in_progress")
     await registry.perform(partial(rows.write_response, response=begun))
     done = attrs.evolve(begun, status="completed", output=("said",))
     await registry.perform(partial(rows.update_response, response=done))
@@ -28,7 +28,7 @@ async def test_what_has_ended_is_not_ended_again(tmp_path: Path) -> None:
 
 async def test_what_runs_is_ended_and_what_is_gone_stays_gone(tmp_path: Path) -> None:
     registry = ResponseDatabase(tmp_path)
-    begun = rows.KeptResponse(id="r", subject="", address="a:b", status="in_progress")
+    begun = rows.GatewayResponse(id="r", subject="", address="a:b", status="in_progress")
     ended = attrs.evolve(begun, status="incomplete")
     await registry.perform(partial(rows.end_response, response=ended))
     assert await registry.perform(partial(rows.find_response, identity="r")) is None
