@@ -98,9 +98,7 @@ class Stage:
             fields["invocation_choice"] = choice
         self.runs += 1
         start = len(self.log.read())
-        context = LocalRunContext(
-            f"run-{self.runs}", self.log, listener=self.heard.append, checked=True
-        )
+        context = LocalRunContext(f"run-{self.runs}", self.log, listener=self.heard.append)
         async with Registry(gather_ensembles(self.tools)) as registry:
             driver = Driver(
                 ModelCall(

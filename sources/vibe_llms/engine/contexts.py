@@ -1,118 +1,81 @@
-"""What a run is given to work with: where it performs its steps, and where it keeps what was said.
+"""Protocols that the engine needs: the context of a run (its log, messages to it) and its journal.
 
-The driver reaches the world through these two alone. So the same run can be performed in this
-process, durably, or on many machines, by changing what stands behind them.
+The engine lies below the package ``runs``, which implements both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.stream import StreamEvent
 from vibe_llms.messages.canisters import AnyCanister
-from vibe_llms.plain import JsonObject
-from vibe_llms.values import frozen
 
-Operation: TypeAlias = Callable[[JsonObject], Awaitable[JsonObject]]
-"""What performs a step: registered under a name, given a JSON object, returning one."""
 RunEvent: TypeAlias = LogEvent | StreamEvent
-"""What somebody who follows a run hears: its own events, and those of the answers on their way."""
-
-
-@frozen
-class Step:
-    """One thing to be performed: the name of a registered operation, and its arguments.
-
-    Attributes:
-        key: The logical place of the step: the same whenever the same step is performed again.
-    """
-
-    operation: str
-    arguments: JsonObject
-    key: str
+"""Event that listeners of a run receive: from its log, or from a streamed response."""
 
 
 class RunContext(Protocol):
-    """Where a run performs what it decides, and what it may know of time and chance."""
+    """Log of a run, its listeners, and the messages sent to it."""
 
     @property
     def run_id(self) -> str:
-        """The name of the run."""
-
-    def register(self, operations: Mapping[str, Operation]) -> None:
-        """Takes the operations that steps may name. Called once, before the first step."""
-
-    async def step(self, operation: str, arguments: JsonObject, *, key: str) -> JsonObject:
-        """Performs one step and returns its receipt.
-
-        Raises:
-            ConverseError: Whatever the operation raises.
-        """
-
-    async def gather(self, steps: Sequence[Step]) -> list[JsonObject]:
-        """Performs steps at the same time; their receipts are in the order of the steps.
-
-        The first that raises cancels the others, and is raised when they have ended.
-        """
+        """Name of the run."""
 
     async def emit(self, event: LogEvent, *, durable: bool = False, soon: bool = False) -> None:
-        """Adds an event to the log of the run, and tells whoever follows it.
+        """Add an event to the log, then pass it to the listeners.
 
         Args:
-            durable: When this returns, the event survives the loss of power, too; without it,
-                it survives the loss of this process alone.
-            soon: It is written and told together with the next one, which is at hand in the same
-                task: nothing may hang on it before that. The end of the run does not lose it.
+            durable: Return only when the event survives a power failure; by default it survives
+                the end of this process.
+            soon: Write the event together with the next one, which the same task emits right
+                after it. Nothing may depend on it before that. The end of the run writes it too.
         """
 
     @property
     def is_followed(self) -> bool:
-        """Whether anybody hears what is told."""
+        """Whether the run has listeners."""
 
     def tell(self, event: RunEvent) -> None:
-        """Tells whoever follows the run of an event that is not kept: it must not be relied on.
+        """Pass an event to the listeners without storing it.
 
-        Who hears it harms nobody: one that raises is warned of, and goes on being told.
+        A listener that raises is logged once, keeps receiving events, and does not affect the run.
         """
 
     async def receive(self) -> Sequence[LogEvent]:
-        """Returns what others have said to the run since it was last asked; the log has it then.
+        """Move new messages to the run into its log and return them.
 
-        Messages, answers to requests for approvals, a stop; a short look where there is nothing.
+        These are user messages, answers to approval requests, and stops.
         """
 
     def attend(
         self, hear: Callable[[Sequence[LogEvent]], object]
     ) -> AbstractContextManager[object]:
-        """Hands over the same soon after it was said, also while a step is performed.
+        """Pass new messages to ``hear`` soon after they arrive, until the block ends.
 
-        What is handed over is not returned by :meth:`receive` as well. It ends with the block.
+        :meth:`receive` does not return them again.
         """
 
-    async def now(self) -> float:
-        """Returns the seconds since some moment; only differences mean anything."""
-
     def survey(self) -> Sequence[LogEvent]:
-        """Returns what the log of the conversation holds from earlier runs, oldest first."""
+        """Return the events of the conversation's earlier runs, oldest first."""
 
 
 class Journal(Protocol):
-    """The conversation that a run is about: what was said, in order, growing."""
+    """Conversation of a run; it only grows."""
 
     @property
     def conversation_id(self) -> str:
-        """The name of the conversation."""
+        """Name of the conversation."""
 
     @property
     def canisters(self) -> Sequence[AnyCanister]:
-        """All that was said, oldest first: to be read, not to be changed."""
+        """All canisters, oldest first; do not modify."""
 
     async def append(self, canisters: Sequence[AnyCanister]) -> None:
-        """Adds what was said; when this returns, it survives a crash, where there is a store.
+        """Add canisters; on return they survive a crash, if the conversation has a store.
 
         Raises:
-            StoreError: It could not be written; it is not in ``canisters`` then.
+            StoreError: They could not be written and are not in ``canisters``.
         """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 
@@ -12,7 +12,7 @@ from vibe_llms.engine.approving import ApprovalGate
 from vibe_llms.engine.attention import Attention, describe_stop, leave_run
 from vibe_llms.engine.calls import examine_owed
 from vibe_llms.engine.contexts import Journal, RunContext
-from vibe_llms.engine.executing import OPERATION, Executor
+from vibe_llms.engine.executing import Executor
 from vibe_llms.engine.generating import Generator, ModelCall, describe_stored
 from vibe_llms.engine.limits import Readings, export_limits
 from vibe_llms.engine.machine import Await, Command, End, Execute, Generate, decide
@@ -37,10 +37,7 @@ from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, Origin, ResultCanister
 from vibe_llms.messages.endings import Shortfall, find_shortfall, produce_error
 from vibe_llms.messages.losses import Loss
-from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
-
-GENERATE_OPERATION = "model.request"
 
 
 @frozen(kw_only=True)
@@ -95,8 +92,6 @@ class Driver:
         passing: Errors that do not end the run: they are raised, and it can be taken up later.
     """
 
-    _command: Generate  # what the step that is on its way is about
-
     def __init__(
         self,
         asking: ModelCall,
@@ -146,7 +141,6 @@ class Driver:
             ConverseError: One of those that do not end the run.
         """
         context = self._context
-        context.register({GENERATE_OPERATION: self._generate, OPERATION: self._executor.perform})
         await context.emit(
             RunStartedEvent(
                 run_id=context.run_id,
@@ -200,9 +194,9 @@ class Driver:
 
     async def _work(self, clock: asyncio.Timeout) -> End | Parked | tuple[ApprovalRequest, ...]:
         spoken: Spoken | None = None
-        started = await self._context.now() - self._readings.seconds
+        started = time.monotonic() - self._readings.seconds
         while True:
-            self._readings.seconds = await self._context.now() - started
+            self._readings.seconds = time.monotonic() - started
             if stop := await self._attention.look():
                 return End(reason=Reason.CANCELLED, detail=describe_stop(stop))
             tail = read_tail(self._journal.canisters)
@@ -222,11 +216,11 @@ class Driver:
                 case End():
                     return command
                 case Await():
-                    paused, deadline = await self._context.now(), clock.when()
+                    paused, deadline = time.monotonic(), clock.when()
                     clock.reschedule(None)  # a person takes the time that it takes
                     if left := await self._gate.ask(command.calls):
                         return left
-                    waited = await self._context.now() - paused
+                    waited = time.monotonic() - paused
                     started += waited
                     assert deadline is not None
                     clock.reschedule(deadline + waited)
@@ -262,28 +256,16 @@ class Driver:
             await self._context.emit(event, soon=not is_shared)
 
     async def _ask(self, command: Generate, before: Spoken | None) -> Spoken:
-        """Lets the model be asked; returns what came of it."""
-        self._command = command
-        # What is answered names the step, so that it is the same step in a run that is taken up.
-        key = self._journal.canisters[command.length - 1].id
-        receipt: Any = await self._context.step(GENERATE_OPERATION, {}, key=f"model/{key}")
+        """Ask the model once, and describe its turn."""
+        response = await self._generator.generate(command, self._readings.steps + 1)
         self._readings.steps += 1
-        count, shortfall = receipt["canisters"], receipt["shortfall"]
+        metadata, count = response.metadata, len(response.canisters)
+        shortfall = find_shortfall(response.canisters, metadata.origin, metadata.native)
         if count and shortfall is None:
             return SPOKEN
-        found = None if shortfall is None else Shortfall(**shortfall)
         failures = (0 if before is None else before.failures) + 1
-        has_failed = found is not None and found.reason == "failed"
-        return Spoken(canisters=count, shortfall=found, failures=failures if has_failed else 0)
-
-    async def _generate(self, _: JsonObject) -> JsonObject:
-        response = await self._generator.generate(self._command, self._readings.steps + 1)
-        metadata = response.metadata
-        shortfall = find_shortfall(response.canisters, metadata.origin, metadata.native)
-        return {
-            "canisters": len(response.canisters),
-            "shortfall": None if shortfall is None else attrs.asdict(shortfall),
-        }
+        has_failed = shortfall is not None and shortfall.reason == "failed"
+        return Spoken(canisters=count, shortfall=shortfall, failures=failures if has_failed else 0)
 
     async def _recover(self) -> None:
         """Takes up what an earlier run has heard of, and tells what became of a generation during

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 
 import attrs
 
 from vibe_llms.engine.calls import Call, find_denial
-from vibe_llms.engine.contexts import Journal, RunContext, Step
+from vibe_llms.engine.contexts import Journal, RunContext
 from vibe_llms.engine.limits import Readings
 from vibe_llms.engine.recovery import Record
 from vibe_llms.events.engine import (
@@ -29,8 +30,6 @@ from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
 from vibe_llms.messages.contents import TextualContent
 from vibe_llms.plain import JsonObject, escape_halves
 
-OPERATION = "tool.call"
-
 
 class Executor:
     """Performs the executions of one run.
@@ -39,7 +38,6 @@ class Executor:
         readings: Executions and faults are counted there.
     """
 
-    _groups: dict[str, Sequence[Call]]  # of the turn, by the first call of each
     # Calls of the turn whose results the conversation lacks, in their order: a result waits in the
     # record until those before it are there.
     _owed: list[str]
@@ -71,15 +69,29 @@ class Executor:
         self._owed = [call.key for call in calls]
         await self._deliver()  # what an earlier run had complete already
         left = [call for call in calls if call.key not in self._record.results]
-        self._groups = {group[0].key: group for group in self._group(left)}
-        steps = [Step(OPERATION, {"key": key}, f"tool/{key}") for key in self._groups]
+        groups = self._group(left)
         try:
-            if len(steps) == 1:  # one call needs no group of tasks
-                await self._context.step(OPERATION, steps[0].arguments, key=steps[0].key)
-            elif steps:
-                await self._context.gather(steps)
+            if len(groups) == 1:  # needs no task of its own
+                await self._perform_group(groups[0])
+            elif groups:
+                await self._perform_groups(groups)
         except Interrupted:
             raise KeyboardInterrupt from None
+
+    async def _perform_groups(self, groups: Sequence[Sequence[Call]]) -> None:
+        """Execute groups of calls concurrently.
+
+        The first one that raises cancels the others; its error is raised when they have ended.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for group in groups:
+                    tasks.create_task(self._perform_group(group))
+        except BaseExceptionGroup as errors:
+            first = errors.exceptions[0]
+        else:
+            return
+        raise first  # not chained: the group around it says nothing new
 
     def _group(self, calls: Sequence[Call]) -> Sequence[Sequence[Call]]:
         """Groups the calls that one execution can answer: identical, and approved alike."""
@@ -93,12 +105,11 @@ class Executor:
                 groups.setdefault((number, _identify_answer(call)), []).append(call)
         return list(groups.values())
 
-    async def perform(self, arguments: JsonObject) -> JsonObject:
-        """Performs one step: a call, and those that are identical to it."""
-        calls = self._groups[str(arguments["key"])]
-        started = await self._context.now()
+    async def _perform_group(self, calls: Sequence[Call]) -> None:
+        """Execute a call once, and give its outcome to all calls that are identical to it."""
+        started = time.monotonic()
         outcome, is_fault = await self._perform(calls[0])
-        seconds = await self._context.now() - started
+        seconds = time.monotonic() - started
         for call in calls:
             result = compose_result(call.canister, outcome)
             event = InvocationFinishedEvent(
@@ -116,7 +127,6 @@ class Executor:
             # the log alone until then, and a side effect that is forgotten would be repeated.
             await self._context.emit(event, durable=self._is_held(call))
         await self._deliver()
-        return {}  # what came of it is in the record, and in the log
 
     def _is_held(self, call: Call) -> bool:
         """Tells whether the log alone has the result of a side effect for a while."""

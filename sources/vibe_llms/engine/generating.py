@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
@@ -131,7 +132,7 @@ class Generator:
             )
             await self._context.emit(parked)
             raise Parked(request)
-        started = await self._context.now()
+        started = time.monotonic()
         self._arrived = ()
         try:
             response = await self._ask(request)
@@ -147,7 +148,7 @@ class Generator:
     ) -> Response:
         """Adds what came of a request that was parked; no model is asked."""
         event = GenerationStartedEvent(key=said.key, turn=turn, model=self._asking.address)
-        started = await self._context.now() - said.seconds
+        started = time.monotonic() - said.seconds
         self._arrived = ()
         try:
             response = await parking.read(said, request)
@@ -233,7 +234,7 @@ class Generator:
             await self._journal.append(arrived)
         else:
             arrived = ()
-        seconds = await self._context.now() - started
+        seconds = time.monotonic() - started
         failed = GenerationFailedEvent(
             key=event.key,
             turn=event.turn,
@@ -271,7 +272,7 @@ class Generator:
             cents=cents,
             attempts=response.metadata.attempts,
             tier=tier,
-            seconds=await self._context.now() - started,
+            seconds=time.monotonic() - started,
         )
         # The conversation has the answer: what a crash takes of this is told by whoever goes on.
         await self._context.emit(finished, soon=not tier)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, cast
+from typing import Final
 
 import attrs
 
 from vibe_llms.asynchrony import finish
 from vibe_llms.engine.attention import Attention, describe_stop, leave_run
 from vibe_llms.engine.contexts import RunContext
-from vibe_llms.events.codec import decode_event, encode_event
 from vibe_llms.events.flow import FlowEndedEvent, FlowEvent, FlowStartedEvent, NodeFinishedEvent
 from vibe_llms.events.runs import StopRequestedEvent
-from vibe_llms.exceptions import ConverseError, Stage
+from vibe_llms.exceptions import ConverseError
 from vibe_llms.flows.budgets import tell_limit
 from vibe_llms.flows.debugging import enable_logging, log_event
-from vibe_llms.flows.graphs import ENGAGED
 from vibe_llms.flows.machine import Pass, Stop, VisitNode, decide
 from vibe_llms.flows.performing import Performer, Rest
 from vibe_llms.flows.settings import AdapterConfig
@@ -27,7 +25,6 @@ from vibe_llms.flows.verifying import FlowOutcome, GoalVerification, Verdict, ve
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.values import define
 
-VISIT: Final = "flow.visit"
 LOOK_SECONDS: Final = 0.5
 """How soon a visit goes on that was answered while others work."""
 
@@ -78,7 +75,6 @@ class FlowDriver:
         """
         if self.config.debug_mode:
             enable_logging()
-        self.context.register({VISIT: self._perform})
         for event in (started, *before):
             await self._emit(event)
         verification: GoalVerification | None = None
@@ -167,37 +163,11 @@ class FlowDriver:
                 self._held.discard(number)
 
     async def _visit(self, visit: VisitNode) -> NodeFinishedEvent | Rest:
-        if visit.node.kind not in ENGAGED:
-            return await self.performer.perform(visit, self._emit)
-        arguments: JsonObject = {"branch": visit.branch.number, "node": visit.node.id}
-        key = f"{visit.node.id}/{visit.number}"
+        """Visit a node; return where the flow continues, or why it cannot."""
         try:
-            receipt = await self.context.step(VISIT, arguments, key=key)
+            return await self.performer.perform(visit, self._emit)
         except ConverseError as error:
             return Rest(reason="failed", node=visit.node.id, detail=str(error), error=error)
-        if "rest" in receipt:
-            return Rest(**cast("Any", receipt["rest"]))
-        event = decode_event(str(receipt["event"]))
-        assert isinstance(event, NodeFinishedEvent)
-        return event
-
-    async def _perform(self, arguments: JsonObject) -> JsonObject:
-        """Performs a visit, as a step; says which way the flow goes on from there."""
-        branch = self.state.branches[cast("int", arguments["branch"])]
-        visit = VisitNode(branch, self.state.flow.nodes[str(arguments["node"])])
-        result = await self.performer.perform(visit, self._emit)
-        if isinstance(result, NodeFinishedEvent):
-            return {"event": encode_event(result).decode()}
-        if result.reason == "failed":
-            raise result.error or ConverseError(detail=result.detail, stage=Stage.EXECUTE)
-        return {
-            "rest": {
-                "reason": result.reason,
-                "node": result.node,
-                "limit": result.limit,
-                "detail": result.detail,
-            }
-        }
 
     async def _verify(self) -> GoalVerification:
         state, performer = self.state, self.performer

@@ -19,7 +19,13 @@ from vibe_llms.events.flow import (
     VisitEvent,
 )
 from vibe_llms.events.stream import StreamEvent
-from vibe_llms.exceptions import ConverseError, LimitError, StoreError, UnknownNameError
+from vibe_llms.exceptions import (
+    ConverseError,
+    LimitError,
+    Stage,
+    StoreError,
+    UnknownNameError,
+)
 from vibe_llms.flows.budgets import BUDGETS
 from vibe_llms.flows.categorizing import Category, categorize
 from vibe_llms.flows.checking import TaskCheck
@@ -161,6 +167,8 @@ class Performer:
                     detail = f"{category.evidence} {node.id} has no edge for that."
         if not edges:
             reason: FlowReason = "limit" if limit else "failed"
+            if error is None and not limit:
+                error = ConverseError(detail=detail, stage=Stage.EXECUTE)
             return Rest(reason=reason, node=node.id, limit=limit, detail=detail, error=error)
         kept = self.state.begun.get(visit.branch.number, {}).values()
         return NodeFinishedEvent(

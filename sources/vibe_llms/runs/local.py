@@ -1,43 +1,36 @@
-"""Runs in this process: steps are performed in place, and what happens goes to the log."""
+"""Context of a run: its log, its listener, and the messages sent to it."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-import msgspec
-
 from vibe_llms.conversations.run_logs.inbox import Inbox
 from vibe_llms.conversations.run_logs.log import RunLog, read_events, wait_for_room
-from vibe_llms.engine.contexts import Operation, RunEvent, Step
+from vibe_llms.engine.contexts import RunEvent
 from vibe_llms.events.bus import EventBus
 from vibe_llms.events.flow import LogEvent
-from vibe_llms.exceptions import CodecError, Stage, StoreError, UnknownNameError
+from vibe_llms.exceptions import StoreError
 from vibe_llms.files import is_full
-from vibe_llms.messages.codec.canonical import encode_document
-from vibe_llms.plain import JsonObject
 from vibe_llms.runs.delivering import take_letters
 
 _LOOK_SECONDS: Final = 0.2
-"""How soon a run hears what is said to it while a step is under way."""
+"""Interval at which a working run looks for new messages."""
 
 
 class LocalRunContext:
-    """Performs a run in this process; see :class:`vibe_llms.engine.contexts.RunContext`.
+    """Context of a run in this process; see :class:`vibe_llms.engine.contexts.RunContext`.
 
     Args:
-        run_id: The name of the run.
-        log: Where events go; claimed already where it can be.
-        listener: Hears each event when it has been written. One that raises gets one logged
-            warning and harms nobody.
-        earlier: What earlier runs have left; by default what the log holds by now.
-        inbox: Where letters to the run are.
-        unheard: What was taken from there already.
-        checked: Whether all that goes into a step and comes out of it really passes through
-            JSON, as it would on the way to another machine; costs what that costs.
+        run_id: Name of the run.
+        log: Log of the run, already claimed.
+        listener: Called with each event after it was written. If it raises, one warning is logged
+            and the run continues.
+        earlier: Events of earlier runs; by default all that the log holds.
+        inbox: Inbox of the run.
+        unheard: Messages that were already moved from the inbox to the log.
         waits: Wait while the disk is full, rather than fail.
     """
 
@@ -48,7 +41,6 @@ class LocalRunContext:
         *,
         listener: Callable[[RunEvent], object] | None = None,
         earlier: Sequence[LogEvent] | None = None,
-        checked: bool = False,
         inbox: Inbox | None = None,
         unheard: Sequence[LogEvent] = (),
         waits: bool = False,
@@ -58,55 +50,12 @@ class LocalRunContext:
         self._inbox = inbox
         self._unheard = unheard
         self._earlier = read_events(log) if earlier is None else earlier
-        self._checked = checked
         self._waits = waits
-        self._operations: dict[str, Operation] = {}
-        self._waiting: list[LogEvent] = []  # for the next one, to be written together
+        self._waiting: list[LogEvent] = []  # written together with the next event
         self._bus: EventBus[RunEvent] | None = None
         if listener is not None:
             self._bus = EventBus()
             self._bus.subscribe(listener)
-
-    def register(self, operations: Mapping[str, Operation]) -> None:
-        """Takes the operations that steps may name."""
-        self._operations.update(operations)
-
-    async def step(self, operation: str, arguments: JsonObject, *, key: str) -> JsonObject:
-        """Performs one step and returns its receipt.
-
-        Raises:
-            UnknownNameError: No operation was registered under the name.
-            CodecError: Checked, the arguments or the receipt are not JSON.
-        """
-        perform = self._operations.get(operation)
-        if perform is None:
-            raise UnknownNameError(
-                kind="operation",
-                name=operation,
-                known=tuple(sorted(self._operations)),
-                stage=Stage.EXECUTE,
-            )
-        if not self._checked:
-            return await perform(arguments)
-        sent = _pass_through_json(arguments, f"the arguments of {operation} ({key})")
-        return _pass_through_json(await perform(sent), f"the receipt of {operation} ({key})")
-
-    async def gather(self, steps: Sequence[Step]) -> list[JsonObject]:
-        """Performs steps at the same time."""
-        if len(steps) == 1:  # one step needs no group of tasks
-            (only,) = steps
-            return [await self.step(only.operation, only.arguments, key=only.key)]
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self.step(step.operation, step.arguments, key=step.key))
-                    for step in steps
-                ]
-        except BaseExceptionGroup as errors:
-            first = errors.exceptions[0]
-        else:
-            return [task.result() for task in tasks]
-        raise first  # by itself: what cancelled the others is what there is to know
 
     async def emit(self, event: LogEvent, *, durable: bool = False, soon: bool = False) -> None:
         """Adds an event to the log, then tells the listener, in the order of the log."""
@@ -197,18 +146,6 @@ class LocalRunContext:
         finally:
             timer.cancel()
 
-    async def now(self) -> float:
-        """Returns the seconds since some moment."""
-        return time.monotonic()
-
     def survey(self) -> Sequence[LogEvent]:
         """Returns what earlier runs have left."""
         return self._earlier
-
-
-def _pass_through_json(value: JsonObject, what: str) -> JsonObject:
-    try:
-        passed: JsonObject = msgspec.json.decode(encode_document(value), type=dict)
-        return passed
-    except (CodecError, msgspec.ValidationError) as error:
-        raise CodecError(path=what, detail=str(error), stage=Stage.EXECUTE) from error

@@ -75,7 +75,6 @@ async def open_run(
     *,
     run_id: str | None = None,
     listener: Callable[[RunEvent], object] | None = None,
-    checked: bool = False,
     begun: BegunRun | None = None,
     waits: bool = False,
 ) -> AsyncIterator[tuple[LocalRunContext, ConversationJournal]]:
@@ -89,7 +88,7 @@ async def open_run(
         store: Where it is kept, and the run's log beside it; ``None`` for nowhere.
         run_id: The name of the run; by default that of its conversation, where it is kept: by that
             it is found, and no other run of it works meanwhile. Else a new one.
-        listener, checked: See :class:`LocalRunContext`.
+        listener: See :class:`LocalRunContext`.
         begun: The same run, where its log was claimed for this.
         waits: Wait while the disk is full, rather than fail.
 
@@ -112,7 +111,6 @@ async def open_run(
             opening.log,
             listener=listener,
             earlier=opening.earlier,
-            checked=checked,
             inbox=opening.inbox,
             unheard=opening.unheard,
             waits=waits,

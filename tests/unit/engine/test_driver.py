@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 from unittest import mock
 
@@ -32,7 +33,8 @@ from vibe_llms.events.engine import (
     RunSuspendedEvent,
     StateEnteredEvent,
 )
-from vibe_llms.exceptions import ConverseError, RequestError, TransportError
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.exceptions import ConverseError, RequestError, StoreError, TransportError
 from vibe_llms.exceptions import Stage as ErrorStage
 from vibe_llms.invocables import InvocationContext, Registry, invocable, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, Scope, allow, deny, edit
@@ -272,20 +274,34 @@ async def test_an_answer_that_holds_for_calls_to_come_is_needed_of_the_log() -> 
     assert not ended.settles
 
 
-async def test_a_step_is_named_by_what_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that it is the same step for whoever takes the run up."""
-    keys: list[str] = []
-    plain = LocalRunContext.step
+class FailingLog(MemoryLog):
+    """Log that cannot store results."""
 
-    async def step(self: LocalRunContext, operation: str, arguments: Any, *, key: str) -> Any:
-        keys.append(key)
-        return await plain(self, operation, arguments, key=key)
+    async def write(self, run_id: str, *events: LogEvent, durable: bool = False) -> int:
+        if any(isinstance(each, InvocationFinishedEvent) for each in events):
+            raise StoreError(detail="The disk is full.")
+        return await super().write(run_id, *events, durable=durable)
 
-    monkeypatch.setattr(LocalRunContext, "step", step)
-    acted = await act(script([invoke("rain")], [say("Done.")]), rain)
 
-    user, call, result, _ = (each.id for each in acted.canisters)
-    assert keys == [f"model/{user}", f"tool/{call}", f"model/{result}"]
+async def test_a_result_that_cannot_be_written_cancels_the_calls_beside_it() -> None:
+    """The run ends with that error, and leaves no task behind."""
+    cancelled: list[str] = []
+
+    async def sleep(name: str) -> None:
+        """Sleeps."""
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(name)
+            raise
+
+    calls = [invoke("sleep", "a", name="a"), invoke("rain", "b"), invoke("sleep", "c", name="c")]
+    acted = await Stage(script(calls), [sleep, rain], log=FailingLog()).act()
+
+    assert acted.ending.reason is Reason.FAILED
+    assert isinstance(acted.ending.error, StoreError)
+    assert sorted(cancelled) == ["a", "c"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_each_state_is_told_with_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -850,11 +866,8 @@ async def test_of_an_answer_that_failed_is_kept_what_says_something(
         seconds += 3.0
         raise error
 
-    async def tell(_: object) -> float:
-        return seconds
-
     monkeypatch.setattr(stage.model, "converse", refuse)
-    monkeypatch.setattr(LocalRunContext, "now", tell)
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
     acted = await stage.act()
 
     first, *rest = acted.canisters

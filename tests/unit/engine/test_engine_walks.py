@@ -223,7 +223,7 @@ async def run(
         if heard == cancel_at:
             task.cancel()
 
-    context = LocalRunContext(f"run-{len(log.read())}", log, listener=listen, checked=True)
+    context = LocalRunContext(f"run-{len(log.read())}", log, listener=listen)
     driver: Driver | None = None
     try:
         async with Registry(gather_ensembles(world.produce_tools())) as registry:

@@ -121,3 +121,14 @@ def test_two_branches_at_one_node_make_two_visits() -> None:
     examine(check, played)
     assert played.state.visits["P0"] == 3
     assert len(set(played.player.asked)) == len(played.player.asked) == 5
+
+
+def test_a_failed_visit_ends_a_run_with_an_error_that_says_why() -> None:
+    """A visit that fails without an exception, such as a tool's refusal, has an error too."""
+    check = check_flow("START --> P0 --> END", 1)
+
+    ending = asyncio.run(play(check, Player(0, failing=1.0))).events[-1]
+
+    assert isinstance(ending, FlowEndedEvent)
+    assert (ending.reason, ending.node, ending.detail) == ("failed", "P0", "It failed.")
+    assert str(ending.error) == "It failed."

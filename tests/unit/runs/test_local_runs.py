@@ -1,4 +1,4 @@
-"""What a run in this process is given: a place for its steps, and the conversation it is about."""
+"""The context and the journal of a run in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.run_logs.log import LoggedEvent, RunLog
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.engine.contexts import Journal, RunContext, RunEvent, Step
+from vibe_llms.engine.contexts import Journal, RunContext, RunEvent
 from vibe_llms.events.engine import (
     GenerationStartedEvent,
     InvocationFinishedEvent,
@@ -31,11 +31,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import (
-    CodecError,
-    RequestError,
-    Stage,
     StoreError,
-    UnknownNameError,
 )
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import (
@@ -64,127 +60,13 @@ FINISHED = InvocationFinishedEvent(
 
 
 def produce_context(**options: Any) -> LocalRunContext:
-    return LocalRunContext("run", MemoryLog(), checked=True, **options)
+    return LocalRunContext("run", MemoryLog(), **options)
 
 
 def produce_conversation() -> Conversation:
     conversation = Conversation()
     conversation.add_user_message("Do it.")
     return conversation
-
-
-async def test_000_a_step_is_performed_by_the_operation_of_its_name() -> None:
-    """Arguments go in, the receipt comes out; both are what JSON makes of them."""
-    context: RunContext = produce_context()
-    heard: list[object] = []
-
-    async def double(arguments: Any) -> Any:
-        heard.append(arguments)
-        return {"twice": (arguments["number"] * 2,)}
-
-    context.register({"double": double})
-
-    assert await context.step("double", {"number": 2, "more": (1,)}, key="turn1") == {"twice": [4]}
-    assert heard == [{"number": 2, "more": [1]}]
-
-
-async def test_001_an_operation_nobody_registered_is_refused() -> None:
-    """The error names those that there are."""
-    context = produce_context()
-    context.register({"model.request": lambda _: asyncio.sleep(0)})
-
-    with pytest.raises(
-        UnknownNameError, match=r"operation 'model\.reqest'.*model\.request"
-    ) as raised:
-        await context.step("model.reqest", {}, key="turn1")
-    assert raised.value.stage == Stage.EXECUTE
-
-
-async def test_002_what_is_not_json_does_not_come_through_a_step() -> None:
-    """Or it would fail only where the step is performed elsewhere; the error says which step."""
-    context = produce_context()
-
-    async def give_away(_: object) -> Any:
-        return object()
-
-    async def give_number(_: object) -> Any:
-        return 1
-
-    context.register({"give": give_away, "count": give_number})
-
-    with pytest.raises(CodecError, match=r"Expected `object`.*receipt of count \(turn2\)"):
-        await context.step("count", {}, key="turn2")
-    for keys in (["turn3"], ["turn4", "turn4"]):
-        steps = [Step("count", {}, key) for key in keys]
-        with pytest.raises(CodecError, match=rf"receipt of count \({keys[0]}\)") as raised:
-            await context.gather(steps)
-        assert raised.value.stage == Stage.EXECUTE
-    with pytest.raises(CodecError, match=r"receipt of give \(turn1\)"):
-        await context.step("give", {}, key="turn1")
-    with pytest.raises(CodecError, match=r"arguments of give \(turn1\)"):
-        await context.step("give", {"it": object()}, key="turn1")  # type: ignore[dict-item]
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 7])
-async def test_003_steps_at_once_return_in_their_order(count: int) -> None:
-    """The first to end need not be the first in the list."""
-    context = produce_context()
-    running = set()
-
-    async def rest(arguments: Any) -> Any:
-        running.add(arguments["number"])
-        while len(running) < count:  # noqa: ASYNC110  # all of them run before any ends
-            await asyncio.sleep(0)
-        for _ in range(count - arguments["number"]):
-            await asyncio.sleep(0)
-        return arguments
-
-    context.register({"rest": rest})
-
-    numbers = [{"number": number} for number in range(count)]
-    assert await context.gather([Step("rest", each, "") for each in numbers]) == numbers
-
-
-async def test_004_the_first_step_that_raises_cancels_the_others() -> None:
-    """Its own error comes out, not a group of them; nothing goes on behind the scenes."""
-    context = produce_context()
-    cancelled: list[int] = []
-
-    async def act(arguments: Any) -> Any:
-        if arguments["number"] == 1:
-            raise RequestError(detail="It cannot be.")
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            cancelled.append(arguments["number"])
-            raise
-
-    context.register({"act": act})
-
-    with pytest.raises(RequestError, match=r"It cannot be\."):
-        await context.gather([Step("act", {"number": number}, "") for number in range(3)])
-
-    assert sorted(cancelled) == [0, 2]
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_005_cancelling_a_run_cancels_its_steps() -> None:
-    """And the run is told that it was cancelled, not that its steps failed."""
-    context = produce_context()
-    started = asyncio.Event()
-
-    async def wait(_: object) -> Any:
-        started.set()
-        await asyncio.sleep(60)
-
-    context.register({"wait": wait})
-    run = asyncio.create_task(context.gather([Step("wait", {}, "a"), Step("wait", {}, "b")]))
-    await started.wait()
-    run.cancel()
-
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_010_what_is_emitted_is_kept_and_told_and_what_is_told_is_not_kept() -> None:
@@ -358,16 +240,6 @@ async def test_013_a_run_learns_what_earlier_runs_have_left(tmp_path: Path) -> N
         store.delete(conversation.id)
         async with open_run(Conversation.restore(store, grandchild.id), store) as (context, _):
             assert context.survey() == []
-
-
-async def test_014_time_goes_on() -> None:
-    """Only differences of moments mean anything."""
-    context = produce_context()
-
-    before = await context.now()
-    await asyncio.sleep(0.001)
-
-    assert 0.001 <= await context.now() - before < 60
 
 
 async def test_020_a_run_without_a_store_makes_no_file_and_keeps_the_conversation() -> None:
