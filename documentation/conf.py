@@ -31,13 +31,15 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_class_signature = "separated"
 autodoc_default_options = {"exclude-members": "__init__, __new__"}
-autodoc_type_aliases = {
+autodoc_type_aliases = {  # a union is shown by its name
     name: name
     for name in (
-        "AnyCanister AnyContent ModelCanister MediaContent Input Tool StreamEvent EngineEvent FlowEvent "
-        "LogEvent RunEvent ConversationEvent OutsideEvent AnyEvent Statement Part JsonObject JsonValue"
-    ).split()
-}  # a union is shown by its name
+        *("AnyCanister", "ModelCanister", "AnyContent", "MediaContent", "Input", "Tool"),
+        *("AnyEvent", "ConversationEvent", "StreamEvent", "EngineEvent", "FlowEvent"),
+        *("LogEvent", "RunEvent", "OutsideEvent", "Statement", "Part"),
+        *("JsonObject", "JsonValue"),
+    )
+}
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False

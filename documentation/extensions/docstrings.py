@@ -1,13 +1,15 @@
-"""Hands docstrings on to napoleon in the form that it understands.
+"""Adapt docstrings for autodoc and napoleon.
 
-It takes what stands before a colon in the first line of a property for its type, and several
-names of attributes before one colon for one name.
+Napoleon reads the text before a colon in the first line of a property as its type, and several
+attribute names before one colon as one name. This extension prevents both.
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+
+from sphinx.util.inspect import TypeAliasForwardRef
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -16,9 +18,9 @@ _SEVERAL = re.compile(r"( +)(\w+(?:, \w+)+): (.+)")
 
 
 def prepare(what: str, lines: list[str]) -> None:
-    """Changes the lines of a docstring in place, as autodoc wants it."""
+    """Adapt the lines of a docstring in place."""
     if what in ("attribute", "data", "property") and lines:
-        lines[0] = f": {lines[0]}"  # there is no type before the colon
+        lines[0] = f": {lines[0]}"  # no type before the colon
     for number in range(len(lines) - 1, -1, -1):
         found = _SEVERAL.fullmatch(lines[number])
         if found is None:
@@ -37,7 +39,13 @@ def _prepare(app: Sphinx, what: str, name: str, obj: object, options: object, li
     prepare(what, lines)
 
 
+def _read_name(alias: TypeAliasForwardRef) -> str:
+    """Return the name of a type alias, which Sphinx shows within ``tuple[…]`` by its ``repr``."""
+    return str(alias.name)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Comes before napoleon, whose priority is the usual one, 500."""
+    """Register the handler before napoleon, whose priority is the default, 500."""
+    TypeAliasForwardRef.__repr__ = _read_name  # type: ignore[method-assign]
     app.connect("autodoc-process-docstring", _prepare, priority=400)
     return {"parallel_read_safe": True}
