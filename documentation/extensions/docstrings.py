@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from sphinx.util.inspect import TypeAliasForwardRef
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -39,13 +37,11 @@ def _prepare(app: Sphinx, what: str, name: str, obj: object, options: object, li
     prepare(what, lines)
 
 
-def _read_name(alias: TypeAliasForwardRef) -> str:
-    """Return the name of a type alias, which Sphinx shows within ``tuple[…]`` by its ``repr``."""
-    return str(alias.name)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the handler before napoleon, whose priority is the default, 500."""
-    TypeAliasForwardRef.__repr__ = _read_name  # type: ignore[method-assign]
+    from sphinx.util.inspect import TypeAliasForwardRef
+
+    # Sphinx shows an alias within ``tuple[…]`` by its ``repr``.
+    TypeAliasForwardRef.__repr__ = lambda alias: alias.name  # type: ignore[method-assign]
     app.connect("autodoc-process-docstring", _prepare, priority=400)
     return {"parallel_read_safe": True}
