@@ -22,11 +22,12 @@ import pytest
 
 from command_line import VIBE, produce_environment
 from postgresql_server import produce_url
-from vibe_llms.agents.batches.submitting import BatchHandover
-from vibe_llms.instruments.channels.batches.databases import BatchDatabase
-from vibe_llms.instruments.channels.batches.lines import digest
-from vibe_llms.instruments.channels.batches.orders import BatchOrder, KeptInput, write_input
-from vibe_llms.instruments.channels.batches.row_chunks import Taken, take
+from vibe_llms.batches.databases import BatchDatabase
+from vibe_llms.batches.handovers import BatchHandover
+from vibe_llms.batches.lines import digest
+from vibe_llms.batches.orders import BatchOrder, KeptInput
+from vibe_llms.batches.row_chunks import Taken, take
+from vibe_llms.instruments.estimates import write_input
 
 NEEDS_DBOS = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 BASES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]

@@ -16,7 +16,7 @@ from vibe_llms.agents.lanes import Lane
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.parking import ParkingDesk
 from vibe_llms.agents.runners import open_runner
-from vibe_llms.instruments.channels.batches.chunks import ChunkLog
+from vibe_llms.batches.vendor_chunks import ChunkLog
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.providers.batching import ModelBatches
 from vibe_llms.testing.clocks import HurriedClock

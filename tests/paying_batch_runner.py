@@ -16,12 +16,12 @@ from typing import Any
 
 from acting import invoke, say
 from scripting import write_script
-from vibe_llms.agents.batches.batches import open_batches
-from vibe_llms.agents.batches.working import ChunkWorker
+from vibe_llms.agents.batch_workers import ChunkWorker
+from vibe_llms.agents.batches import open_batches
 from vibe_llms.agents.runners import choose_store
 from vibe_llms.application import Application
+from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.conversations.run_logs import claims, database_log
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import deny

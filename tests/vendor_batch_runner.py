@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from vendor_batching import advance_all, is_looked_for, open_channel
-from vibe_llms.instruments.channels.batches.chunks import ChunkLog
-from vibe_llms.instruments.channels.batches.line_journals import LineJournal
-from vibe_llms.instruments.channels.batches.runs import BatchRun
-from vibe_llms.instruments.channels.batches.submitting import ChunkNews
+from vibe_llms.batches.file_journals import FileJournal
+from vibe_llms.batches.runs import BatchRun
+from vibe_llms.batches.submitting import ChunkNews
+from vibe_llms.batches.vendor_chunks import ChunkLog
 from vibe_llms.providers.batching import ModelBatches
 
 TEXTS = [f"Question {number}." for number in range(12)]
@@ -31,7 +31,7 @@ POINTS: dict[str, tuple[type, str, bool]] = {
     "after submitting": (ModelBatches, "submit", True),
     "after the vendor's name": (ChunkLog, "name", True),
     "after a look": (ModelBatches, "poll", True),
-    "in the middle of reading": (LineJournal, "write", True),
+    "in the middle of reading": (FileJournal, "write", True),
     "after reading": (BatchRun, "secure", True),
     "after the last line": (ChunkLog, "end", True),
     "before it is forgotten": (ChunkLog, "forget", False),

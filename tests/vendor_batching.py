@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from vibe_llms.application import Application
+from vibe_llms.batches.items import BatchItem
+from vibe_llms.batches.submitting import ChunkCourse, ChunkNews
+from vibe_llms.batches.vendor_channel import VendorBatchChannel
 from vibe_llms.clocks import Clock
-from vibe_llms.instruments.channels.batches.items import BatchItem
-from vibe_llms.instruments.channels.batches.submitting import ChunkCourse, ChunkNews
-from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
 from vibe_llms.instruments.models import Model
 from vibe_llms.plugins.manager import PluginManager
 from vibe_llms.testing.clocks import HurriedClock

@@ -13,24 +13,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.agents.remote import connect as connect
     from vibe_llms.application import Application as Application
+    from vibe_llms.batches.channel import BatchChannel as BatchChannel
+    from vibe_llms.batches.items import BatchInput as BatchInput
+    from vibe_llms.batches.items import BatchReport as BatchReport
+    from vibe_llms.batches.synchrony import (
+        SyncBatchChannel as SyncBatchChannel,
+    )
+    from vibe_llms.batches.synchrony import (
+        SyncVendorBatchChannel as SyncVendorBatchChannel,
+    )
+    from vibe_llms.batches.vendor_channel import (
+        VendorBatchChannel as VendorBatchChannel,
+    )
     from vibe_llms.configuration.sources import load_configuration as load_configuration
     from vibe_llms.conversations.conversation import Conversation as Conversation
     from vibe_llms.events.bus import EventBus as EventBus
     from vibe_llms.events.reactors import ConversationReactors as ConversationReactors
     from vibe_llms.exceptions import ConverseError as ConverseError
     from vibe_llms.instruments.channels.asynchronous import AsyncChannel as AsyncChannel
-    from vibe_llms.instruments.channels.batches.channel import BatchChannel as BatchChannel
-    from vibe_llms.instruments.channels.batches.items import BatchInput as BatchInput
-    from vibe_llms.instruments.channels.batches.items import BatchReport as BatchReport
-    from vibe_llms.instruments.channels.batches.synchrony import (
-        SyncBatchChannel as SyncBatchChannel,
-    )
-    from vibe_llms.instruments.channels.batches.synchrony import (
-        SyncVendorBatchChannel as SyncVendorBatchChannel,
-    )
-    from vibe_llms.instruments.channels.batches.vendor_channel import (
-        VendorBatchChannel as VendorBatchChannel,
-    )
     from vibe_llms.instruments.channels.synchronous import SyncChannel as SyncChannel
     from vibe_llms.instruments.channels.tools import ToolChannel as ToolChannel
     from vibe_llms.instruments.engines import Engine as Engine
@@ -69,9 +69,9 @@ _HOMES = {
     "AsyncChannel": "instruments.channels.asynchronous",
     "AssistantCanister": "messages.canisters",
     "AudioContent": "messages.contents",
-    "BatchChannel": "instruments.channels.batches.channel",
-    "BatchInput": "instruments.channels.batches.items",
-    "BatchReport": "instruments.channels.batches.items",
+    "BatchChannel": "batches.channel",
+    "BatchInput": "batches.items",
+    "BatchReport": "batches.items",
     "Canister": "messages.canisters",
     "Content": "messages.contents",
     "Conversation": "conversations.conversation",
@@ -95,15 +95,15 @@ _HOMES = {
     "Response": "messages.requests",
     "ResultCanister": "messages.canisters",
     "SupervisorCanister": "messages.canisters",
-    "SyncBatchChannel": "instruments.channels.batches.synchrony",
+    "SyncBatchChannel": "batches.synchrony",
     "SyncChannel": "instruments.channels.synchronous",
     "SyncEngine": "instruments.engines",
     "SyncModel": "instruments.models",
-    "SyncVendorBatchChannel": "instruments.channels.batches.synchrony",
+    "SyncVendorBatchChannel": "batches.synchrony",
     "ToolChannel": "instruments.channels.tools",
     "TextualContent": "messages.contents",
     "UserCanister": "messages.canisters",
-    "VendorBatchChannel": "instruments.channels.batches.vendor_channel",
+    "VendorBatchChannel": "batches.vendor_channel",
     "VideoContent": "messages.contents",
     "connect": "agents.remote",
     "discover_providers": "plugins.discovery",

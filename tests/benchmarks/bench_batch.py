@@ -22,8 +22,8 @@ import clients
 import loopback
 
 from vibe_llms.application import Application
+from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.configuration.sources import load_configuration
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.models import Model
 
 REQUESTS = int(sys.argv[1]) if len(sys.argv) > 1 else 2_560

@@ -28,10 +28,11 @@ import loopback
 import psutil
 
 from postgresql_programs import find_lack
-from vibe_llms.agents.batches.batches import Batches, open_batches
+from vibe_llms.agents.batches import open_batches
 from vibe_llms.application import Application
+from vibe_llms.batches.batches import Batches
+from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.configuration.sources import load_configuration
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.models import Model
 
 INPUTS = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000

@@ -18,18 +18,19 @@ import pytest
 from acting import invoke, say
 from batching import BASES, NEEDS_DBOS, choose_url, start_program, start_worker
 from scripting import write_script
-from vibe_llms.agents.batches.batches import Batches, open_batches
-from vibe_llms.agents.batches.making import EngineItems, WorkMaker, gather_functions
-from vibe_llms.agents.batches.performing import ChunkPerformer
+from vibe_llms.agents.batches import open_batches
 from vibe_llms.application import Application
+from vibe_llms.batches.batches import Batches
+from vibe_llms.batches.channel import BatchChannel
+from vibe_llms.batches.databases import BatchDatabase, open_database
+from vibe_llms.batches.making import EngineItems, WorkMaker, gather_functions
+from vibe_llms.batches.orders import decode_order
+from vibe_llms.batches.performing import ChunkPerformer
+from vibe_llms.batches.row_chunks import Taken, take
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.exceptions import RequestError, StoreError, UnknownNameError
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
-from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
-from vibe_llms.instruments.channels.batches.orders import decode_order
-from vibe_llms.instruments.channels.batches.row_chunks import Taken, take
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow

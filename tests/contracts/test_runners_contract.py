@@ -18,24 +18,24 @@ from acting import invoke, say
 from hosted import FAST, Premises, produce_application, write_event
 from postgresql_server import Server, produce_url
 from scripting import write_script
-from vibe_llms.agents.awaiting import retry_for
-from vibe_llms.agents.batches.batches import look_at_batches, open_batches
+from vibe_llms.agents.batches import look_at_batches, open_batches
 from vibe_llms.agents.hosting import RunHost
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL, open_runner
+from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.conversations.run_logs import claims, database_log
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunStartedEvent
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.models import Model
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import produce_log
+from vibe_llms.runs.patience import retry_for
 from vibe_llms.runs.replaying import replay_run
 
 LACKING = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")

@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
+from vibe_llms.batches.channel import BatchChannel
 
 
 def run_batch(folder: Path, count: int, concurrency: int) -> None:

@@ -30,15 +30,22 @@ from batching import (
     start_program,
     take_up,
 )
-from vibe_llms.agents.batches import chunk_runs
-from vibe_llms.agents.batches.batches import Batches, look_at_batches, open_batches
-from vibe_llms.agents.batches.making import EngineItems, WorkMaker
-from vibe_llms.agents.batches.working import ChunkWorker
+from vibe_llms.agents.batch_workers import ChunkWorker
+from vibe_llms.agents.batches import look_at_batches, open_batches
 from vibe_llms.agents.durable import runner as durable_runner
 from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCHES, Queue
 from vibe_llms.application import Application
+from vibe_llms.batches import chunk_runs, runs
+from vibe_llms.batches.batches import Batches
+from vibe_llms.batches.budgets import RowLedger
+from vibe_llms.batches.channel import BatchChannel
+from vibe_llms.batches.databases import BatchDatabase, open_database
+from vibe_llms.batches.items import BatchInput
+from vibe_llms.batches.making import EngineItems, WorkMaker
+from vibe_llms.batches.orders import decode_order
+from vibe_llms.batches.row_chunks import begin_alone
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import (
@@ -50,15 +57,8 @@ from vibe_llms.exceptions import (
     RequestError,
     StoreError,
 )
-from vibe_llms.instruments.channels.batches import runs
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
-from vibe_llms.instruments.channels.batches.databases import BatchDatabase, open_database
-from vibe_llms.instruments.channels.batches.items import BatchInput
-from vibe_llms.instruments.channels.batches.orders import decode_order
-from vibe_llms.instruments.channels.batches.purses import Estimator, Purse
-from vibe_llms.instruments.channels.batches.row_chunks import begin_alone
-from vibe_llms.instruments.channels.batches.tables import read_money
 from vibe_llms.instruments.engines import Engine
+from vibe_llms.instruments.estimates import Estimator, read_money
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.prompts import Prompt
 from vibe_llms.runs.places import produce_log
@@ -68,7 +68,7 @@ pytestmark = NEEDS_DBOS
 ADDRESS = "openai_conversations:gpt-4o-mini"
 WORKER = """
 import asyncio, os, signal, sys
-from vibe_llms.agents.batches import chunk_runs
+from vibe_llms.batches import chunk_runs
 from vibe_llms.agents.durable.runner import DurableRunner
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCHES
@@ -610,7 +610,7 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
     """What was asked meanwhile was paid for: it is kept, and nobody is asked twice."""
     monkeypatch.setattr(chunk_runs, "_PAUSE_SECONDS", 0.0)
     is_away = asyncio.Event()
-    plain, grant, asked = chunk_runs.attempt, Purse._grant, 0
+    plain, grant, asked = chunk_runs.attempt, RowLedger._change, 0
 
     async def attempt(work: Any, due: Any) -> Any:
         item = await plain(work, due)
@@ -620,7 +620,7 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
 
     loop = asyncio.get_running_loop()
 
-    def fail_once(self: Purse, amounts: Sequence[int]) -> list[bool]:
+    def fail_once(self: RowLedger, amounts: Sequence[int]) -> list[bool]:
         nonlocal asked
         asked += 1
         if asked == 2:
@@ -629,7 +629,7 @@ async def test_a_database_that_is_away_breaks_off_nothing_under_a_cap(
         return grant(self, amounts)
 
     monkeypatch.setattr(chunk_runs, "attempt", attempt)
-    monkeypatch.setattr(Purse, "_grant", fail_once)
+    monkeypatch.setattr(RowLedger, "_change", fail_once)
     async with working(vendor, tmp_path) as place:
         channel = place.channel(cap=Decimal(1), concurrency=2, controls={"max_tokens": 10})
         async with asyncio.timeout(60):

@@ -22,7 +22,6 @@ from vibe_llms.agents.hosting import HostSettings, RunHost
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.agents.performing import OrderPerformer
-from vibe_llms.agents.spending import count_begun
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.run_logs.log import claim_soon
@@ -54,6 +53,7 @@ from vibe_llms.runs import local as runs_local
 from vibe_llms.runs import produce_log
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_inbox
+from vibe_llms.runs.spending import count_begun
 
 DONE = [say("Done.")]
 

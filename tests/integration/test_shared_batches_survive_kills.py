@@ -14,10 +14,10 @@ import pytest
 from batching import NEEDS_DBOS, run_vendor, start_worker
 from namespaces import ADDRESSES, connected
 from postgresql_server import Server, produce_url
-from vibe_llms.agents.batches.batches import open_batches
+from vibe_llms.agents.batches import open_batches
 from vibe_llms.application import Application
+from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.configuration.sources import load_configuration
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.models import Model
 
 pytestmark = [NEEDS_DBOS, pytest.mark.postgresql, pytest.mark.slow]

@@ -20,6 +20,17 @@ from vendor_batching import (
     open_channel,
     read_lines,
 )
+from vibe_llms.batches.channel import BatchChannel
+from vibe_llms.batches.items import BatchInput
+from vibe_llms.batches.submitting import (
+    ARRIVING_SECONDS,
+    FIRST_PAUSE_SECONDS,
+    ChunkCourse,
+    ChunkNews,
+    grow,
+)
+from vibe_llms.batches.vendor_channel import VendorBatchChannel
+from vibe_llms.batches.vendor_chunks import find_path
 from vibe_llms.exceptions import (
     CapabilityError,
     ConverseError,
@@ -33,17 +44,6 @@ from vibe_llms.exceptions import (
     TranslationLossError,
     TransportError,
 )
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
-from vibe_llms.instruments.channels.batches.chunks import find_path
-from vibe_llms.instruments.channels.batches.items import BatchInput
-from vibe_llms.instruments.channels.batches.submitting import (
-    ARRIVING_SECONDS,
-    FIRST_PAUSE_SECONDS,
-    ChunkCourse,
-    ChunkNews,
-    grow,
-)
-from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
 from vibe_llms.instruments.engines import Engine
 from vibe_llms.providers.batches import BatchBounds, Sighting
 from vibe_llms.providers.batching import ModelBatches
@@ -250,9 +250,7 @@ async def test_what_was_sent_again_may_still_arrive_as_long_as_the_first_might(
 ) -> None:
     """Two minutes count from the last time that it was sent, also for who comes after a crash."""
     submit, find, clock = ModelBatches.submit, ModelBatches.find, HurriedClock()
-    monkeypatch.setattr(
-        "vibe_llms.instruments.channels.batches.submitting.time", Mock(time=clock.read)
-    )
+    monkeypatch.setattr("vibe_llms.batches.submitting.time", Mock(time=clock.read))
     late: list[Any] = []
     looks = 0
 

@@ -29,12 +29,12 @@ from vibe_llms import (
     UserCanister,
     load_provider,
 )
+from vibe_llms.batches.items import BatchItem
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.events.conversation import ConversationProgressEvent
 from vibe_llms.events.stream import ContentDeltaEvent, StreamEvent
 from vibe_llms.exceptions import ProviderError, Stage
 from vibe_llms.instruments.answering import Answer, Answering
-from vibe_llms.instruments.channels.batches.items import BatchItem
 from vibe_llms.instruments.channels.replies import Reply
 from vibe_llms.instruments.engines import RunOutcome
 from vibe_llms.instruments.parsers.dialogue import Parsed

@@ -12,7 +12,6 @@ from typing import Final
 
 from vibe_llms.agents.outcomes import PASSING, write_outcome
 from vibe_llms.agents.performing import OrderPerformer
-from vibe_llms.agents.spending import count_begun, count_retried
 from vibe_llms.asynchrony import finish
 from vibe_llms.clocks import double
 from vibe_llms.conversations.conversation import Conversation
@@ -36,6 +35,7 @@ from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.places import produce_inbox, produce_log
+from vibe_llms.runs.spending import count_begun, count_retried
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import OPEN, is_pausing
 from vibe_llms.values import frozen

@@ -12,16 +12,16 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
-from vibe_llms.events.engine import GenerationAnsweredEvent
-from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault, StreamTruncatedError
-from vibe_llms.instruments.channels.batches.chunks import Chunk, ChunkEnd, ChunkLog, name_item
-from vibe_llms.instruments.channels.batches.runs import Due
-from vibe_llms.instruments.channels.batches.submitting import (
+from vibe_llms.batches.runs import Due
+from vibe_llms.batches.submitting import (
     FIRST_PAUSE_SECONDS,
     ChunkNews,
     Submitter,
     grow,
 )
+from vibe_llms.batches.vendor_chunks import Chunk, ChunkEnd, ChunkLog, name_item
+from vibe_llms.events.engine import GenerationAnsweredEvent
+from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault, StreamTruncatedError
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.providers.batches import BatchResult, BatchState, Fate

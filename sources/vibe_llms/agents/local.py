@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Seque
 from contextlib import aclosing, contextmanager, suppress
 from typing import Final
 
-from vibe_llms.agents.awaiting import await_state, retry_for
+from vibe_llms.agents.awaiting import await_state
 from vibe_llms.agents.interfaces import ToldEvent
 from vibe_llms.agents.ordering import begin_run, request_run, summarize_begun
 from vibe_llms.agents.orders import Order, OrderRules, derive_identity
@@ -54,6 +54,7 @@ from vibe_llms.runs.delivering import deliver, is_heard
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.owners import read_subject
+from vibe_llms.runs.patience import retry_for
 from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES

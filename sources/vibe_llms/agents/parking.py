@@ -1,7 +1,7 @@
 """Requests of runs that vendors' batches answer: gathered, submitted, and brought back as letters.
 
 A run hands its request over and rests, as one that waits for an approval does. What was submitted
-is written down before (:mod:`vibe_llms.instruments.channels.batches.chunks`), so that whoever
+is written down before (:mod:`vibe_llms.batches.vendor_chunks`), so that whoever
 starts next on this machine goes on with it; what was not submitted yet is asked for again.
 """
 
@@ -21,6 +21,8 @@ from urllib.parse import quote, unquote
 from vibe_llms.agents.lanes import UNSENT, Lane, answer
 from vibe_llms.application import Application
 from vibe_llms.asynchrony import finish
+from vibe_llms.batches.vendor_chunks import SUFFIX, ChunkLog
+from vibe_llms.batches.vendor_runs import find_batches
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import GenerationAnsweredEvent, GenerationParkedEvent
@@ -32,8 +34,6 @@ from vibe_llms.exceptions import (
     StoreError,
     UnknownConversationError,
 )
-from vibe_llms.instruments.channels.batches.chunks import SUFFIX, ChunkLog
-from vibe_llms.instruments.channels.batches.vendor_runs import find_batches
 from vibe_llms.logs import locks
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex

@@ -11,7 +11,6 @@ import attrs
 from vibe_llms.agents.orders import Order, read_order
 from vibe_llms.agents.outcomes import PASSING
 from vibe_llms.agents.parking import VENDOR, ParkingDesk, refuse_strange
-from vibe_llms.agents.spending import measure_spent
 from vibe_llms.application import Application
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -27,6 +26,7 @@ from vibe_llms.invocables.ensembles import Ensemble, gather_ensembles
 from vibe_llms.invocables.pools import EnsemblePool
 from vibe_llms.limits import Limits
 from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.spending import measure_spent
 from vibe_llms.values import define, frozen
 
 HOLDING_SECONDS: Final = 60.0

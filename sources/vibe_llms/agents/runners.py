@@ -7,18 +7,18 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
-from vibe_llms.agents.awaiting import PATIENCE_SECONDS, retry_for
 from vibe_llms.agents.queues import Queue
 from vibe_llms.configuration.definitions import DIRECTORY_STORE, is_postgresql_url
 from vibe_llms.exceptions import ConfigurationError, Finding
+from vibe_llms.runs.patience import PATIENCE_SECONDS, retry_for
 
 if TYPE_CHECKING:
     from vibe_llms.agents.hosting import HostSettings
     from vibe_llms.agents.local import LocalRuns
     from vibe_llms.agents.performing import OrderPerformer
     from vibe_llms.application import Application
+    from vibe_llms.batches.functions import Function
     from vibe_llms.conversations.stores.interfaces import ConversationStore
-    from vibe_llms.instruments.channels.batches.functions import Function
     from vibe_llms.instruments.engines import Tool
     from vibe_llms.runs.indexing import RunIndex
     from vibe_llms.runs.opening import BegunRun

@@ -21,10 +21,8 @@ from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.patterns import digest_pattern
 from vibe_llms.events.engine import GenerationFinishedEvent, GenerationStartedEvent
 from vibe_llms.exceptions import LimitError, RequestError, Stage, StoreError
-from vibe_llms.instruments.channels.batches.orders import write_input
-from vibe_llms.instruments.channels.batches.purses import Estimator
-from vibe_llms.instruments.channels.batches.tables import read_money
 from vibe_llms.instruments.engines import Tool
+from vibe_llms.instruments.estimates import Estimator, read_money, write_input
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.options import EngineOptions
 from vibe_llms.invocables.calls import canonicalize, read_arguments

@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+from vibe_llms.batches.databases import open_database
 from vibe_llms.exceptions import StoreError
-from vibe_llms.instruments.channels.batches.databases import open_database
 from vibe_llms.runs.summaries import RunSummary
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from vibe_llms.agents.spending import measure_spent
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import file_log, memory_log
@@ -21,6 +20,7 @@ from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.identities import Moments
 from vibe_llms.runs import RunLog, produce_log
+from vibe_llms.runs.spending import measure_spent
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BEGUN = RunStartedEvent(run_id="run", conversation_id="a", length=1)

@@ -9,8 +9,7 @@ import pytest
 
 from vibe_llms.dialects.serving import UNKNOWN_MODEL
 from vibe_llms.exceptions import ConfigurationError
-from vibe_llms.instruments.channels.batches.orders import write_input
-from vibe_llms.instruments.channels.batches.purses import Estimator
+from vibe_llms.instruments.estimates import Estimator, write_input
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import FileContent, ImageContent, MediaContent
 from vibe_llms.messages.requests import Request

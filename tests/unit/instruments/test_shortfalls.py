@@ -11,10 +11,10 @@ import pytest
 from acting import say
 from scripting import produce_model, write_script
 from vibe_llms import Engine, Model
+from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.engine.states import Reason
 from vibe_llms.exceptions import ConverseError, LimitError, ParseError, ProviderError
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.messages.views import text_of
 
 THOUGHT = {"reasoning": "Hm."}

@@ -12,9 +12,9 @@ import pytest
 
 from scripting import write_script
 from vibe_llms import Model
+from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.exceptions import ParseError, RequestError
 from vibe_llms.instruments.channels.asynchronous import AsyncChannel
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.instruments.parsers.parsers import Parser
 from vibe_llms.instruments.prompts import Prompt
 from vibe_llms.invocables import InvocationContext, perform, validator_process

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from vibe_llms import Application, Engine, Model, SyncChannel
+from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.events.stream import LossEvent
 from vibe_llms.exceptions import ConverseError, TranslationLossError
-from vibe_llms.instruments.channels.batches.channel import BatchChannel
 from vibe_llms.messages.canisters import (
     AssistantCanister,
     SupervisorCanister,

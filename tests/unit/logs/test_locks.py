@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from vibe_llms.batches.file_journals import FileJournal
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.stores.directory import DirectoryStore
 from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.files import read_file, write_file
-from vibe_llms.instruments.channels.batches.line_journals import LineJournal
 from vibe_llms.logs import locks
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs.places import produce_inbox
@@ -89,7 +89,7 @@ def leave_letter(store: DirectoryStore) -> None:
 
 
 def write_journal(store: DirectoryStore) -> None:
-    LineJournal(Path(store.layout.root) / "batch.jsonl", "batch").close()
+    FileJournal(Path(store.layout.root) / "batch.jsonl", "batch").close()
 
 
 def write_files(store: DirectoryStore) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from batching import BASES, choose_url
-from vibe_llms.agents.batches.budgets import RowBudgets
+from vibe_llms.batches.databases import open_database
+from vibe_llms.batches.rates import RowBudgets
 from vibe_llms.clocks import Clock
 from vibe_llms.exceptions import StoreError
-from vibe_llms.instruments.channels.batches.databases import open_database
 from vibe_llms.limits import Limits
 from vibe_llms.providers.budgets import Lease, SharedLimiter, produce_limiter
 from vibe_llms.providers.rates import RateLimiter, Rates

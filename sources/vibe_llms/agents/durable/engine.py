@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
+from vibe_llms.batches.databases import advise_file, check_folder
 from vibe_llms.configuration.definitions import is_postgresql_url
 from vibe_llms.conversations.stores.postgresql.database import is_outage
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.installing import needing
-from vibe_llms.instruments.channels.batches.databases import advise_file, check_folder
 from vibe_llms.values import frozen
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from vibe_llms.agents.batches.budgets import RowBudgets
-from vibe_llms.agents.batches.making import WorkMaker, gather_functions
-from vibe_llms.agents.batches.working import ChunkWorker
+from vibe_llms.agents.batch_workers import ChunkWorker
 from vibe_llms.agents.durable.engine import (
     APPLICATION,
     VERSION,
@@ -28,9 +26,11 @@ from vibe_llms.agents.hosting import HostSettings, RunHost
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCH_QUEUE, Queue
 from vibe_llms.asynchrony import finish
+from vibe_llms.batches.databases import check_database, open_database
+from vibe_llms.batches.functions import Function
+from vibe_llms.batches.making import WorkMaker, gather_functions
+from vibe_llms.batches.rates import RowBudgets
 from vibe_llms.exceptions import StoreError
-from vibe_llms.instruments.channels.batches.databases import check_database, open_database
-from vibe_llms.instruments.channels.batches.functions import Function
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun

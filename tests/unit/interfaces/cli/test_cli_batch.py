@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from vibe_llms.batches.items import BatchItem, BatchTally
 from vibe_llms.exceptions import LimitError, ProviderError, ProviderFault
-from vibe_llms.instruments.channels.batches.items import BatchItem, BatchTally
 from vibe_llms.interfaces.cli.batches.display import BatchNotes, describe_counts
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.messages.canisters import Origin, Usage

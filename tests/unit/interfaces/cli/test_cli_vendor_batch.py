@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from keyboards import Keyboard
+from vibe_llms.batches.submitting import ChunkCourse, ChunkNews
+from vibe_llms.batches.vendor_runs import Forecast
 from vibe_llms.exceptions import ConverseError
-from vibe_llms.instruments.channels.batches.submitting import ChunkCourse, ChunkNews
-from vibe_llms.instruments.channels.batches.vendor_runs import Forecast
 from vibe_llms.interfaces.cli.batches.vendor import Bulletin, describe_prices
 from vibe_llms.interfaces.cli.errors import ExitCode
 from vibe_llms.interfaces.cli.running import run

@@ -15,8 +15,8 @@ from vibe_llms.interfaces.cli.output import note, shorten, write_json
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
+    from vibe_llms.batches.items import BatchItem, BatchTally
     from vibe_llms.exceptions import ConverseError, Finding
-    from vibe_llms.instruments.channels.batches.items import BatchItem, BatchTally
     from vibe_llms.messages.canisters import Origin
 
 Draw: TypeAlias = "Callable[[int, int | None, str], object]"

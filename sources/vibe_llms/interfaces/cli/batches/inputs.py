@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from vibe_llms.batches.items import BatchInput
 from vibe_llms.encodings import find_misencoding
 from vibe_llms.exceptions import ConverseError, RequestError
 from vibe_llms.files import read_along
-from vibe_llms.instruments.channels.batches.items import BatchInput
 from vibe_llms.invocables.workers import run_in_thread
 
 _BLOCK_BYTES = 65_536

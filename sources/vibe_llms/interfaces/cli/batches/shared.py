@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from decimal import Decimal
 
-    from vibe_llms.agents.batches.batches import Batches
-    from vibe_llms.instruments.channels.batches.channel import Inputs
-    from vibe_llms.instruments.channels.batches.orders import BatchSummary
+    from vibe_llms.batches.batches import Batches
+    from vibe_llms.batches.channel import Inputs
+    from vibe_llms.batches.orders import BatchSummary
     from vibe_llms.instruments.models import Model
 
 STANDARD: Final = "-"
@@ -83,10 +83,10 @@ async def perform(
     as_json: bool,
 ) -> int:
     """Hands a batch over, works at it, and writes what came of it when all is done."""
-    from vibe_llms.agents.batches.batches import open_batches
+    from vibe_llms.agents.batches import open_batches
     from vibe_llms.agents.queues import BATCHES
-    from vibe_llms.instruments.channels.batches.channel import BatchChannel
-    from vibe_llms.instruments.channels.batches.exporting import ensure_form
+    from vibe_llms.batches.channel import BatchChannel
+    from vibe_llms.batches.exporting import ensure_form
     from vibe_llms.interfaces.cli.commands.batch import produce_channel
 
     url, key = options["runner"], options["key"]
@@ -116,7 +116,7 @@ async def follow_to_end(
     runner: Batches, batch: str, output: str, told: str, *, as_json: bool
 ) -> int:
     """Shows how far a batch is until nobody works at it, and writes what came of it."""
-    from vibe_llms.instruments.channels.batches.exporting import ensure_form
+    from vibe_llms.batches.exporting import ensure_form
 
     if output != STANDARD:
         ensure_form(Path(output))  # rather than hours later
@@ -132,8 +132,8 @@ async def follow_to_end(
 
 async def watch(runner: Batches, batch: str) -> None:
     """Shows how far a batch is, on a terminal, until nobody works at it any more."""
+    from vibe_llms.batches.tables import WORKING
     from vibe_llms.exceptions import StoreError
-    from vibe_llms.instruments.channels.batches.tables import WORKING
 
     pace = Pace()
     with open_bar() as draw:
@@ -152,8 +152,8 @@ async def watch(runner: Batches, batch: str) -> None:
 
 async def write_output(runner: Batches, batch: str, output: str) -> None:
     """Writes what there is of a batch, in the order of its inputs."""
-    from vibe_llms.instruments.channels.batches.exporting import write_results
-    from vibe_llms.instruments.channels.batches.lines import decode_item, encode_item
+    from vibe_llms.batches.exporting import write_results
+    from vibe_llms.batches.lines import decode_item, encode_item
 
     if output != STANDARD:
         await write_results(runner, batch, Path(output))
@@ -166,8 +166,8 @@ async def write_output(runner: Batches, batch: str, output: str) -> None:
 
 async def tell_end(runner: Batches, batch: str, output: str | None, *, as_json: bool) -> int:
     """Says what became of a batch, and lists its failures by their kinds."""
-    from vibe_llms.instruments.channels.batches.lines import decode_item
-    from vibe_llms.instruments.channels.batches.submitted_runs import explain_end
+    from vibe_llms.batches.handing import explain_end
+    from vibe_llms.batches.lines import decode_item
 
     found = await runner.find(batch)
     account = BatchNotes()
@@ -224,7 +224,7 @@ def export_summary(found: BatchSummary) -> dict[str, Any]:
 
 async def _check(model: Model, cap: Decimal | None) -> None:
     """Refuses what every input would be refused for. Raises ConverseError."""
-    from vibe_llms.instruments.channels.batches.purses import Estimator
+    from vibe_llms.instruments.estimates import Estimator
     from vibe_llms.instruments.inputs import PLACEHOLDER
 
     accessed = await model.access()

@@ -14,9 +14,9 @@ from vibe_llms.interfaces.cli.output import note
 from vibe_llms.values import define
 
 if TYPE_CHECKING:
-    from vibe_llms.instruments.channels.batches.submitting import ChunkNews
-    from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
-    from vibe_llms.instruments.channels.batches.vendor_runs import Forecast
+    from vibe_llms.batches.submitting import ChunkNews
+    from vibe_llms.batches.vendor_channel import VendorBatchChannel
+    from vibe_llms.batches.vendor_runs import Forecast
 
 _MILLION: Final = 1_000_000
 
@@ -34,7 +34,7 @@ class Bulletin:
 
     def hear(self, news: ChunkNews) -> None:
         """Tells of something, unless it was told before."""
-        from vibe_llms.instruments.channels.batches.submitting import ChunkCourse
+        from vibe_llms.batches.submitting import ChunkCourse
 
         count = f"{news.requests:,} requests"
         match news.course:
@@ -69,7 +69,7 @@ async def perform(
     prompts: str, form: InputForm, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
     """Submits what has no answer yet, waits, and writes the answers; or cancels what is there."""
-    from vibe_llms.instruments.channels.batches.vendor_channel import VendorBatchChannel
+    from vibe_llms.batches.vendor_channel import VendorBatchChannel
     from vibe_llms.interfaces.cli.batches.display import BatchNotes, show_progress, tell_end
     from vibe_llms.interfaces.cli.commands.batch import produce_channel, produce_model
 
@@ -172,7 +172,7 @@ def _price(forecast: Forecast, tier: str) -> tuple[tuple[Decimal, Decimal] | Non
 
 def _tell_how_to_go_on(channel: VendorBatchChannel[Any], output: str) -> None:
     """Says what is kept of a batch that was stopped, and what goes on without us."""
-    from vibe_llms.instruments.channels.batches.chunks import find_path
+    from vibe_llms.batches.vendor_chunks import find_path
 
     tally = channel.tally
     if tally.done + tally.stored:

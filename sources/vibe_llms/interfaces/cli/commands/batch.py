@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from vibe_llms.instruments.channels.batches.channel import BatchChannel, Inputs
+    from vibe_llms.batches.channel import BatchChannel, Inputs
     from vibe_llms.instruments.models import Model
     from vibe_llms.instruments.parsers.parsers import Parser
     from vibe_llms.instruments.prompts import Prompt
@@ -160,7 +160,7 @@ async def _share(
     from pathlib import Path
 
     from vibe_llms.agents.runners import check_shared
-    from vibe_llms.instruments.channels.batches.chunks import refuse_open_chunks
+    from vibe_llms.batches.vendor_chunks import refuse_open_chunks
     from vibe_llms.interfaces.cli.batches.shared import perform
 
     check_shared(options["runner"])
@@ -247,8 +247,8 @@ def _is_standard_input(path: Path) -> bool:
 async def _perform(
     source: Inputs, total: int | None, output: str, options: dict[str, Any], *, as_json: bool
 ) -> int:
+    from vibe_llms.batches.channel import BatchChannel
     from vibe_llms.exceptions import ConverseError
-    from vibe_llms.instruments.channels.batches.channel import BatchChannel
     from vibe_llms.interfaces.cli.batches.display import BatchNotes, tell_end
 
     if options["retry_failed"] and output == _STANDARD:
@@ -324,7 +324,7 @@ async def _work(
 ) -> None:
     import sys
 
-    from vibe_llms.instruments.channels.batches.lines import encode_item
+    from vibe_llms.batches.lines import encode_item
     from vibe_llms.interfaces.cli.batches.display import show_progress
 
     is_shown = channel.journal is None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vibe_llms.agents.queues import Queue
     from vibe_llms.application import Application
-    from vibe_llms.instruments.channels.batches.functions import Function
+    from vibe_llms.batches.functions import Function
 
 
 @command("worker")
@@ -62,7 +62,7 @@ def worker(runner: str, queues: str, functions: str, grace: float, yes: bool) ->
     configured, in the same database.
     """
     from vibe_llms.agents.queues import read_queues
-    from vibe_llms.instruments.channels.batches.functions import load_functions
+    from vibe_llms.batches.functions import load_functions
     from vibe_llms.interfaces.cli.access import load_application, tell_untrusted
 
     named, lent = read_queues(queues), load_functions(functions)

@@ -13,7 +13,7 @@ from vibe_llms.interfaces.cli.options import command, json_option, runner_option
 from vibe_llms.interfaces.cli.output import note, write_json, write_moment, write_table
 
 if TYPE_CHECKING:
-    from vibe_llms.instruments.channels.batches.orders import BatchSummary
+    from vibe_llms.batches.orders import BatchSummary
 
 
 @command("list")
@@ -58,7 +58,7 @@ def list_(runner: str, limit: int, as_json: bool) -> None:
 
 
 async def _survey(url: str, limit: int) -> Sequence[BatchSummary]:
-    from vibe_llms.agents.batches.batches import look_at_batches
+    from vibe_llms.agents.batches import look_at_batches
 
     async with look_at_batches(url) as batches:
         return await batches.survey(limit)

@@ -14,8 +14,8 @@ from vibe_llms.interfaces.cli.output import note
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from vibe_llms.agents.batches.batches import Batches
-    from vibe_llms.instruments.channels.batches.orders import BatchSummary
+    from vibe_llms.batches.batches import Batches
+    from vibe_llms.batches.orders import BatchSummary
 
 
 @command("stop")
@@ -67,7 +67,7 @@ def _tell(what: str, found: BatchSummary) -> None:
 async def _change(
     batch: str, url: str, change: Callable[[Batches, str], Awaitable[None]] | None
 ) -> BatchSummary:
-    from vibe_llms.agents.batches.batches import look_at_batches
+    from vibe_llms.agents.batches import look_at_batches
 
     async with look_at_batches(url) as batches:
         identity = await batches.resolve(batch)

@@ -25,9 +25,9 @@ async def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
 
     Ends with 1 where any failed. Ctrl-C ends the following alone.
     """
-    from vibe_llms.agents.awaiting import PATIENCE_SECONDS
-    from vibe_llms.agents.batches.batches import look_at_batches
+    from vibe_llms.agents.batches import look_at_batches
     from vibe_llms.interfaces.cli.batches.shared import describe_runner, follow_to_end
+    from vibe_llms.runs.patience import PATIENCE_SECONDS
 
     async with look_at_batches(runner, patience_seconds=PATIENCE_SECONDS) as batches:
         found = await batches.resolve(batch)
@@ -41,7 +41,7 @@ async def watch(batch: str, runner: str, output: str, as_json: bool) -> int:
 @_OUTPUT
 async def results(batch: str, runner: str, output: str) -> None:
     """Write what there is of a batch, in the order of its inputs."""
-    from vibe_llms.agents.batches.batches import look_at_batches
+    from vibe_llms.agents.batches import look_at_batches
     from vibe_llms.interfaces.cli.batches.shared import write_output
 
     async with look_at_batches(runner) as batches:
@@ -59,7 +59,7 @@ def convert(lines: str, table: str) -> None:
     """
     from pathlib import Path
 
-    from vibe_llms.instruments.channels.batches.exporting import convert_lines
+    from vibe_llms.batches.exporting import convert_lines
 
     if not table.lower().endswith(".parquet"):
         raise click.UsageError(f"{table} does not end in .parquet: name a table.")

@@ -1,0 +1,291 @@
+"""Batches over a database: handed over, followed, stopped, resumed; see :class:`.BatchRunner`."""
+
+from __future__ import annotations
+
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Mapping,
+    Sequence,
+)
+from decimal import Decimal
+from typing import Any, Final
+
+from vibe_llms.batches.databases import (
+    BatchDatabase,
+    Transaction,
+    check_database,
+)
+from vibe_llms.batches.following import BatchFollower, read_lines
+from vibe_llms.batches.handovers import CHUNK, BatchHandover, derive_batch
+from vibe_llms.batches.lines import decode_head
+from vibe_llms.batches.making import WorkMaker
+from vibe_llms.batches.orders import (
+    PRIORITY_BOUND,
+    BatchOrder,
+    BatchSummary,
+    ItemOutcome,
+    KeptInput,
+    Submitted,
+    read_model,
+)
+from vibe_llms.batches.row_chunks import (
+    read_begun,
+    read_bits,
+    settle,
+    write_begun,
+    write_bits,
+)
+from vibe_llms.exceptions import AmbiguousIdentityError, RequestError, UnknownNameError
+from vibe_llms.instruments.estimates import count_money, read_money
+from vibe_llms.runs.patience import retry_in_thread
+
+_SUMMARY: Final = (
+    "SELECT b.id, b.state, b.detail, b.about, b.total, b.cap, b.created, b.ended,"
+    " COALESCE(SUM(c.size), 0), COALESCE(SUM(c.done), 0), COALESCE(SUM(c.failed), 0),"
+    " COALESCE(SUM(c.input_tokens), 0), COALESCE(SUM(c.output_tokens), 0),"
+    " COALESCE(SUM(c.cost), 0), COALESCE(SUM(c.unpriced), 0),"
+    " (SELECT COALESCE(SUM(d.count), 0) FROM vibe_doubts d WHERE d.batch = b.id)"
+    " FROM vibe_batches b LEFT JOIN vibe_chunks c ON c.batch = b.id"
+)
+
+
+class Batches:
+    """The batches of a database.
+
+    Args:
+        database: Has them.
+        wake: Called in a thread where there is something new to do; none for who only looks.
+        chunk: How many inputs a worker takes at once.
+        maker: Looks whether what is asked for could be performed, as workers would.
+        patience_seconds: How long to wait for a database that is out of reach.
+    """
+
+    def __init__(
+        self,
+        database: BatchDatabase,
+        wake: Callable[[], object] = lambda: None,
+        *,
+        chunk: int = CHUNK,
+        maker: WorkMaker | None = None,
+        patience_seconds: float = 0.0,
+    ) -> None:
+        self.database = database
+        self.patience_seconds = patience_seconds
+        self._maker = maker
+        self._wake = wake
+        self._chunk = chunk
+
+    async def check(self) -> None:
+        """Ensure that the database can be used. Raises StoreError."""
+        await retry_in_thread(self.patience_seconds, check_database, self.database)
+
+    async def submit(
+        self, order: BatchOrder, asked: AsyncIterator[KeptInput], key: str = ""
+    ) -> Submitted:
+        """Asks for a batch, or goes on with one; see :class:`.BatchRunner`."""
+        if abs(order.priority) > PRIORITY_BOUND:
+            raise RequestError(
+                path="priority",
+                detail=f"A priority is from -{PRIORITY_BOUND} to {PRIORITY_BOUND}, "
+                f"not {order.priority}.",
+            )
+        if self._maker is not None:
+            await self._maker.check(order)
+        batch = derive_batch(order, key)
+        submission = BatchHandover(
+            self.database, batch, order, self._chunk, patience_seconds=self.patience_seconds
+        )
+        await submission.perform(asked, self._wake)
+        return Submitted(batch, submission.before)
+
+    async def find(self, batch: str) -> BatchSummary:
+        """Returns how far a batch is. Raises UnknownNameError."""
+        found = await self._read(f"{_SUMMARY} WHERE b.id = ? GROUP BY b.id", batch)
+        if not found:
+            raise UnknownNameError(kind="batch", name=batch)
+        return found[0]
+
+    async def survey(self, limit: int = 100) -> Sequence[BatchSummary]:
+        """Returns how far the batches are, the latest first."""
+        return await self._read(f"{_SUMMARY} GROUP BY b.id ORDER BY b.created DESC LIMIT ?", limit)
+
+    async def resolve(self, prefix: str) -> str:
+        """Returns the id that begins so.
+
+        Raises:
+            UnknownNameError: There is none.
+            AmbiguousIdentityError: There are several.
+        """
+        rows = await self._fetch(
+            "SELECT id FROM vibe_batches WHERE substr(id, 1, ?) = ? LIMIT 3", len(prefix), prefix
+        )
+        if not rows or not prefix:
+            remedy = "This shows those that there are: vibe batches list --runner URL"
+            raise UnknownNameError(kind="batch", name=prefix, remedy=remedy)
+        if len(rows) > 1:
+            raise AmbiguousIdentityError(
+                identity=prefix, candidates=tuple(str(row[0]) for row in rows)
+            )
+        return str(rows[0][0])
+
+    async def stop(self, batch: str) -> None:
+        """Lets nothing more of a batch be asked; what is under way is still written."""
+        await self._change(
+            "UPDATE vibe_batches SET state = 'stopped' WHERE id = ?"
+            " AND state IN ('filling', 'open')",
+            batch,
+        )
+
+    async def delete(self, batch: str) -> None:
+        """Removes a batch with all that came of it."""
+        await self._change("DELETE FROM vibe_batches WHERE id = ?", batch)
+
+    async def resume(
+        self, batch: str, *, retry_failed: bool = False, cap: Decimal | None = None
+    ) -> None:
+        """Lets a batch go on that was stopped or has ended; see :class:`.BatchRunner`."""
+        await retry_in_thread(self.patience_seconds, self._resume, batch, retry_failed, cap)
+        self._wake()
+
+    def follow(
+        self,
+        batch: str,
+        *,
+        ordered: bool = False,
+        waits: bool = True,
+        before: Mapping[int, int] | None = None,
+    ) -> AsyncGenerator[ItemOutcome]:
+        """Yields what came of each item; see :class:`.BatchRunner`."""
+        follower = BatchFollower(
+            self.database,
+            batch,
+            waits=waits,
+            before=before,
+            patience_seconds=self.patience_seconds,
+        )
+        return follower.follow(ordered=ordered)
+
+    async def survey_failures(self, batch: str) -> AsyncGenerator[bytes]:
+        """Yields the lines of what failed, in the order of the inputs."""
+        chunks = await self._fetch(
+            "SELECT number FROM vibe_chunks WHERE batch = ? AND failed > 0 ORDER BY number", batch
+        )
+        for (chunk,) in chunks:
+            for line in await retry_in_thread(
+                self.patience_seconds, self._read_failures, batch, chunk
+            ):
+                yield line
+
+    def _read_failures(self, batch: str, chunk: int) -> list[bytes]:
+        with self.database.transact(reading=True) as transaction:
+            rows = [*read_lines(transaction, batch, chunk)]
+        heads = [(decode_head(line), line) for _, lines in rows for line in lines]
+        failed = [(head.index, line) for head, line in heads if head.has_failed]
+        return [line for _, line in sorted(failed)]
+
+    def _resume(self, batch: str, retry_failed: bool, cap: Decimal | None) -> None:
+        with self.database.transact() as transaction:
+            # What workers write meanwhile waits for the chunks, all of which are locked first, as
+            # the workers lock theirs before the batch.
+            transaction.change("UPDATE vibe_chunks SET placed = placed WHERE batch = ?", batch)
+            if cap is not None:
+                # What was spent while there was no cap was not put down.
+                transaction.change(
+                    "UPDATE vibe_batches SET cap = ?, committed = CASE WHEN cap IS NULL THEN"
+                    " (SELECT COALESCE(SUM(cost), 0) FROM vibe_chunks WHERE batch = ?)"
+                    " ELSE committed END WHERE id = ?",
+                    count_money(cap),
+                    batch,
+                    batch,
+                )
+            if retry_failed:
+                for (chunk,) in transaction.fetch(
+                    "SELECT number FROM vibe_chunks WHERE batch = ? AND failed > 0", batch
+                ):
+                    _forget_failures(transaction, batch, chunk)
+            # Whoever has a chunk yet keeps it until all is written that is under way there.
+            transaction.change(
+                "UPDATE vibe_chunks SET attempts = 0 WHERE batch = ? AND done < size", batch
+            )
+            transaction.change(
+                "UPDATE vibe_batches SET detail = '', ended = NULL,"
+                " state = CASE WHEN total IS NULL THEN 'filling' ELSE 'open' END WHERE id = ?",
+                batch,
+            )
+            settle(transaction, batch)
+
+    async def _read(self, statement: str, *values: Any) -> list[BatchSummary]:
+        return [_summarize(row) for row in await self._fetch(statement, *values)]
+
+    async def _fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        def fetch() -> list[tuple[Any, ...]]:
+            with self.database.transact(reading=True) as transaction:
+                return transaction.fetch(statement, *values)
+
+        return await retry_in_thread(self.patience_seconds, fetch)
+
+    async def _change(self, statement: str, batch: str) -> None:
+        def change() -> None:
+            with self.database.transact() as transaction:
+                transaction.change(statement, batch)
+
+        await retry_in_thread(self.patience_seconds, change)
+
+
+def _forget_failures(transaction: Transaction, batch: str, chunk: int) -> None:
+    """Has what failed of a chunk asked again, as if it had not been asked."""
+    ((first, kept, begun),) = transaction.fetch(
+        "SELECT first, answered, begun FROM vibe_chunks WHERE batch = ? AND number = ?",
+        batch,
+        chunk,
+    )
+    answered, counts = read_bits(kept), read_begun(begun)
+    for place, lines in [*read_lines(transaction, batch, chunk)]:
+        heads = [decode_head(line) for line in lines]
+        left = [line for line, head in zip(lines, heads, strict=True) if not head.has_failed]
+        if len(left) == len(lines):
+            continue
+        for head in heads:
+            if head.has_failed:
+                answered &= ~(1 << head.index - first)
+                counts.pop(head.index - first, None)
+        transaction.change(
+            "UPDATE vibe_results SET lines = ? WHERE batch = ? AND chunk = ? AND place = ?",
+            b"\n".join(left),
+            batch,
+            chunk,
+            place,
+        )
+    transaction.change(
+        "UPDATE vibe_chunks SET answered = ?, begun = ?, done = done - failed, failed = 0"
+        " WHERE batch = ? AND number = ?",
+        write_bits(answered),
+        write_begun(counts),
+        batch,
+        chunk,
+    )
+
+
+def _summarize(row: tuple[Any, ...]) -> BatchSummary:
+    batch, state, detail, about, total, cap, created, ended, known, done, failed, *used = row
+    read, said, cost, unpriced, doubted = map(int, used)
+    return BatchSummary(
+        id=batch,
+        state=state,
+        detail=detail,
+        model=read_model(about),
+        total=total,
+        known=int(known),
+        done=int(done),
+        failed=int(failed),
+        input_tokens=read,
+        output_tokens=said,
+        cost=read_money(cost),
+        unpriced=unpriced,
+        doubted=doubted,
+        cap=None if cap is None else read_money(cap),
+        created=created,
+        ended=ended,
+    )

@@ -1,0 +1,259 @@
+"""Budget of a batch: reserve the most that an input can cost before it is asked, then correct it.
+
+What is under way is counted that way, so a batch never passes its cap. The reservation of a request
+whose worker died stays, since the request may have been billed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
+
+from vibe_llms.batches.databases import BatchDatabase
+from vibe_llms.batches.items import BUCKETS, BatchItem, read_buckets
+from vibe_llms.batches.lines import decode_item
+from vibe_llms.exceptions import LimitError, ParseError, ProviderError
+from vibe_llms.gathering import Gatherer
+from vibe_llms.instruments.estimates import AnyEstimator, count_money, read_money
+from vibe_llms.messages.canisters import Usage
+from vibe_llms.telemetry.prices import Price, price_usage
+
+_MOST_TOKENS: Final = 1 << 36
+_MOST_COST: Final = 1 << 43
+"""Bounds of what one answer counts as: $8,796 are 2⁴³. A million such sums fit into a column."""
+
+_HOUR_SECONDS: Final = 3600
+
+
+class ItemAccount(NamedTuple):
+    """Tokens and cost of an item; ``unpriced`` is 1 where its whole price is unknown."""
+
+    input_tokens: int
+    output_tokens: int
+    cost: int
+    unpriced: int
+
+    def replace(self, reserved: int) -> int:
+        """Return by how much the spent sum changes when the cost replaces a reservation.
+
+        Where the price is unknown the reservation stays: it may have cost as much.
+        """
+        change = self.cost - reserved
+        return max(change, 0) if self.unpriced else change
+
+
+def account_item(item: BatchItem[Any]) -> ItemAccount:
+    """Return what an item has used and cost."""
+    origin = item.origin
+    if origin is None:
+        return ItemAccount(0, 0, 0, 0)
+    if origin.usage is None:
+        return ItemAccount(0, 0, 0, 1)
+    hour = int(time.time() // _HOUR_SECONDS)  # prices change by the day, and workers live for long
+    return _account_counts(hour, origin.provider, origin.model, *read_buckets(origin.usage))
+
+
+@lru_cache(4096)
+def _account_counts(hour: int, provider: str, model: str, *counts: int | None) -> ItemAccount:
+    counted: dict[str, Any] = dict(zip(BUCKETS, counts, strict=True))
+    usage = Usage(**counted)
+    tokens = (
+        min(usage.total_input_tokens or 0, _MOST_TOKENS),
+        min(usage.total_output_tokens or 0, _MOST_TOKENS),
+    )
+    price = price_usage(usage, provider=provider, model=model)
+    if not isinstance(price, Price):
+        return ItemAccount(*tokens, 0, 1)
+    cost = min(count_money(price.amount), _MOST_COST)
+    return ItemAccount(*tokens, cost, int(not price.is_complete))
+
+
+class BudgetLedger(Protocol):
+    """Cap of a batch, and the sum of what is spent and reserved."""
+
+    def reserve(self, amount: int) -> asyncio.Future[bool]:
+        """Begin to reserve an amount; the result says whether as much was left."""
+
+    def correct(self, change: int) -> asyncio.Future[bool]:
+        """Begin to change the sum."""
+
+
+class MemoryLedger:
+    """Ledger of a batch that this process performs alone.
+
+    Attributes:
+        cap: What the whole batch may cost.
+        cost: What its items have cost.
+    """
+
+    def __init__(self, cap: Decimal) -> None:
+        self.cap = count_money(cap)
+        self.cost = self._committed = 0
+
+    def count_stored(self, lines: Iterable[bytes]) -> None:
+        """Count what earlier runs have cost, by the lines of their journal."""
+        self.cost += sum(account_item(decode_item(each)).cost for each in lines)
+        self._committed = self.cost
+
+    def reserve(self, amount: int) -> asyncio.Future[bool]:
+        """Reserve an amount."""
+        fits = self._committed + amount <= self.cap
+        return self.correct(amount if fits else 0, fits)
+
+    def correct(self, change: int, result: bool = True) -> asyncio.Future[bool]:
+        """Change the sum."""
+        self._committed += change
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        done.set_result(result)
+        return done
+
+    def explain(self) -> LimitError:
+        """Return the error of a batch that has reached its cap."""
+        cost, cap = read_money(self.cost), read_money(self.cap)
+        return LimitError(
+            limit="cap",
+            value=float(cap),
+            detail=f"The batch has cost ${cost:,.4f}, and what it asks next might cost more than "
+            f"its cap of ${cap:,.4f} leaves.",
+            remedy="Give it a higher cap, and it goes on, where it has a journal.",
+        )
+
+
+class RowLedger:
+    """Ledger of a batch that workers share: two columns of its row.
+
+    Args:
+        database: Has the batch.
+        batch: Its id.
+    """
+
+    def __init__(self, database: BatchDatabase, batch: str) -> None:
+        self._database = database
+        self._batch = batch
+        self._gatherer: Gatherer[int, bool] = Gatherer(self._change)
+
+    def reserve(self, amount: int) -> asyncio.Future[bool]:
+        """Begin to reserve an amount."""
+        return asyncio.ensure_future(self._gatherer.ask(amount))
+
+    correct = reserve
+
+    def _change(self, amounts: Sequence[int]) -> list[bool]:
+        with self._database.transact() as transaction:
+            rows = transaction.fetch(
+                "UPDATE vibe_batches SET committed = committed WHERE id = ?"
+                " RETURNING cap, committed",
+                self._batch,
+            )
+            if not rows:
+                return [False] * len(amounts)
+            cap, committed = rows[0]
+            granted = []
+            for amount in amounts:
+                fits = cap is None or amount <= 0 or committed + amount <= cap
+                granted.append(fits)
+                committed += amount if fits else 0
+            transaction.change(
+                "UPDATE vibe_batches SET committed = ? WHERE id = ?", committed, self._batch
+            )
+        return granted
+
+
+class BatchBudget:
+    """What is left of what a batch may cost, for all of its inputs that this process asks.
+
+    Args:
+        ledger: Has the sums.
+        estimator: Bounds the cost of an input, each time it is sent.
+    """
+
+    def __init__(self, ledger: BudgetLedger, estimator: AnyEstimator) -> None:
+        self._ledger = ledger
+        self._estimator = estimator
+        self._out = 0
+        self._settled = 0
+        self._waiting: list[asyncio.Future[None]] = []
+
+    async def reserve(self, said: str) -> int | None:
+        """Reserve the most that an input can cost; return ``None`` where less is left.
+
+        Args:
+            said: The input, as it is kept.
+
+        Raises:
+            ConfigurationError: The price of the model or the size of a URL's content is unknown.
+            StoreError: The ledger is out of reach.
+        """
+        amount = self._estimator.estimate(said) * self._estimator.tries
+        return amount if await self.acquire(amount) else None
+
+    async def acquire(self, amount: int) -> bool:
+        """Reserve an amount until :meth:`settle`; return whether as much was left.
+
+        Where it was not, wait for what is under way here: it may have cost less.
+        """
+        while amount:
+            settled = self._settled
+            granted = self._ledger.reserve(amount)
+            try:
+                was_granted = await asyncio.shield(granted)
+            except asyncio.CancelledError:  # the ledger reserves it all the same
+                granted.add_done_callback(lambda asked: self._give_back(asked, amount))
+                raise
+            if was_granted:
+                break
+            if settled != self._settled:
+                continue
+            if not self._out:
+                return False
+            change = asyncio.get_running_loop().create_future()
+            self._waiting.append(change)
+            await change
+        self._out += 1
+        return True
+
+    def _give_back(self, asked: asyncio.Future[bool], amount: int) -> None:
+        """Return the reservation of a task that was cancelled."""
+        if not asked.cancelled() and asked.exception() is None and asked.result():
+            given = self._ledger.correct(-amount)
+            given.add_done_callback(_note)  # else it stays reserved
+            self._look_again()
+
+    def settle(self) -> None:
+        """Note that an input has ended, and its cost is written."""
+        self._out -= 1
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self._settled += 1
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    async def correct(self, change: int) -> None:
+        """Change the sum of what is spent and reserved. Raises StoreError."""
+        if change:
+            await self._ledger.correct(change)
+
+    def measure_known(self, item: BatchItem[Any], reserved: int) -> int:
+        """Return how much of a reservation the cost of its item replaces.
+
+        What the vendor itself refused is not billed, and what did not fit the schema is accounted
+        for; the cost of what broke off is unknown, and so is why a request was sent again. A run
+        says what it has used, however it ended.
+        """
+        error = item.error
+        is_known = error is None or isinstance(error, (ProviderError, ParseError))
+        if self._estimator.is_run and item.origin is not None:
+            is_known = True
+        return reserved - reserved // self._estimator.tries * max(0, item.sent - is_known)
+
+
+def _note(given: asyncio.Future[bool]) -> None:
+    if not given.cancelled():
+        given.exception()

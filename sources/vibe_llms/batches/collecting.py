@@ -1,0 +1,166 @@
+"""What is at a vendor's batches: looked at until it has ended, and read into the output."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+from vibe_llms.batches.items import BatchItem
+from vibe_llms.batches.runs import BatchRun, Due, make_ours
+from vibe_llms.batches.submitting import (
+    FIRST_PAUSE_SECONDS,
+    ChunkCourse,
+    ChunkNews,
+    Listener,
+    grow,
+)
+from vibe_llms.batches.vendor_chunks import Chunk, ChunkEnd, ChunkLog, name_item
+from vibe_llms.batches.work import ModelWork
+from vibe_llms.exceptions import ConverseError, ProviderError, ProviderFault
+from vibe_llms.providers.batches import BatchResult, BatchState, Fate
+from vibe_llms.providers.batching import ModelBatches
+
+T = TypeVar("T")
+
+TIER: Final = "batch"
+"""By which price answers of a vendor's batch are billed."""
+
+
+class Collector(Generic[T]):
+    """Waits for chunks, and makes items of what comes of them.
+
+    Args:
+        run: Writes what comes of each item.
+        work: Makes values of answers.
+        batches: The vendor's.
+        log: What was submitted.
+        tell: Hears what happens to chunks.
+
+    Attributes:
+        dues: What is waited for, by its name at the vendor.
+    """
+
+    def __init__(
+        self,
+        run: BatchRun[T],
+        work: ModelWork,
+        batches: ModelBatches,
+        log: ChunkLog,
+        tell: Listener,
+    ) -> None:
+        self._run = run
+        self._work = work
+        self._batches = batches
+        self._log = log
+        self._tell = tell
+        self.dues: dict[str, Due] = {}
+
+    async def collect(self) -> AsyncGenerator[BatchItem[T], None]:
+        """Waits for all that is at the vendor, and yields what comes of it."""
+        pause = FIRST_PAUSE_SECONDS
+        while waiting := [each for each in self._log.open_chunks if each.vendor]:
+            for chunk in waiting:
+                async with aclosing(self._look(chunk)) as items:
+                    async for item in items:
+                        yield item
+            if any(not chunk.end for chunk in waiting):
+                await self._batches.clock.sleep(pause)
+                pause = grow(pause)
+
+    async def _look(self, chunk: Chunk) -> AsyncGenerator[BatchItem[T], None]:
+        """Asks how a chunk stands, and reads it if it has ended."""
+        try:
+            state = await self._batches.poll(chunk.vendor)
+        except ConverseError as error:
+            if error.is_retryable:  # the next look may find the vendor at home
+                return
+            if not isinstance(error, ProviderError) or error.fault is not ProviderFault.NOT_FOUND:
+                raise
+            async with aclosing(self._end(chunk, error, ChunkEnd.LOST)) as items:
+                async for item in items:
+                    yield item
+            return
+        self._news(ChunkCourse.WAITING, chunk, state)
+        if not state.has_ended:
+            return
+        gone: ProviderError | None = None
+        try:
+            async with aclosing(self._read(chunk, state)) as items:
+                async for item in items:
+                    yield item
+        except ProviderError as error:
+            if error.fault is not ProviderFault.NOT_FOUND:
+                raise
+            gone = error
+        if gone is not None:  # it keeps results for some weeks, and has forgotten these
+            async with aclosing(self._end(chunk, self._batches.miss(gone), ChunkEnd.LOST)) as items:
+                async for item in items:
+                    yield item
+            return
+        # Of what nobody has said anything, either the whole was refused, or it was cancelled.
+        if state.failure:
+            reason = self._batches.refuse_all(state.failure)
+        else:
+            reason = self._batches.produce_error(BatchResult(id="", fate=Fate.CANCELLED))
+        async with aclosing(self._end(chunk, reason, ChunkEnd.READ)) as items:
+            async for item in items:
+                yield item
+
+    async def _read(self, chunk: Chunk, state: BatchState) -> AsyncGenerator[BatchItem[T], None]:
+        """Reads the results, from the beginning again where that breaks off."""
+        attempt_number = 1
+        while True:
+            try:
+                async for result in self._batches.read(state):
+                    item = await self._take(chunk, result)
+                    if item is not None:
+                        yield item
+                return
+            except ConverseError as error:
+                wait = self._batches.policy.decide(error, attempt_number, 1.0)
+                if wait is None:
+                    raise
+            attempt_number += 1
+            await self._batches.clock.sleep(wait)
+
+    async def _take(self, chunk: Chunk, result: BatchResult) -> BatchItem[T] | None:
+        """Writes what came of a request; ``None`` is for one that was written before."""
+        place = chunk.find_place(result.id)
+        due = self.dues.pop(result.id, None)
+        if place is None or due is None:
+            return None
+        try:
+            response = await self._batches.read_response(result, self._work.pattern)
+            item = await self._work.conclude(response)
+        except Exception as error:
+            item = BatchItem(error=make_ours(error))
+        tier = TIER if result.fate is Fate.ANSWERED else ""
+        losses = (*chunk.items[place].losses, *item.losses)
+        return await self._deliver(chunk, due, attrs.evolve(item, tier=tier, losses=losses))
+
+    async def _end(
+        self, chunk: Chunk, error: ConverseError, end: ChunkEnd
+    ) -> AsyncGenerator[BatchItem[T], None]:
+        """Ends a chunk; whatever of it has no result has failed."""
+        for place in range(len(chunk.items)):
+            due = self.dues.pop(name_item(chunk.chunk, place), None)
+            if due is not None:
+                yield await self._deliver(chunk, due, BatchItem(error=error))
+        # What says that all was read may not outlive what was read.
+        await self._run.secure()
+        await self._log.end(chunk, end)
+        self._news(ChunkCourse.LOST if end is ChunkEnd.LOST else ChunkCourse.ENDED, chunk)
+
+    async def _deliver(self, chunk: Chunk, due: Due, item: BatchItem[Any]) -> BatchItem[T]:
+        seconds = max(time.time() - chunk.at, 0.0)
+        whole = attrs.evolve(item, index=due.index, id=due.id, seconds=seconds)
+        return await self._run.deliver(due, whole)
+
+    def _news(self, course: ChunkCourse, chunk: Chunk, state: BatchState | None = None) -> None:
+        done = 0 if state is None else state.done
+        requests = len(chunk.items)
+        self._tell(ChunkNews(course=course, vendor=chunk.vendor, requests=requests, done=done))

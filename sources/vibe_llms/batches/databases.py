@@ -1,0 +1,343 @@
+"""The databases in which batches are kept, where more than one process works at them.
+
+SQLite and PostgreSQL are spoken to in the same words: statements with ``?`` for values, and what
+one of them alone would understand stands here.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from vibe_llms.batches.tables import EARLIER, TABLE, TABLES
+from vibe_llms.configuration.definitions import is_postgresql_url
+from vibe_llms.exceptions import StoreError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from vibe_llms.conversations.stores.postgresql.database import Database
+
+_SQLITE: Final = "sqlite:///"
+_BUSY_SECONDS: Final = 30.0
+_LOG_BYTES: Final = 1 << 22
+"""So much SQLite's log gets until it is folded, but for what is written then."""
+_STATEMENT_BYTES: Final = 1 << 13
+"""What a statement adds to it besides what is written: the pages that lead there."""
+AT_ONCE_BYTES: Final = 1 << 18
+"""So much is read or written at most by an event loop, which nobody else has meanwhile."""
+_LOCK: Final = 0x76696262
+"""Two processes that find no tables make them one after the other."""
+
+
+class Transaction(Protocol):
+    """Statements that are kept all together, or none of them."""
+
+    def fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Performs a statement; returns its rows."""
+
+    def change(self, statement: str, *values: Any) -> int:
+        """Performs a statement; returns how many rows it has changed."""
+
+
+class BatchDatabase(Protocol):
+    """A database with the tables of batches. Any thread may use it."""
+
+    @property
+    def place(self) -> str:
+        """Its URL as it may be shown."""
+
+    @property
+    def now(self) -> str:
+        """What says the moment in its statements, in seconds, by its own clock."""
+
+    def transact(
+        self, *, reading: bool = False, at_once: bool = False
+    ) -> AbstractContextManager[Transaction]:
+        """Keeps what is done within, or nothing.
+
+        Args:
+            reading: Nothing is to be changed.
+            at_once: It waits for nobody, nor for a disk: whoever may do so may be an event loop.
+
+        Raises:
+            StoreError: It is out of reach, or refuses.
+            BlockingIOError: It would have to wait, and was not to.
+        """
+
+    def close(self) -> None:
+        """Closes its connections."""
+
+
+def open_database(url: str, *, makes: bool = True) -> BatchDatabase:
+    """Opens the database that a URL names; it is connected to when it is first used.
+
+    Args:
+        makes: Whether tables are made where there are none, or else it is refused.
+    """
+    if is_postgresql_url(url):
+        return PostgresqlBatches(url, makes=makes)
+    return SqliteBatches(Path(url.removeprefix(_SQLITE)), makes=makes)
+
+
+def check_database(database: BatchDatabase) -> None:
+    """Connects, and makes the tables where there are none. Raises StoreError."""
+    with database.transact(reading=True):
+        pass
+
+
+def check_folder(path: Path) -> None:
+    """Refuses a file whose folder is not there: a name that was mistyped makes none.
+
+    Raises:
+        StoreError: It is not.
+    """
+    if not path.absolute().parent.is_dir():
+        raise StoreError(
+            path=str(path),
+            detail=f"{_SQLITE}{path}: there is no folder {path.parent}.",
+            remedy="Make it, or name a file in one that is there.",
+        )
+
+
+class SqliteBatches:
+    """A file of SQLite, over one connection.
+
+    Args:
+        path: The file. It is made, in a folder that is there.
+        makes: Whether the tables are, too.
+    """
+
+    now = "(julianday('now') - 2440587.5) * 86400.0"
+
+    def __init__(self, path: Path, *, makes: bool = True) -> None:
+        self._path = path
+        self._makes = makes
+        self._door = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._log_bytes = 0
+        self._is_log_new = True
+
+    @property
+    def place(self) -> str:
+        """The URL of the file."""
+        return f"{_SQLITE}{self._path}"
+
+    @contextmanager
+    def transact(self, *, reading: bool = False, at_once: bool = False) -> Iterator[Transaction]:
+        """Keeps what is done within, or nothing. Raises StoreError, BlockingIOError."""
+        if not self._door.acquire(blocking=not at_once):
+            raise BlockingIOError
+        try:
+            connection = self._begin_at_once() if at_once else self._begin(reading)
+            transaction = _SqliteTransaction(connection)
+            try:
+                yield transaction
+                connection.execute("COMMIT")
+            finally:
+                # A commit may fail and leave it open, and a full disk has ended it already.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            if not reading:
+                self._log_bytes += transaction.written
+                if not at_once:
+                    self._fold_log(connection)
+        except (StoreError, BlockingIOError):  # are OSErrors, too
+            raise
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                path=self.place,
+                detail=f"{self.place}: {error}.",
+                remedy=advise_file(str(error)),
+            ) from error
+        finally:
+            self._door.release()
+
+    def _begin(self, reading: bool) -> sqlite3.Connection:
+        connection = self._connection or self._open()
+        connection.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
+        return connection
+
+    def _begin_at_once(self) -> sqlite3.Connection:
+        """Begins, where neither another process nor the disk is waited for."""
+        connection = self._connection
+        if connection is None or self._is_log_new or self._log_bytes >= _LOG_BYTES:
+            raise BlockingIOError
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            raise BlockingIOError from error
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000:.0f}")
+        return connection
+
+    def _fold_log(self, connection: sqlite3.Connection) -> None:
+        """Brings what was committed to its place, where it is much, and the disk has to be awaited.
+
+        Whoever writes first after that waits for the disk once more.
+        """
+        self._is_log_new = self._log_bytes >= _LOG_BYTES
+        if self._is_log_new:
+            with suppress(sqlite3.Error):  # it is kept already, and folded with what comes next
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._log_bytes = 0
+
+    def _open(self) -> sqlite3.Connection:
+        check_folder(self._path)
+        connection = sqlite3.connect(
+            self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        if not self._makes:
+            _check_tables(
+                self.place, _has_table(connection, TABLE), _has_table(connection, EARLIER)
+            )
+        # What was committed survives the death of any process; the loss of power takes what was
+        # written since the last checkpoint, whose items are asked again.
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            "foreign_keys=ON",
+            "wal_autocheckpoint=0",  # which whoever is not to wait would have to wait for
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        if self._makes:
+            connection.execute("BEGIN IMMEDIATE")
+            _check_tables(self.place, True, _has_table(connection, EARLIER))
+            for statement in TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._door:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    found = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return bool(connection.execute(found, (name,)).fetchall())
+
+
+class _SqliteTransaction:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.written = 0
+
+    def fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement, values).fetchall()
+
+    def change(self, statement: str, *values: Any) -> int:
+        self.written += _STATEMENT_BYTES
+        self.written += sum(len(each) for each in values if isinstance(each, bytes))
+        return self._connection.execute(statement, values).rowcount
+
+
+class PostgresqlBatches:
+    """A database of PostgreSQL; the same one may have conversations.
+
+    Args:
+        url: As PostgreSQL's own tools take it.
+        makes: Whether tables are made where there are none.
+    """
+
+    now = "extract(epoch FROM clock_timestamp())::double precision"
+
+    def __init__(self, url: str, *, makes: bool = True) -> None:
+        from vibe_llms.conversations.stores.postgresql.database import Database
+
+        self._makes = makes
+        self._database: Database = Database(url, is_prepared=not makes)
+        self._door = threading.Lock()
+        self._is_prepared = False
+
+    @property
+    def place(self) -> str:
+        """Its URL, without a password."""
+        return self._database.place
+
+    @contextmanager
+    def transact(self, *, reading: bool = False, at_once: bool = False) -> Iterator[Transaction]:
+        """Keeps what is done within, or nothing. Raises StoreError, BlockingIOError."""
+        if at_once:  # it is at the other end of a connection
+            raise BlockingIOError
+        if not self._is_prepared:
+            self._prepare()
+        with self._database.transact(reading=reading) as connection:
+            yield _PostgresqlTransaction(connection)
+
+    def _prepare(self) -> None:
+        with self._door:
+            if self._is_prepared:
+                return
+            with self._database.transact(reading=not self._makes) as connection:
+                if self._makes:
+                    # Held until the transaction ends: what another has made is seen after that.
+                    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                query = "SELECT to_regclass(%s) IS NOT NULL, to_regclass(%s) IS NOT NULL"
+                ((there, earlier),) = connection.execute(query, (TABLE, EARLIER))
+                _check_tables(self.place, self._makes or there, earlier)
+                if self._makes:
+                    connection.execute(TABLES)
+            self._is_prepared = True
+
+    def close(self) -> None:
+        """Closes what is open and idle."""
+        self._database.close()
+
+
+class _PostgresqlTransaction:
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def fetch(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(_translate(statement), values).fetchall()
+
+    def change(self, statement: str, *values: Any) -> int:
+        return self._connection.execute(_translate(statement), values).rowcount
+
+
+def _translate(statement: str) -> str:
+    return statement.replace("?", "%s")
+
+
+def advise_file(said: str) -> str:
+    """Says what to do where SQLite has said this of a file."""
+    if "is full" in said:
+        return "Make room on its disk; what is in it is whole."
+    return "See that the file can be written and is one of a runner."
+
+
+def _check_tables(place: str, are_there: bool, are_earlier: bool) -> None:
+    """Refuses tables that cannot be used. Raises StoreError."""
+    if not are_there and not are_earlier:
+        raise StoreError(
+            path=place,
+            detail=f"{place}: nobody has asked for a batch here yet.",
+            remedy="Name the database that `vibe batch --runner` was given.",
+        )
+    if not are_earlier:
+        return
+    raise StoreError(
+        path=place,
+        detail=f"{place}: its batches are of an earlier version, whose tables this one cannot use.",
+        remedy="Let that version end them and write their results, then drop its tables vibe_items,"
+        " vibe_chunks and vibe_batches; or name another database.",
+    )

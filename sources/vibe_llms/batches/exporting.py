@@ -1,0 +1,222 @@
+"""The results of a batch as a file: lines of JSON, or Parquet for whatever reads tables."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from vibe_llms.batches.lines import JournalLine, LineCounts
+from vibe_llms.exceptions import StoreError
+from vibe_llms.installing import needing
+from vibe_llms.messages.canisters import INPUT_BUCKETS, OUTPUT_BUCKETS
+from vibe_llms.unreadable import UNREADABLE
+
+if TYPE_CHECKING:
+    from vibe_llms.batches.orders import BatchRunner
+
+PARQUET: Final = ".parquet"
+_MAGIC: Final = b"PAR1"
+"""What such a file begins with."""
+_GROUP: Final = 10_000
+"""How many rows are held at once: a group of them is written as a whole."""
+
+_BUCKETS: Final = (*INPUT_BUCKETS, *OUTPUT_BUCKETS)
+_NO_COUNTS: Final = LineCounts()
+_decode = msgspec.json.Decoder(JournalLine).decode
+
+
+async def write_results(runner: BatchRunner, batch: str, path: Path) -> int:
+    """Writes what there is of a batch, in the order of the inputs; returns how many items.
+
+    The file is there as a whole, or as it was before.
+
+    Raises:
+        StoreError: It cannot be written.
+        DependencyError: pyarrow is not installed.
+    """
+    count = 0
+    with replacing(path) as temporary, open_writer(temporary, path.suffix) as writer:
+        group: list[bytes] = []
+        outcomes = runner.follow(batch, ordered=True, waits=False)
+        async with aclosing(outcomes):
+            async for line, _ in outcomes:
+                group.append(line)
+                count += 1
+                if len(group) == _GROUP:
+                    await asyncio.to_thread(writer.write, group)
+                    group = []
+        await asyncio.to_thread(writer.write, group)
+    return count
+
+
+def ensure_form(path: Path) -> None:
+    """Make sure that a file of this name can be written, before anything is paid for.
+
+    Raises:
+        DependencyError: The file is a Parquet table, and pyarrow is not installed.
+    """
+    if path.suffix.lower() == PARQUET:
+        _import_arrow()
+
+
+def refuse_strangers(path: Path, settings: str) -> None:
+    """Refuses to write over what is none of a batch's results.
+
+    Args:
+        settings: The digest of the batch's settings, with which its lines begin.
+
+    Raises:
+        StoreError: Something else is there.
+        DependencyError: pyarrow is not installed.
+    """
+    ensure_form(path)
+    beginning = _MAGIC if path.suffix.lower() == PARQUET else f'{{"batch":"{settings}"'.encode()
+    if not path.is_file():  # whoever reads a pipe may wait for ever
+        return
+    try:
+        with path.open("rb") as file:
+            found = file.read(len(beginning))
+    except OSError:  # whoever writes it is told
+        return
+    if found and found != beginning:
+        raise StoreError(
+            path=str(path),
+            detail=f"{path} holds something else than the results of this batch.",
+            remedy="Name another file; nothing was changed in this one.",
+        )
+
+
+def convert_lines(lines: Iterable[bytes], path: Path, source: str) -> None:
+    """Writes lines of a batch as the kind of file that the path's ending names.
+
+    Args:
+        source: Where the lines are from, as it is told where one is none of a batch.
+
+    Raises:
+        StoreError: It cannot be written, or a line does not read.
+        DependencyError: pyarrow is not installed.
+    """
+    with replacing(path) as temporary, open_writer(temporary, path.suffix) as writer:
+        group: list[bytes] = []
+        for number, line in enumerate(lines, 1):
+            _check(line, f"{source}:{number}")
+            group.append(line)
+            if len(group) == _GROUP:
+                writer.write(group)
+                group = []
+        writer.write(group)
+
+
+def _check(line: bytes, place: str) -> None:
+    """Refuses a line that is none of a batch. Raises StoreError."""
+    try:
+        _decode(line)
+    except UNREADABLE as error:
+        raise StoreError(
+            path=place,
+            detail=f"{place}: The line is none of a batch: {error}.",
+            remedy="Name a file as `vibe batch --output` writes it; one that was broken off is "
+            "mended by the same command again.",
+        ) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Lends another name to write under, and renames that at the end. Raises StoreError."""
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, StoreError):
+            raise StoreError(
+                path=str(path),
+                detail=f"{path} cannot be written: {error.strerror or error}.",
+                remedy="Name a file in a folder that is there and has room.",
+            ) from error
+        raise
+
+
+@contextmanager
+def open_writer(path: Path, suffix: str) -> Iterator[_Lines | _Table]:
+    """Opens what writes lines as the kind of file that an ending names."""
+    if suffix.lower() == PARQUET:
+        with _Table(path) as table:
+            yield table
+    else:
+        with path.open("xb") as file:
+            os.chmod(file.fileno(), 0o600)  # noqa: PTH101  # as a journal is
+            yield _Lines(file)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class _Lines:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, lines: list[bytes]) -> None:
+        self._file.write(b"".join(line.rstrip(b"\n") + b"\n" for line in lines))
+
+
+def _import_arrow() -> tuple[Any, Any]:
+    with needing("parquet", "pyarrow", "A file of Parquet"):
+        import pyarrow
+        from pyarrow import parquet
+    return pyarrow, parquet
+
+
+class _Table:
+    """Rows of Parquet: what an item is, its counts in columns, and what has any form as JSON."""
+
+    def __init__(self, path: Path) -> None:
+        pyarrow, parquet = _import_arrow()
+        self._arrow = pyarrow
+        self._schema = pyarrow.schema(
+            [
+                ("index", pyarrow.int64()),
+                *((name, pyarrow.string()) for name in ("id", "text", "value", "error")),
+                ("failed", pyarrow.bool_()),
+                *((name, pyarrow.string()) for name in ("provider", "model", "response_id")),
+                ("stop_reason", pyarrow.string()),
+                *((name, pyarrow.int64()) for name in _BUCKETS),
+                ("losses", pyarrow.list_(pyarrow.string())),
+                ("seconds", pyarrow.float64()),
+            ]
+        )
+        self._writer = parquet.ParquetWriter(path, self._schema)
+
+    def __enter__(self) -> _Table:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._writer.close()
+
+    def write(self, lines: list[bytes]) -> None:
+        rows = [_flatten(_decode(line)) for line in lines]
+        self._writer.write_table(self._arrow.Table.from_pylist(rows, schema=self._schema))
+
+
+def _flatten(line: JournalLine) -> dict[str, Any]:
+    error = None if line.error == msgspec.Raw(b"null") else bytes(line.error).decode()
+    usage, origin = line.usage or _NO_COUNTS, line.origin or {}
+    has_value = line.value is not msgspec.UNSET and line.value is not None
+    return {
+        "index": line.index,
+        "id": line.id,
+        "text": line.text,
+        "value": msgspec.json.encode(line.value).decode() if has_value else None,
+        "error": error,
+        "failed": error is not None,
+        **{name: origin.get(name) for name in ("provider", "model", "response_id", "stop_reason")},
+        **{name: getattr(usage, name) for name in _BUCKETS},
+        "losses": [] if isinstance(line.losses, msgspec.UnsetType) else list(line.losses),
+        "seconds": line.seconds,
+    }

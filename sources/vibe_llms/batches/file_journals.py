@@ -1,0 +1,245 @@
+"""The journal of a batch as a file of one line an item, which is also where the results are read.
+
+A line is written, whole, before anybody is told of the item, and never changed. So what a
+killed process had told of is there, and only what was under way is asked again. The last line of
+an item counts: one that failed and was tried again has two until the batch is done.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Any, Self
+
+from vibe_llms.batches.items import BatchItem
+from vibe_llms.batches.journals import DoneItem, refuse_input
+from vibe_llms.batches.lines import decode_head
+from vibe_llms.exceptions import Finding, RequestError, StoreError
+from vibe_llms.logs import locks
+from vibe_llms.logs.disk import Disk, replacing, write_new_file
+from vibe_llms.logs.lines import read_at
+from vibe_llms.logs.log import Log
+
+_BEGINNING = b'{"batch":"'
+"""What every line begins with: a file that begins otherwise is none of ours."""
+
+
+class FileJournal:
+    """The lines of one batch, in one file, written by one process at a time.
+
+    Takes about 170 bytes of memory for each item that was done before, and 16 for each new one.
+
+    Args:
+        path: The file. It is made, unless it is there.
+        batch: The digest of the settings of this batch.
+
+    Raises:
+        StoreError: Another process writes to the file; or it is none of a batch, or cannot be
+            written.
+        RequestError: It is the journal of a batch with other settings.
+    """
+
+    def __init__(self, path: Path, batch: str) -> None:
+        self.path = path
+        self._batch = batch
+        self._disk = Disk()
+        self._entries: dict[str | int, DoneItem] = {}
+        # Of each line the place of its input and where it begins, in turn: in one array, so that
+        # an interrupt leaves both or neither.
+        self._places = array("q")
+        self._stale: set[int] = set()  # where lines begin that have another in their place
+        lock = _open(path)
+        try:
+            self._refuse_strangers(lock.fileno())
+            # Read first, and only then opened to be mended: lines of another batch stay untouched.
+            self._remember(Log(str(path), self._disk, reading=True, file=lock))
+            self._log = Log(str(path), self._disk, lock=lock, file=lock)
+        except BaseException:
+            locks.release(lock)
+            raise
+        self._synchronized = self._log.end
+        self._is_closed = False
+
+    def find(self, key: str | int, input_digest: str) -> DoneItem | None:
+        """Returns what is known of an item; ``None`` where it was not done.
+
+        Raises:
+            RequestError: It was done, but for another input.
+        """
+        entry = self._entries.get(key)
+        if entry is not None and entry.input_digest != input_digest:
+            raise refuse_input(str(self.path), key, "or name another file")
+        return entry
+
+    def write(self, written: Sequence[tuple[BatchItem[Any], bytes]]) -> None:
+        """Writes lines, at once. When this returns, the death of this process does not lose them.
+
+        Raises:
+            StoreError: They could not be written; the file is as it was, as after an interrupt.
+        """
+        offset = self._log.end.size
+        try:
+            self._log.append(b"".join([line for _, line in written]), len(written))
+        except OSError as error:
+            raise self._explain(error) from error
+        for item, line in written:
+            self._note(item.index if item.id is None else item.id, item.index, offset)
+            offset += len(line)
+
+    def _note(self, key: str | int, index: int, offset: int) -> None:
+        """Takes down where the line of an item is; one that it had before is out of date."""
+        if (former := self._entries.get(key)) is not None:
+            self._stale.add(former.offset)
+        self._places.extend((index, offset))
+
+    def read(self, entry: DoneItem) -> bytes:
+        """Returns the line of an item."""
+        return self._log.read_line(entry.offset)
+
+    @property
+    def stored(self) -> int:
+        """How many items were done before."""
+        return len(self._entries)
+
+    def walk(self) -> Iterator[bytes]:
+        """Yields all lines, also those of items that were tried again."""
+        for offset in self._places[1::2]:
+            yield self._log.read_line(offset)
+
+    def synchronize(self) -> None:
+        """Lets what was written so far survive the loss of power, too."""
+        end = self._log.end
+        if end != self._synchronized:
+            self._log.synchronize()
+            self._synchronized = end
+
+    def settle(self) -> None:
+        """Leaves one line an item, in the order of the inputs.
+
+        Where that is not so already, the file is replaced by another at once: a crash leaves the
+        one or the other.
+        """
+        places = self._choose()
+        if places is None:
+            return
+        try:
+            with replacing(self._disk, str(self.path)) as draft:
+                write_new_file(self._disk, draft, b"")
+                self._copy(places, draft)
+        except OSError as error:
+            raise self._explain(error) from error
+
+    def close(self) -> None:
+        """Writes all to the disk, and gives the file free. May be called again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self.synchronize()
+        finally:
+            self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found torn, and was set aside: its item is asked again."""
+        return self._log.notices
+
+    def _refuse_strangers(self, descriptor: int) -> None:
+        beginning = read_at(descriptor, 0, len(_BEGINNING))
+        if not _BEGINNING.startswith(beginning):
+            raise StoreError(
+                path=str(self.path),
+                detail=f"{self.path} holds something else than the results of a batch.",
+                remedy="Name another file; nothing was changed in this one.",
+            )
+
+    def _remember(self, log: Log) -> None:
+        for number, (offset, line) in enumerate(log.walk(), 1):
+            self._remember_line(number, offset, line)
+
+    def _remember_line(self, number: int, offset: int, line: bytes) -> None:
+        try:
+            head = decode_head(line)
+        except StoreError as error:
+            raise StoreError(
+                path=f"{self.path}:{number}",
+                detail=f"{self.path}:{number}: {error.detail}",
+                remedy="Take the line out, and the item is asked again; or name another file.",
+            ) from error
+        if head.batch != self._batch:
+            raise RequestError(
+                path=f"{self.path}:{number}",
+                detail=f"{self.path} has the results of a batch with other settings "
+                "(model, controls, instructions, prompt, schema or function).",
+                remedy="Give the same settings to go on with it, or name another file.",
+            )
+        self._note(head.key, head.index, offset)
+        self._entries[head.key] = DoneItem(offset, head.input, head.has_failed)
+
+    def _choose(self) -> list[tuple[int, int]] | None:
+        """Returns where the lines begin and end that stay, in order; None if all do as is."""
+        indices, starts = self._places[::2], self._places[1::2]
+        ends = starts[1:]
+        ends.append(self._log.end.size)
+        staying = [number for number, start in enumerate(starts) if start not in self._stale]
+        ordered = sorted(staying, key=indices.__getitem__)
+        if not self._stale and ordered == staying:
+            return None
+        return [(starts[number], ends[number]) for number in ordered]
+
+    def _copy(self, places: list[tuple[int, int]], draft: str) -> None:
+        descriptor = self._log.descriptor
+        with Path(draft).open("r+b") as file:
+            for start, end in places:
+                file.write(read_at(descriptor, start, end - start))
+            file.flush()
+            self._disk.synchronize(file.fileno())
+
+    def _explain(self, error: OSError) -> StoreError:
+        return StoreError(
+            path=str(self.path),
+            detail=f"{self.path} cannot be written: {error.strerror or error}.",
+            remedy="What is in it is whole; make room, and go on with the same command.",
+        )
+
+
+def _open(path: Path) -> FileIO:
+    """Opens and locks the file, and makes it where it is missing. Raises StoreError."""
+    try:
+        if not path.exists():
+            # Not exclusively: whoever makes it at the same moment is told apart by the lock.
+            locks.make_lock(str(path))
+        elif not path.is_file():
+            raise StoreError(
+                path=str(path),
+                detail=f"{path} is no file, so it cannot be gone on with.",
+                remedy="Name a file.",
+            )
+        return _lock(path)
+    except StoreError:  # is an OSError, too
+        raise
+    except OSError as error:
+        raise StoreError(
+            path=str(path),
+            detail=f"{path} cannot be opened: {error.strerror or error}.",
+            remedy="Name a file in a folder that is there and can be written to.",
+        ) from error
+
+
+def _lock(path: Path) -> FileIO:
+    try:
+        return locks.acquire(str(path), wait_seconds=0)
+    except StoreError as error:
+        raise StoreError(
+            path=str(path),
+            detail=f"Another batch is writing to {path}.",
+            remedy="Wait until it is done, or name another file.",
+        ) from error

@@ -1,0 +1,98 @@
+"""The work of a batch whose inputs a function is called with, where workers perform it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from vibe_llms.batches.lines import digest
+from vibe_llms.exceptions import ConfigurationError, RequestError
+
+Function: TypeAlias = Callable[[Any], Awaitable[Any]]
+
+
+def name_function(function: Function) -> str:
+    """Returns the name by which workers find a function.
+
+    Raises:
+        TypeError: It has none of its own.
+    """
+    name = getattr(function, "__name__", "")
+    if name.isidentifier():
+        return name
+    told = "A lambda" if name == "<lambda>" else f"What is called, {type(function).__name__},"
+    raise TypeError(
+        f"{told} has no name by which a worker could find it: define it as `async def name(…)`, "
+        "and lend it, open_batches(…, functions=[name])."
+    )
+
+
+def load_functions(text: str) -> list[Function]:
+    """Imports functions as a worker is told them, such as ``billing.rates:convert,texts:clean``.
+
+    Raises:
+        ConfigurationError: One of them does not read, or is not there.
+    """
+    return [_load(word) for each in text.split(",") if (word := each.strip())]
+
+
+def _load(reference: str) -> Function:
+    module, colon, name = reference.partition(":")
+    if not colon or not name.isidentifier() or not all(map(str.isidentifier, module.split("."))):
+        raise _refuse(f"{reference!r} is no function: write MODULE:NAME")
+    try:
+        found = importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # a module may end the process when it is imported
+        words = " ".join(str(error).split())
+        # Another one that is missing is imported by it.
+        is_absent = isinstance(error, ModuleNotFoundError) and error.name == module
+        remedy = "install it, or name its folder in PYTHONPATH" if is_absent else "mend it"
+        told = f"{reference!r}: {module} cannot be imported, {type(error).__name__}: {words}"
+        raise _refuse(f"{told.rstrip('. ')}; {remedy}") from error
+    function: Function | None = getattr(found, name, None)
+    if not callable(function):
+        told = "no function" if hasattr(found, name) else "not there"
+        raise _refuse(f"{reference!r}: {name} of {module} is {told}")
+    if getattr(function, "__name__", "") != name:
+        raise _refuse(f"{reference!r}: batches ask for it by the name it was defined by; use that")
+    return function
+
+
+def _refuse(message: str) -> ConfigurationError:
+    return ConfigurationError.at("functions", f"{message}.")
+
+
+class FunctionWork:
+    """Has a function called with each input, by its name.
+
+    Args:
+        function: As this process has it.
+
+    Raises:
+        TypeError: It has no name.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._name = name_function(function)
+
+    async def prepare(self) -> None:
+        """Does nothing."""
+
+    def carry(self) -> dict[str, Any]:
+        """Returns what an order says of the work; see :class:`.BatchOrder`."""
+        return {"function": self._name, "settings": digest({"function": self._name})}
+
+    async def write(self, value: Any) -> tuple[str, str]:
+        """Returns the digest of an input, and how it is kept. Raises RequestError."""
+        try:
+            kept = msgspec.json.encode(value).decode()
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            raise RequestError(
+                path="inputs",
+                detail=f"An input cannot be carried to workers as JSON: {error}.",
+                remedy="Give what JSON can say, such as a name by which the function finds it.",
+            ) from error
+        return digest(value), kept

@@ -1,0 +1,197 @@
+"""One run of a batch that workers perform: its inputs are handed over, and its results followed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from vibe_llms.batches.exporting import (
+    refuse_strangers,
+    write_results,
+)
+from vibe_llms.batches.functions import FunctionWork
+from vibe_llms.batches.items import BatchInput, BatchItem, BatchTally
+from vibe_llms.batches.lines import decode_item, digest
+from vibe_llms.batches.orders import (
+    BatchOrder,
+    BatchRunner,
+    BatchSummary,
+    KeptInput,
+)
+from vibe_llms.batches.work import ModelWork
+from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
+from vibe_llms.instruments.estimates import write_input
+from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.batches.channel import Inputs
+
+T = TypeVar("T")
+
+
+@frozen(kw_only=True)
+class Submission:
+    """How a batch is handed over; see :class:`.BatchChannel`."""
+
+    runner: BatchRunner
+    key: str = ""
+    concurrency: int = 64
+    retries: int = 0
+    cap: Decimal | None = None
+    priority: int = 0
+    retry_failed: bool = False
+    journal: Path | None = None
+
+
+class SubmittedRun(Generic[T]):
+    """Hands a batch over, and yields what comes of it.
+
+    Args:
+        work: What each input is put to.
+        submission: To whom, and how.
+        tally: Counts what comes.
+        progress: Hears of the tally after each item.
+
+    Attributes:
+        batch: The id of the batch, once it is known.
+    """
+
+    def __init__(
+        self,
+        work: ModelWork | FunctionWork,
+        submission: Submission,
+        tally: BatchTally,
+        progress: Callable[[BatchTally], None] | None,
+    ) -> None:
+        self._work = work
+        self._submission = submission
+        self._tally = tally
+        self._progress = progress
+        self.batch = ""
+        self._before: Mapping[int, int] = {}
+
+    async def submit(self, inputs: Inputs) -> str:
+        """Hands the inputs over; returns the id of the batch.
+
+        Raises:
+            RequestError: They are others than the batch has, or cannot be handed over.
+            StoreError: Something else is where the results are to go.
+            ConverseError: The model cannot be used for any input.
+        """
+        given = self._submission
+        work = self._work
+        await work.prepare()
+        order = self._compose_order()
+        if given.cap is not None:  # what no cap can hold is not handed over
+            assert isinstance(work, ModelWork)
+            await work.produce_estimator(given.cap)
+        if given.journal is not None:
+            refuse_strangers(given.journal, order.settings)
+        self.batch, self._before = await given.runner.submit(order, self._ask(inputs), given.key)
+        found = await given.runner.find(self.batch)
+        has_more = given.cap is not None and given.cap != found.cap
+        is_wanted = found.state not in ("filling", "open", "done") or has_more
+        if is_wanted or (given.retry_failed and found.failed):
+            await given.runner.resume(self.batch, retry_failed=given.retry_failed, cap=given.cap)
+        self._tally.total = found.total
+        return self.batch
+
+    async def follow(
+        self, *, ordered: bool = False, stored: bool = True
+    ) -> AsyncGenerator[BatchItem[T], None]:
+        """Yields what comes of each input; leaving it leaves the batch to the workers.
+
+        Raises:
+            ConverseError: Nobody works at the batch any more, and not all of it is done.
+        """
+        given = self._submission
+        # The value of text, and of what a function has returned, is in the line.
+        work = self._work
+        parsing = work if isinstance(work, ModelWork) and work.parser is not None else None
+        outcomes = given.runner.follow(self.batch, ordered=ordered, before=self._before)
+        async with aclosing(outcomes):
+            async for line, is_stored in outcomes:
+                item: BatchItem[Any] = decode_item(line, is_stored=is_stored)
+                if parsing is not None and item.error is None:
+                    item = await parsing.restore(item)
+                self._count(item)
+                if stored or not is_stored:
+                    yield item
+        self._tally.end()
+        found = await given.runner.find(self.batch)
+        if given.journal is not None and found.done:
+            await write_results(given.runner, self.batch, given.journal)
+        if found.state != "done":
+            raise explain_end(found)
+
+    def _compose_order(self) -> BatchOrder:
+        given = self._submission
+        return BatchOrder(
+            **self._work.carry(),
+            concurrency=given.concurrency,
+            retries=given.retries,
+            cap_usd=None if given.cap is None else str(given.cap),
+            priority=given.priority,
+        )
+
+    async def _ask(self, inputs: Inputs) -> AsyncIterator[KeptInput]:
+        names: set[str] = set()
+        place = 0
+        if isinstance(inputs, AsyncIterable):
+            async for each in inputs:
+                yield await self._write(each, place, names)
+                place += 1
+            return
+        work = self._work
+        is_plain = isinstance(work, ModelWork) and work.wording.prompt is None
+        for each in inputs:
+            if is_plain and each.__class__ is str:  # as most are, with nothing to be waited for
+                yield KeptInput(None, digest(each), write_input(each))
+            else:
+                yield await self._write(each, place, names)
+            place += 1
+
+    async def _write(self, given: Any, place: int, names: set[str]) -> KeptInput:
+        name, value = (given.id, given.value) if isinstance(given, BatchInput) else (None, given)
+        if name is not None and name in names:
+            raise RequestError(
+                path=f"inputs[{place}].id",
+                detail=f"Two inputs of the batch have the id {name!r}.",
+                remedy="Give each an id of its own, or none.",
+            )
+        if name is not None:
+            names.add(name)
+        return KeptInput(name, *await self._work.write(value))
+
+    def _count(self, item: BatchItem[Any]) -> None:
+        if item.is_stored:
+            self._tally.stored += 1
+            self._tally.stored_failed += item.has_failed
+            return
+        self._tally.count(item)
+        if self._progress is not None:
+            self._progress(self._tally)
+
+
+def explain_end(found: BatchSummary) -> ConverseError:
+    """Says why a batch has ended before all of it was done."""
+    if found.state == "failed":
+        from vibe_llms.messages.codec.errors import decode_error
+
+        return decode_error(found.detail)
+    if found.state == "capped":
+        return LimitError(
+            limit="cap",
+            value=float(found.cap or 0),
+            detail=f"Batch {found.id} has cost ${found.cost:,.4f}, and what it asks next might "
+            f"cost more than its cap of ${found.cap or 0:,.4f} leaves.",
+            remedy="Give it a higher cap, and it goes on.",
+        )
+    return ConverseError(
+        detail=f"Batch {found.id} was stopped: {found.done:,} of {found.known:,} are done.",
+        remedy="Resume it, and it goes on.",
+        stage=Stage.EXECUTE,
+    )

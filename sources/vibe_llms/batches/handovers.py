@@ -1,0 +1,258 @@
+"""Handing a batch over: its inputs become rows of a chunk each, which can be taken at once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+
+from vibe_llms.asynchrony import finish
+from vibe_llms.batches.databases import BatchDatabase, Transaction
+from vibe_llms.batches.following import read_placed
+from vibe_llms.batches.journals import refuse_input
+from vibe_llms.batches.orders import (
+    BatchOrder,
+    KeptInput,
+    decode_order,
+    encode_order,
+)
+from vibe_llms.batches.row_chunks import read_inputs, settle, write_inputs
+from vibe_llms.exceptions import RequestError, StoreError
+from vibe_llms.instruments.estimates import count_money
+from vibe_llms.messages.identities import produce_identity
+from vibe_llms.runs.patience import retry_in_thread
+
+CHUNK: Final = 500
+"""How many inputs a worker takes at once."""
+
+_CHUNK_BYTES: Final = 1 << 24
+"""How long the inputs of a chunk are together, unless a single one is longer: they are one row."""
+
+_DIGITS: Final = 32
+
+_KEPT: Final = ("attempts", "concurrency", "limits", "priority", "retries")
+"""What is no part of a batch's name, and stays what it was when it was first asked for; a new cap
+holds from then on."""
+
+
+def derive_batch(order: BatchOrder, key: str) -> str:
+    """Returns the id of a batch: with the same settings the same for a key, else a new one."""
+    if not key:
+        return produce_identity()
+    return hashlib.sha256(f"{order.settings}{key}".encode()).hexdigest()[:_DIGITS]
+
+
+class BatchHandover:
+    """One batch that is being handed over.
+
+    Args:
+        database: Gets the rows.
+        batch: The id of the batch.
+        order: What is asked.
+        chunk: How many inputs a chunk has.
+        patience_seconds: How long to wait for a database that is out of reach.
+
+    Attributes:
+        before: How many results each chunk had when this began.
+    """
+
+    def __init__(
+        self,
+        database: BatchDatabase,
+        batch: str,
+        order: BatchOrder,
+        chunk: int = CHUNK,
+        *,
+        patience_seconds: float = 0.0,
+    ) -> None:
+        self._database = database
+        self._batch = batch
+        self._order = order
+        self._size = chunk
+        self._patience = patience_seconds
+        self._next = 0
+        self._chunk = 0
+        self._there = 0
+        self._compared = 0
+        self._is_new = False
+        self.before: dict[int, int] = {}
+
+    async def perform(self, asked: AsyncIterator[KeptInput], tell: Callable[[], object]) -> None:
+        """Writes all that is asked; what is there already is compared.
+
+        Args:
+            tell: Called in a thread when there is something new to take.
+
+        Raises:
+            RequestError: The batch has other inputs.
+            StoreError: The database is out of reach; who asks again goes on.
+        """
+        try:
+            await retry_in_thread(self._patience, self._begin)
+            await self._write(asked, tell)
+        except StoreError:
+            raise
+        except BaseException:  # also who is interrupted
+            if self._is_new:  # what cannot be handed over as a whole is not asked for
+                await finish(asyncio.to_thread(self._withdraw))
+            raise
+
+    async def _write(self, asked: AsyncIterator[KeptInput], tell: Callable[[], object]) -> None:
+        page: list[KeptInput] = []
+        size = 0
+        async for each in asked:
+            page.append(each)
+            size += len(each.input)
+            if len(page) == self._size or size > _CHUNK_BYTES:
+                await self._add_all(page, tell)
+                page, size = [], 0
+        if page:
+            await self._add_all(page, tell)
+        await retry_in_thread(self._patience, self._end)
+
+    async def _add_all(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> None:
+        while page:
+            page = await retry_in_thread(self._patience, self._add, page, tell)
+
+    def _begin(self) -> None:
+        order = self._order
+        with self._database.transact() as transaction:
+            count = transaction.change(
+                "INSERT INTO vibe_batches"
+                " (id, about, state, detail, priority, created, taken, cap, committed)"
+                " VALUES (?, ?, 'filling', '', ?, ?, 0, ?, 0) ON CONFLICT (id) DO NOTHING",
+                self._batch,
+                encode_order(order),
+                order.priority,
+                time.time(),
+                None if order.cap is None else count_money(order.cap),
+            )
+            if not count:
+                self._refuse_others(transaction)
+            self._look(transaction)
+        self._is_new = self._is_new or count > 0
+        self.before = read_placed(self._database, self._batch)
+
+    def _refuse_others(self, transaction: Transaction) -> None:
+        """Refuses an order that would not be heeded: that which the batch has holds."""
+        rows = transaction.fetch("SELECT about FROM vibe_batches WHERE id = ?", self._batch)
+        known, given = decode_order(rows[0][0]), self._order
+        for name in _KEPT:
+            old, new = getattr(known, name), getattr(given, name)
+            if old != new:
+                raise RequestError(
+                    path=name,
+                    detail=f"Batch {self._batch} has {name} {old}, not {new}.",
+                    remedy=f"Give {name} {old} to go on with it, or another key.",
+                )
+
+    def _withdraw(self) -> None:
+        """Removes the batch; if a worker has taken something of it, which is paid for, stops it.
+
+        One that another process has handed over meanwhile, as a whole, is that one's.
+        """
+        with self._database.transact() as transaction:
+            epochs = transaction.fetch(
+                "UPDATE vibe_chunks SET epoch = epoch WHERE batch = ? RETURNING epoch", self._batch
+            )
+            change = "UPDATE vibe_batches SET state = 'stopped' WHERE id = ?"
+            if not any(epoch for (epoch,) in epochs):
+                change = "DELETE FROM vibe_batches WHERE id = ?"
+            transaction.change(f"{change} AND state = 'filling'", self._batch)
+
+    def _look(self, transaction: Transaction) -> None:
+        ((self._there, self._chunk),) = transaction.fetch(
+            "SELECT COALESCE(MAX(first + size), 0), COALESCE(MAX(number) + 1, 0)"
+            " FROM vibe_chunks WHERE batch = ?",
+            self._batch,
+        )
+
+    def _add(self, page: Sequence[KeptInput], tell: Callable[[], object]) -> Sequence[KeptInput]:
+        """Compare the beginning of a page with known inputs, or add it all; return the rest."""
+        is_new = False
+        with self._database.transact() as transaction:
+            known = page[: max(0, self._there - self._next)]
+            if known:
+                known = known[: self._compare(transaction, known)]
+            elif self._insert(transaction, page):
+                known, is_new = page, True
+            else:  # another process, or an attempt before, was here first
+                self._look(transaction)
+        self._next += len(known)
+        if is_new:
+            self._there = self._next
+            self._chunk += 1
+            tell()
+        return page[len(known) :]
+
+    def _compare(self, transaction: Transaction, page: Sequence[KeptInput]) -> int:
+        """Compares inputs with the rest of the chunk where they begin; returns how many."""
+        ((self._compared, first),) = transaction.fetch(
+            "SELECT number, first FROM vibe_chunks WHERE batch = ? AND number >= ?"
+            " AND first + size > ? ORDER BY number LIMIT 1",
+            self._batch,
+            self._compared,
+            self._next,
+        )
+        rows = read_inputs(transaction, self._batch, self._compared)[self._next - first :]
+        for place, (known, given) in enumerate(zip(rows, page, strict=False), self._next):
+            if (known.name, known.digest) != (_write_name(given.name), given.digest):
+                key = place if given.name is None else given.name
+                raise refuse_input(f"Batch {self._batch}", key, "or give another key")
+        return len(rows)
+
+    def _insert(self, transaction: Transaction, page: Sequence[KeptInput]) -> bool:
+        is_first = transaction.change(
+            "INSERT INTO vibe_chunks VALUES (?, ?, ?, ?, 0, 0, 0, '', ?, 0, 0, 0, 0, 0, 0, 0)"
+            " ON CONFLICT (batch, number) DO NOTHING",
+            self._batch,
+            self._chunk,
+            self._next,
+            len(page),
+            b"",
+        )
+        if not is_first:
+            return False
+        kept = [
+            each
+            if each.name is None
+            else KeptInput(_write_name(each.name), each.digest, each.input)
+            for each in page
+        ]
+        transaction.change(
+            "INSERT INTO vibe_inputs (batch, chunk, inputs) VALUES (?, ?, ?)",
+            self._batch,
+            self._chunk,
+            write_inputs(kept),
+        )
+        return True
+
+    def _end(self) -> None:
+        with self._database.transact() as transaction:
+            self._look(transaction)
+            if self._next < self._there:
+                raise RequestError(
+                    path="inputs",
+                    detail=f"Batch {self._batch} has {self._there:,} inputs, and {self._next:,} "
+                    "were given.",
+                    remedy="Give all that it has, with new ones behind them, or another key.",
+                )
+            if not self._next:
+                raise RequestError(path="inputs", detail="The batch has no inputs.")
+            transaction.change(
+                "UPDATE vibe_batches SET total = ?, ended = CASE WHEN total = ? THEN ended END,"
+                " state = CASE WHEN state = 'filling' OR (state = 'done' AND total < ?)"
+                " THEN 'open' ELSE state END WHERE id = ?",
+                self._next,
+                self._next,
+                self._next,
+                self._batch,
+            )
+            settle(transaction, self._batch)
+
+
+def _write_name(name: str | None) -> str | None:
+    return None if name is None else json.dumps(name)

@@ -1,0 +1,360 @@
+"""What a worker makes of the order of a batch: whatever each of its inputs is put to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol, TypeAlias, cast
+
+import attrs
+import msgspec
+
+from vibe_llms.application import Application
+from vibe_llms.batches.functions import Function, name_function
+from vibe_llms.batches.items import BatchItem
+from vibe_llms.batches.lines import digest
+from vibe_llms.batches.orders import BatchOrder
+from vibe_llms.batches.row_chunks import InputRow
+from vibe_llms.batches.work import (
+    ModelWork,
+    Wording,
+    conclude_run,
+)
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.states import State
+from vibe_llms.exceptions import (
+    ConverseError,
+    RequestError,
+    Stage,
+    StoreError,
+    UnknownConversationError,
+    UnknownNameError,
+)
+from vibe_llms.instruments.engines import Engine, EngineOptions, RunOutcome, Tool
+from vibe_llms.instruments.estimates import read_input
+from vibe_llms.instruments.inputs import gather_canisters, say
+from vibe_llms.instruments.models import Model
+from vibe_llms.invocables.ensembles import LOOSE
+from vibe_llms.messages.canisters import AnyCanister
+from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.requests import Request, replace_canisters
+from vibe_llms.runs.places import produce_log
+from vibe_llms.runs.spending import measure_spent
+from vibe_llms.runs.surveying import read_summary
+from vibe_llms.values import frozen
+
+_DIGITS: Final = 32
+
+
+IsAnswered: TypeAlias = Callable[[InputRow], bool]
+
+
+def _know_nothing(row: InputRow) -> bool:
+    return False
+
+
+class Items(Protocol):
+    """What the inputs of a batch are put to in this process.
+
+    Attributes:
+        keeps: Whether something of an input is kept until :meth:`forget`.
+    """
+
+    keeps: bool
+
+    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+        """Returns what comes of an input.
+
+        Args:
+            is_answered: Looks whether there is a result by now. Does database work.
+
+        Raises:
+            StoreError: Where something is kept: nothing has come of it yet, here.
+        """
+
+    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
+        """Lets go of what was kept of an input, whose result is written.
+
+        Args:
+            is_mine: Whether this process has performed it, rather than one that has died since.
+        """
+
+    async def close(self) -> None:
+        """Frees what answers."""
+
+
+class ModelItems:
+    """Inputs that are put to a model.
+
+    Args:
+        work: The model, with what reads its answers.
+        pattern: The request that all are like.
+    """
+
+    keeps = False
+
+    def __init__(self, work: ModelWork, pattern: Request, ask: Any) -> None:
+        self._work = work
+        self._pattern = pattern
+        self._ask = ask
+
+    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+        """Asks the model."""
+        said, preface = read_input(row.input), self._pattern.canisters[:-1]
+        if said.__class__ is str:
+            request = renew(self._pattern, canisters=(*preface, say(said)))
+        else:
+            request = replace_canisters(self._pattern, (*preface, *gather_canisters(said)))
+        item: BatchItem[Any] = await self._ask(request)
+        return item
+
+    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
+        """Does nothing."""
+
+    async def close(self) -> None:
+        """Frees the model."""
+        await self._work.close()
+
+
+class FunctionItems:
+    """Inputs that a function is called with."""
+
+    keeps = False
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+        """Calls the function."""
+        return BatchItem(value=await self._function(msgspec.json.decode(row.input)))
+
+    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
+        """Does nothing."""
+
+    async def close(self) -> None:
+        """Does nothing."""
+
+
+class EngineItems:
+    """Inputs each of which is a run of an engine.
+
+    The run is kept in a store, step by step, until its result is written: whoever takes it over
+    goes on where it was, and what is to be done once is asked about rather than done again.
+
+    Args:
+        engine: Entered, with the store as its own.
+        store: Has the runs.
+        batch: Whose inputs these are.
+    """
+
+    keeps = True
+
+    def __init__(self, engine: Engine, store: ConversationStore, batch: str) -> None:
+        self._engine = engine
+        self._store = store
+        self._batch = batch
+        self._waiting: set[int] = set()
+
+    async def put(self, row: InputRow, is_answered: IsAnswered = _know_nothing) -> BatchItem[Any]:
+        """Performs the run of an input, or goes on with it.
+
+        Raises:
+            StoreError: Another worker has it, or had it, or the store is out of reach.
+        """
+        identity, said = self.name(row), gather_canisters(read_input(row.input))
+        conversation = await asyncio.to_thread(self._find, identity)
+        if conversation is None:
+            # Looked for only now: a result is written before its run is deleted.
+            if await asyncio.to_thread(is_answered, row):
+                raise StoreError(detail=f"Another worker has brought the result of run {identity}.")
+            conversation = Conversation(id=identity, canisters=said)
+        outcome = await self._perform(conversation, said)
+        if outcome.state is State.AWAIT:
+            self._waiting.add(row.number)
+        return _conclude(outcome, identity)
+
+    async def _perform(self, conversation: Conversation, said: Sequence[AnyCanister]) -> RunOutcome:
+        identity = conversation.id
+        log = await asyncio.to_thread(produce_log(self._store, identity).read)
+        run = self._engine.prepare(conversation, spent=measure_spent(log))
+        outcome = await run.perform()
+        # What was answered before it was taken over belongs to it, and was billed.
+        added = tuple(outcome.conversation.canisters[len(said) :])
+        return attrs.evolve(outcome, canisters=added)
+
+    def _find(self, identity: str) -> Conversation | None:
+        with suppress(UnknownConversationError):
+            return Conversation.restore(self._store, identity)
+        return None
+
+    async def forget(self, row: InputRow, *, is_mine: bool = True) -> None:
+        """Removes the run, unless somebody is asked about it."""
+        if row.number in self._waiting:
+            self._waiting.discard(row.number)
+            return
+        remove = self._store.delete if is_mine else self._remove_left
+        # Where it cannot be removed it stays, and can be deleted as any other.
+        with suppress(StoreError, UnknownConversationError):
+            await asyncio.to_thread(remove, self.name(row))
+
+    def _remove_left(self, identity: str) -> None:
+        if read_summary(self._store, identity).state != "waiting":
+            self._store.delete(identity)
+
+    def name(self, row: InputRow) -> str:
+        """Names the run of an input: the same for whoever performs it."""
+        told = f"{self._batch}:{row.number}:{row.digest}"
+        return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
+
+    async def close(self) -> None:
+        """Disconnects the tools, and frees the model."""
+        await self._engine.close()
+
+
+@frozen(kw_only=True, eq=False)
+class WorkMaker:
+    """Makes what orders of batches name, as this process has it.
+
+    Attributes:
+        application: Where models are found, and ensembles that are configured.
+        store: Where the runs of engines are kept.
+        produce_tools: Makes ensembles of their names; by default those that are configured.
+        functions: Those that this process lends, by their names.
+    """
+
+    application: Application
+    store: ConversationStore
+    produce_tools: Callable[[Sequence[str]], Awaitable[Sequence[Tool]]] | None = None
+    functions: Mapping[str, Function] = attrs.field(factory=dict)
+
+    async def produce(self, batch: str, order: BatchOrder) -> Items:
+        """Makes what inputs are put to.
+
+        Raises:
+            ConverseError: This process does not have it, or not as it was asked for.
+        """
+        if order.function:
+            return FunctionItems(self._access_function(order.function))
+        if order.is_engine:
+            return await self._produce_engine(batch, order)
+        model = Model(order.model, application=self.application)
+        work = ModelWork(model, {}, Wording(), order.produce_parser(), is_owner=True)
+        return ModelItems(work, order.pattern, await work.prepare())
+
+    async def check(self, order: BatchOrder) -> None:
+        """Refuses what not even who asks for it could perform, before it is handed over.
+
+        Raises:
+            ConverseError: As :meth:`produce`.
+        """
+        if order.function or order.is_engine:
+            await (await self.produce("", order)).close()
+
+    def _access_function(self, name: str) -> Function:
+        if name in self.functions:
+            return self.functions[name]
+        raise UnknownNameError(
+            kind="function",
+            name=name,
+            known=tuple(self.functions),
+            detail=f"This process has no function {name!r} for batches.",
+            remedy=f"Lend it by its name, open_batches(…, functions=[{name}]), or to `vibe worker` "
+            f"by --functions MODULE:{name}, wherever the batch is worked at; then resume it.",
+        )
+
+    async def _produce_engine(self, batch: str, order: BatchOrder) -> Items:
+        pattern = order.pattern
+        engine = Engine(
+            order.model,
+            await self._produce_tools(order.ensembles),
+            limits=attrs.evolve(self.application.configuration.limits, **cast("Any", order.limits)),
+            store=self.store,
+            application=self.application,
+            **_gather_options(pattern),
+        )
+        await engine.__aenter__()
+        try:
+            work = ModelWork(engine, {}, Wording())
+            await work.prepare()
+            if digest(work.describe()) != order.settings:
+                raise _refuse_others(work.pattern, pattern)
+        except BaseException:
+            await engine.close()
+            raise
+        return EngineItems(engine, self.store, batch)
+
+    async def _produce_tools(self, names: Sequence[str]) -> Sequence[Tool]:
+        if not names:
+            return ()
+        try:
+            return await (self.produce_tools or self.application.produce_ensembles)(names)
+        except UnknownNameError as error:
+            known = f"configure [ensembles.{error.name}], or make it"
+            if error.name == LOOSE:
+                known = "put these functions into one, `vibe plugins new --kind ensemble`, or make"
+                known += " them"
+            raise UnknownNameError(
+                kind=error.kind,
+                name=error.name,
+                known=error.known,
+                remedy="Workers find tools by the names of their ensembles: "
+                f"{known} by open_batches(…, produce_tools=…).",
+            ) from error
+
+
+def gather_functions(functions: Iterable[Function]) -> dict[str, Function]:
+    """Returns functions by their names.
+
+    Raises:
+        TypeError: One has no name of its own.
+        ValueError: Two have the same.
+    """
+    named: dict[str, Function] = {}
+    for each in functions:
+        name = name_function(each)
+        if named.setdefault(name, each) is not each:
+            raise ValueError(f"Two functions for batches are called {name!r}: rename one.")
+    return named
+
+
+def _conclude(outcome: RunOutcome, identity: str) -> BatchItem[Any]:
+    if outcome.state is State.AWAIT:
+        error = ConverseError(
+            detail=f"Its run {identity} waits for an approval. {outcome.detail}".rstrip(),
+            remedy=f"Approve it, `vibe runs approve {identity}`, and retry what failed.",
+            stage=Stage.EXECUTE,
+        )
+        # What it has used so far was billed.
+        return attrs.evolve(conclude_run(outcome), error=error)
+    return conclude_run(outcome)
+
+
+def _gather_options(pattern: Request) -> EngineOptions:
+    """Returns what was said to an engine about its requests."""
+    options: EngineOptions = {
+        "controls": pattern.controls,
+        "schema": pattern.schema,
+        "invocation_choice": pattern.invocation_choice,
+        "strict": pattern.strict,
+        "window": pattern.window,
+        "lenient": pattern.lenient,
+    }
+    if pattern.native is not None:
+        options["native"] = pattern.native
+    return options
+
+
+def _refuse_others(here: Request, asked: Request) -> RequestError:
+    names = [sorted(each.name for each in told.invocables) for told in (here, asked)]
+    differing = sorted({*names[0]} ^ {*names[1]})
+    detail = "The tools of this batch are described otherwise here"
+    if differing:
+        detail = f"This batch has other tools here: {', '.join(differing)} differ"
+    return RequestError(
+        path="tools",
+        detail=f"{detail} than where it was asked for.",
+        remedy="Give each worker the same ensembles, of the same version; then resume it.",
+    )

@@ -1,0 +1,31 @@
+"""Budgets of vendors as rows, which all workers of a runner share."""
+
+from __future__ import annotations
+
+from vibe_llms.batches.databases import BatchDatabase
+
+
+class RowBudgets:
+    """Keeps what workers use of each vendor; see :class:`vibe_llms.providers.budgets.Budgets`.
+
+    Args:
+        database: Has the rows, and the clock.
+    """
+
+    def __init__(self, database: BatchDatabase) -> None:
+        self._database = database
+
+    def reserve(self, name: str, seconds: float) -> float:
+        """Takes up a stretch of a line; returns when it begins, from now. Raises StoreError."""
+        now = self._database.now
+        with self._database.transact() as transaction:
+            ((until,),) = transaction.fetch(
+                f"INSERT INTO vibe_budgets (name, next) VALUES (?, {now} + ?)"
+                " ON CONFLICT (name) DO UPDATE SET next = ? +"
+                f" CASE WHEN vibe_budgets.next > {now} THEN vibe_budgets.next ELSE {now} END"
+                f" RETURNING next - {now}",
+                name,
+                seconds,
+                seconds,
+            )
+        return max(0.0, float(until) - seconds)

@@ -1,0 +1,280 @@
+"""The journal of a batch as rows of a database, of which each worker writes those of a chunk.
+
+What is written together is one row: the lines of some items, of which none has a result before. The
+first result of an item counts: a worker that was paused, and whose chunk another has taken since,
+gives what it has paid for, and begins nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from vibe_llms.batches.budgets import account_item
+from vibe_llms.batches.databases import (
+    AT_ONCE_BYTES,
+    BatchDatabase,
+    Transaction,
+)
+from vibe_llms.batches.items import BatchItem
+from vibe_llms.batches.lines import encode
+from vibe_llms.batches.row_chunks import Taken, read_bits, settle, write_bits
+from vibe_llms.batches.tables import WORKING
+from vibe_llms.exceptions import StoreError
+from vibe_llms.gathering import Gatherer
+
+_LOGGER = logging.getLogger(__name__)
+
+_GATHERING_SECONDS: Final = 0.05
+"""How long results are let come before they are written together, where nobody waits for them."""
+_TOGETHER_BYTES: Final = 1 << 24
+"""So much is one row at most, unless a single line is longer: a database holds none of any size."""
+_PAUSE_SECONDS: Final = 0.5
+_PATIENCE_SECONDS: Final = 900.0
+"""How often, and for how long, a database that is away is tried, with results in hand that were
+paid for."""
+
+
+# Not followed by Python's collector, as many wait at once: what an item is made of would be looked
+# through again and again, and with it all that lives.
+class _Result(msgspec.Struct, gc=False):
+    number: int
+    line: bytes
+    has_failed: bool
+    input_tokens: int
+    output_tokens: int
+    cost: int
+    unpriced: int
+    change: int
+
+
+class RowJournal:
+    """What came of the items of a chunk.
+
+    Args:
+        database: Has the rows.
+        taken: The chunk, as this worker has taken it.
+        settings: The digest of what tells this batch's lines from those of others.
+        room: How many results may wait for those before them; more come together where there is
+            some. Without any, each is written as soon as can be.
+        is_leaving: Says whether nobody waits any more for a database that is away.
+
+    Attributes:
+        must_stop: Why nothing more is to be begun, where it is not, since the last write.
+        is_done: Whether a write of this worker's found that all of the chunk is done.
+    """
+
+    def __init__(
+        self,
+        database: BatchDatabase,
+        taken: Taken,
+        *,
+        settings: str = "",
+        room: int = 0,
+        is_leaving: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._database = database
+        self._batch = taken.batch
+        self._chunk = taken.chunk
+        self._epoch = taken.epoch
+        self._settings = settings
+        self._is_leaving = is_leaving
+        self._reserved: dict[int, int] = {}
+        self._writes = 0
+        self._closed = threading.Event()
+        self._gatherer: Gatherer[_Result, None] = Gatherer(
+            self._write,
+            pause_seconds=_GATHERING_SECONDS if room else 0.0,
+            enough=max(1, room * 7 // 8),  # so that nobody meets the end of the room
+            at_once=self._write_at_once if room else None,
+        )
+        self.must_stop = ""
+        self.is_done = False
+
+    def reserve(self, number: int, amount: int) -> None:
+        """Notes what was put down for an item, which its result replaces by what it has cost."""
+        self._reserved[number] = amount
+
+    def put(self, item: BatchItem[Any], input_digest: str) -> asyncio.Future[Sequence[None]]:
+        """Begins to write what came of an item; returns what tells when it is kept.
+
+        That is shared by all who are written together: who may be cancelled waits behind a shield.
+        A database that is away is waited for.
+        """
+        item, line = encode(item, self._settings, input_digest)
+        reserved = self._reserved.pop(item.index, 0) if self._reserved else 0
+        account = account_item(item)
+        change = account.replace(reserved)
+        return self._gatherer.put(
+            _Result(item.index, line[:-1], item.error is not None, *account, change)
+        )
+
+    @property
+    def backlog(self) -> int:
+        """How many results wait until those before them are written."""
+        return self._gatherer.backlog
+
+    async def finish(self) -> None:
+        """Waits until all that was put is kept; for a database that is away no longer, then."""
+        await self._gatherer.close()
+        self._closed.set()
+
+    def _write_at_once(self, results: Sequence[_Result]) -> Sequence[None] | None:
+        """Writes results in the event loop, unless they are long, or something is waited for."""
+        if sum(len(each.line) for each in results) > AT_ONCE_BYTES:
+            return None
+        self._writes += 1
+        try:
+            self._keep(f"{self._epoch}/{self._writes}", results, at_once=True)
+        except (StoreError, BlockingIOError):  # nothing is kept yet: it is tried in a thread
+            return None
+        return [None] * len(results)
+
+    def _write(self, results: Sequence[_Result]) -> Sequence[None]:
+        for several in _part(results):
+            self._writes += 1
+            self._insist(f"{self._epoch}/{self._writes}", several)
+        return [None] * len(results)
+
+    def _insist(self, mark: str, results: Sequence[_Result]) -> None:
+        """Writes some results, also where the database is away for a while."""
+        begun = time.monotonic()
+        is_again = False
+        while True:
+            try:
+                self._keep(mark, results, is_again=is_again)
+            except StoreError as error:
+                if not is_again:
+                    _LOGGER.warning(
+                        "%s results of batch %s wait for its database: %s",
+                        len(results),
+                        self._batch,
+                        error,
+                    )
+                has_waited = time.monotonic() - begun >= _PATIENCE_SECONDS
+                if has_waited or self._is_leaving() or self._closed.wait(_PAUSE_SECONDS):
+                    _LOGGER.error(
+                        "%s results of batch %s that were paid for are lost, and asked for again:"
+                        " %s",
+                        len(results),
+                        self._batch,
+                        error,
+                    )
+                    raise
+                is_again = True
+            else:
+                return
+
+    def _keep(
+        self,
+        mark: str,
+        results: Sequence[_Result],
+        *,
+        is_again: bool = False,
+        at_once: bool = False,
+    ) -> None:
+        with self._database.transact(at_once=at_once) as transaction:
+            # First the chunk, which is locked from then on: places are given in the order of
+            # commits, so that who follows the batch passes none over.
+            found = transaction.fetch(
+                "UPDATE vibe_chunks SET placed = placed + 1 WHERE batch = ? AND number = ?"
+                " RETURNING placed, epoch, first, size, done, answered",
+                self._batch,
+                self._chunk,
+            )
+            if not found:
+                self.must_stop = "The batch was deleted."
+                return
+            place, epoch, first, size, done, kept = found[0]
+            # Its answer may have been lost, and not the commit.
+            if is_again and self._is_there(transaction, mark):
+                transaction.change(
+                    "UPDATE vibe_chunks SET placed = placed - 1 WHERE batch = ? AND number = ?",
+                    self._batch,
+                    self._chunk,
+                )
+                return
+            answered, new = read_bits(kept), list[_Result]()
+            for each in results:
+                bit = 1 << each.number - first
+                if not answered & bit:
+                    answered |= bit
+                    new.append(each)
+            transaction.change(
+                "INSERT INTO vibe_results (batch, chunk, place, mark, lines)"
+                " VALUES (?, ?, ?, ?, ?)",
+                self._batch,
+                self._chunk,
+                place,
+                mark,
+                b"\n".join([each.line for each in new]),
+            )
+            ((state, cap),) = transaction.fetch(
+                "SELECT state, cap FROM vibe_batches WHERE id = ?", self._batch
+            )
+            self._count(transaction, write_bits(answered), new, results)
+            # What was put down for a result that came too late stays so: it was paid for all the
+            # same. Without a cap nothing is put down, and no worker waits for the batch's row.
+            if cap is not None and (change := sum(each.change for each in new)):
+                transaction.change(
+                    "UPDATE vibe_batches SET committed = committed + ? WHERE id = ?",
+                    change,
+                    self._batch,
+                )
+            is_done = done + len(new) == size
+            if is_done:
+                settle(transaction, self._batch)
+        self.must_stop, self.is_done = self._explain(state, epoch), is_done
+
+    def _is_there(self, transaction: Transaction, mark: str) -> bool:
+        query = "SELECT 1 FROM vibe_results WHERE batch = ? AND chunk = ? AND mark = ?"
+        return bool(transaction.fetch(query, self._batch, self._chunk, mark))
+
+    def _explain(self, state: str, epoch: int) -> str:
+        if state not in WORKING:
+            return f"The batch is {state}."
+        return "" if epoch == self._epoch else "Another worker has taken the chunk."
+
+    def _count(
+        self,
+        transaction: Transaction,
+        answered: bytes,
+        new: Sequence[_Result],
+        paid: Sequence[_Result],
+    ) -> None:
+        """Counts results; what came too late is none, and was billed all the same."""
+        transaction.change(
+            "UPDATE vibe_chunks SET answered = ?, done = done + ?, failed = failed + ?,"
+            " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ?,"
+            " unpriced = unpriced + ?,"
+            # Nobody has what is done: whoever wants it again need not wait.
+            " leased = CASE WHEN done + ? < size THEN leased ELSE 0 END"
+            " WHERE batch = ? AND number = ?",
+            answered,
+            len(new),
+            sum(each.has_failed for each in new),
+            sum(each.input_tokens for each in paid),
+            sum(each.output_tokens for each in paid),
+            sum(each.cost for each in paid),
+            sum(each.unpriced for each in paid),
+            len(new),
+            self._batch,
+            self._chunk,
+        )
+
+
+def _part(results: Sequence[_Result]) -> Iterator[Sequence[_Result]]:
+    """Parts results into as many as a row holds."""
+    first = size = 0
+    for place, each in enumerate(results):
+        size += len(each.line)
+        if size > _TOGETHER_BYTES and place > first:
+            yield results[first:place]
+            first, size = place, len(each.line)
+    yield results[first:]

@@ -1,0 +1,257 @@
+"""Chunks of inputs on their way to a vendor's batches, each written down before it is sent."""
+
+from __future__ import annotations
+
+import enum
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from vibe_llms.batches.runs import Due
+from vibe_llms.batches.vendor_chunks import (
+    Chunk,
+    ChunkEnd,
+    ChunkItem,
+    ChunkLog,
+    name_item,
+)
+from vibe_llms.exceptions import ConverseError
+from vibe_llms.messages.losses import Translation
+from vibe_llms.messages.requests import Request
+from vibe_llms.providers.batches import BatchRequest, was_refused
+from vibe_llms.providers.batching import ModelBatches
+from vibe_llms.values import define, frozen
+
+ARRIVING_SECONDS: Final = 120
+"""How long after an intent its batch may still appear at the vendor: longer than what was on its
+way when its sender died takes to arrive, or to be dropped."""
+
+FIRST_PAUSE_SECONDS: Final = 2.0
+LAST_PAUSE_SECONDS: Final = 60.0
+PAUSE_GROWTH: Final = 1.5
+"""The pauses between two looks at the vendor grow from the first to the last: most batches take
+minutes, and some a day."""
+
+_NAME_BYTES: Final = 8
+
+
+class ChunkCourse(enum.StrEnum):
+    """What happens to a chunk."""
+
+    SUBMITTED = "submitted"
+    FOUND = "found"
+    WAITING = "waiting"
+    ABSENT = "absent"
+    DOUBTFUL = "doubtful"
+    ENDED = "ended"
+    LOST = "lost"
+
+
+@frozen(kw_only=True)
+class ChunkNews:
+    """Something that happened to what was submitted.
+
+    Attributes:
+        course: What.
+        vendor: The vendor's name for the batch; empty where it is not known.
+        requests: How many requests it has.
+        done: How many of these have ended, as far as the vendor tells.
+        error: Why it cannot be known what became of it.
+    """
+
+    course: ChunkCourse
+    vendor: str = ""
+    requests: int = 0
+    done: int = 0
+    error: ConverseError | None = None
+
+
+Listener = Callable[[ChunkNews], None]
+
+
+@define(kw_only=True)
+class _Draft:
+    """What is gathered for the next chunk."""
+
+    chunk: str
+    items: list[ChunkItem] = attrs.field(factory=list)
+    requests: list[BatchRequest] = attrs.field(factory=list)
+    dues: list[Due] = attrs.field(factory=list)
+    size: int = 0
+
+
+def _produce_draft() -> _Draft:
+    return _Draft(chunk=os.urandom(_NAME_BYTES).hex())
+
+
+class Submitter:
+    """Gathers requests, and submits them as chunks that the vendor takes.
+
+    Args:
+        compose: Makes the request of an input.
+        batches: The vendor's.
+        log: Where intents are written down.
+        tell: Hears what happens to chunks.
+        resubmits: Whether what may have been submitted is submitted again where the vendor cannot
+            be asked.
+
+    Attributes:
+        doubtful: Chunks of which nobody knows whether the vendor has them, and why not.
+    """
+
+    def __init__(
+        self,
+        compose: Callable[[Any], Awaitable[Request]],
+        batches: ModelBatches,
+        log: ChunkLog,
+        tell: Listener,
+        *,
+        resubmits: bool = False,
+    ) -> None:
+        self._compose = compose
+        self._batches = batches
+        self._log = log
+        self._tell = tell
+        self._resubmits = resubmits
+        self._draft = _produce_draft()
+        self.doubtful: dict[str, ConverseError] = {}
+
+    async def take_up(self, chunks: Sequence[Chunk] | None = None) -> None:
+        """Looks for what was submitted, perhaps, by a process that did not live to hear of it.
+
+        Args:
+            chunks: Only for these; by default for all.
+
+        Raises:
+            StoreError: What was found out cannot be written down.
+        """
+        for chunk in self._log.open_chunks if chunks is None else chunks:
+            if not chunk.vendor:
+                await self._resolve(chunk)
+
+    async def translate(self, value: Any) -> Translation[BatchRequest]:
+        """Makes the request that :meth:`add` is given next. Raises ConverseError."""
+        draft = self._draft
+        name = name_item(draft.chunk, len(draft.items))
+        return self._batches.translate(name, await self._compose(value))
+
+    async def add(self, due: Due, translation: Translation[BatchRequest]) -> dict[str, Due]:
+        """Takes an input with its request; returns what was submitted to make room for it.
+
+        Returns:
+            By its name at the vendor.
+
+        Raises:
+            ConverseError: A chunk cannot be submitted.
+        """
+        submitted: dict[str, Due] = {}
+        draft, bounds = self._draft, self._batches.bounds
+        size = len(translation.value.data) + 1  # what stands between two of them
+        if len(draft.items) >= bounds.requests or draft.size + size > bounds.bytes:
+            submitted = await self.flush()
+            draft = self._draft
+            translation = await self.translate(due.value)  # its name has the chunk's
+        losses = tuple(map(str, translation.losses))
+        draft.requests.append(translation.value)
+        draft.items.append(ChunkItem(due.index, due.id, due.digest, due.has_failed, losses))
+        # Without its value, which may be long, and which nobody asks for again.
+        draft.dues.append(attrs.evolve(due, value=None))
+        draft.size += size
+        return submitted
+
+    async def flush(self) -> dict[str, Due]:
+        """Submits what was gathered; returns it by its names at the vendor.
+
+        Raises:
+            ConverseError: The vendor refuses it, or the intent cannot be written down.
+        """
+        draft, self._draft = self._draft, _produce_draft()
+        if not draft.items:
+            return {}
+        chunk = Chunk(
+            chunk=draft.chunk,
+            batch=self._log.batch,
+            at=time.time(),
+            items=tuple(draft.items),
+        )
+        await self._log.intend(chunk)
+        await self._submit(chunk, draft.requests)
+        return {name_item(chunk.chunk, place): due for place, due in enumerate(draft.dues)}
+
+    async def _submit(self, chunk: Chunk, requests: list[BatchRequest]) -> None:
+        policy, clock = self._batches.policy, self._batches.clock
+        attempt = 1
+        while True:
+            try:
+                vendor = await self._batches.submit(chunk.chunk, requests)
+            except ConverseError as error:
+                wait = policy.decide(error, attempt, 1.0)
+                if not was_refused(error):
+                    await self._resolve(chunk, may_end=wait is None)
+                    if chunk.vendor or chunk.chunk in self.doubtful:
+                        return
+                elif wait is None:
+                    await self._log.end(chunk, ChunkEnd.REFUSED)
+                if wait is None:
+                    raise
+                attempt += 1
+                await clock.sleep(wait)
+                await self._log.send_again(chunk, time.time())
+            else:
+                await self._log.name(chunk, vendor)
+                self._news(ChunkCourse.SUBMITTED, chunk)
+                return
+
+    async def _resolve(self, chunk: Chunk, *, may_end: bool = True) -> None:
+        """Finds out whether the vendor has a chunk; if it has not, nothing more is expected.
+
+        Args:
+            may_end: Otherwise it is submitted again by whoever asks, under the same name.
+        """
+        clock = self._batches.clock
+        self.doubtful.pop(chunk.chunk, None)
+        sent = chunk.sent or chunk.at
+        age = min(max(time.time() - sent, 0.0), ARRIVING_SECONDS)
+        certain_at = clock.read() + ARRIVING_SECONDS - age
+        names = [name_item(chunk.chunk, place) for place in range(len(chunk.items))]
+        known = self._log.vendor_names
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            is_late = clock.read() >= certain_at  # before the look, which takes time as well
+            try:
+                sighting = await self._batches.find(
+                    chunk.chunk, since=chunk.at, requests=names, known=known
+                )
+            except ConverseError as error:
+                if self._resubmits:
+                    return await self._miss(chunk, may_end=may_end)
+                self.doubtful[chunk.chunk] = error
+                self._tell(
+                    ChunkNews(course=ChunkCourse.DOUBTFUL, requests=len(chunk.items), error=error)
+                )
+                return
+            if sighting.id:
+                await self._log.name(chunk, sighting.id)
+                self._news(ChunkCourse.FOUND, chunk)
+                return
+            if is_late and not sighting.is_undecided:
+                return await self._miss(chunk, may_end=may_end)
+            self._news(ChunkCourse.WAITING, chunk)
+            await clock.sleep(pause)
+            pause = grow(pause)
+
+    async def _miss(self, chunk: Chunk, *, may_end: bool) -> None:
+        if may_end:
+            await self._log.end(chunk, ChunkEnd.ABSENT)
+        self._news(ChunkCourse.ABSENT, chunk)
+
+    def _news(self, course: ChunkCourse, chunk: Chunk) -> None:
+        self._tell(ChunkNews(course=course, vendor=chunk.vendor, requests=len(chunk.items)))
+
+
+def grow(pause: float) -> float:
+    """Returns the next pause after one between two looks at the vendor, in seconds."""
+    return min(pause * PAUSE_GROWTH, LAST_PAUSE_SECONDS)

@@ -1,0 +1,103 @@
+"""The channels of batches for synchronous code: the same behind the portal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar, Unpack, overload
+
+from vibe_llms.batches.channel import (
+    BatchChannel,
+    BatchSettings,
+    JournalSettings,
+    Work,
+)
+from vibe_llms.batches.items import BatchTally
+from vibe_llms.batches.vendor_channel import (
+    VendorBatchChannel,
+    VendorSettings,
+)
+from vibe_llms.instruments.engines import Engine, SyncEngine
+from vibe_llms.instruments.models import Model, SyncModel
+from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.synchrony import SyncFace, blocking, iterating
+
+T = TypeVar("T")
+
+
+class SyncBatchChannel(SyncFace[BatchChannel[T]], Generic[T]):
+    """Does the same work on each of many inputs; see :class:`BatchChannel`.
+
+    It works anywhere, also where an event loop runs. Use it as a context manager, or close it.
+    """
+
+    @overload
+    def __init__(
+        self: SyncBatchChannel[str],
+        work: Model | SyncModel | Engine | SyncEngine | str,
+        *,
+        parser: None = ...,
+        **settings: Unpack[BatchSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        work: Model | SyncModel | str,
+        *,
+        parser: Parser[T] | type[T],
+        **settings: Unpack[BatchSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, work: Callable[[Any], Awaitable[T]], **settings: Unpack[JournalSettings]
+    ) -> None: ...
+    def __init__(self, work: Work, **settings: Any) -> None:
+        produce: Any = BatchChannel  # its shapes are those of this class
+        super().__init__(produce(work, **settings))
+
+    @property
+    def tally(self) -> BatchTally:
+        """How far it has come."""
+        return self.asynchronous.tally
+
+    run = iterating(BatchChannel[T].run, closes=True)
+    collect = blocking(BatchChannel[T].collect)
+    submit = blocking(BatchChannel[T].submit)
+    close = blocking(BatchChannel[T].close)
+
+
+class SyncVendorBatchChannel(SyncFace[VendorBatchChannel[T]], Generic[T]):
+    """Puts inputs to a model by its vendor's own batches; see :class:`VendorBatchChannel`.
+
+    It works anywhere, also where an event loop runs. Use it as a context manager, or close it.
+    """
+
+    @overload
+    def __init__(
+        self: SyncVendorBatchChannel[str],
+        work: Model | SyncModel | str,
+        *,
+        parser: None = ...,
+        **settings: Unpack[VendorSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        work: Model | SyncModel | str,
+        *,
+        parser: Parser[T] | type[T],
+        **settings: Unpack[VendorSettings],
+    ) -> None: ...
+    def __init__(self, work: Model | SyncModel | str, **settings: Any) -> None:
+        produce: Any = VendorBatchChannel  # its shapes are those of this class
+        super().__init__(produce(work, **settings))
+
+    @property
+    def tally(self) -> BatchTally:
+        """How far it has come."""
+        return self.asynchronous.tally
+
+    run = iterating(VendorBatchChannel[T].run, closes=True)
+    collect = blocking(VendorBatchChannel[T].collect)
+    foresee = blocking(VendorBatchChannel[T].foresee)
+    cancel = blocking(VendorBatchChannel[T].cancel)
+    close = blocking(VendorBatchChannel[T].close)

@@ -1,0 +1,107 @@
+"""The tables of batches, and what each column means. SQLite and PostgreSQL read them the same.
+
+Money is counted in billionths of a dollar, so that sums are exact. Names are JSON: PostgreSQL has
+no text with the character 0, and a name may have it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+BatchState: TypeAlias = Literal["filling", "open", "done", "stopped", "capped", "failed"]
+"""Where a batch stands.
+
+``filling``
+    Whoever has asked for it has not said all of its inputs yet; those that are there are worked on.
+``open``
+    All inputs are there, and not all are done.
+``done``
+    All are done or failed.
+``stopped``
+    Somebody has stopped it.
+``capped``
+    The next input might have cost more than was left of what it may cost.
+``failed``
+    It has met what every input would meet, as a missing key.
+"""
+
+WORKING: Final[tuple[BatchState, ...]] = ("filling", "open")
+"""In which states inputs are worked on."""
+
+# A chunk is what a worker takes at once: its inputs are one row, and results are rows of as many as
+# were written together, so that an item costs no row. `epoch` rises whenever somebody takes a
+# chunk, `attempts` unless that one leaves by itself, and until `leased` nobody else takes it.
+# `answered` has a bit for each input with a result, the lowest for the first. `begun` says how
+# often inputs were asked where each is asked by itself. `placed` counts what was written of its
+# results: the `place` of such a row is its number among them, so that whoever follows a batch asks
+# for what has come since, and by its `mark` who has written it knows it again. `committed` of a
+# batch is what was spent and what is on its way, and `taken` the moment at which somebody last took
+# a chunk of it. A budget's `next` is the moment at which all that was reserved of it will have been
+# used up. A doubt counts how many inputs of a chunk may have been asked by a worker that died or
+# left under that epoch: they are asked again, and both may be billed.
+TABLES: Final = """
+CREATE TABLE IF NOT EXISTS vibe_batches (
+    id text PRIMARY KEY,
+    about text NOT NULL,
+    state text NOT NULL,
+    detail text NOT NULL,
+    total bigint,
+    priority integer NOT NULL,
+    created double precision NOT NULL,
+    ended double precision,
+    taken double precision NOT NULL,
+    cap bigint,
+    committed bigint NOT NULL
+);
+CREATE TABLE IF NOT EXISTS vibe_chunks (
+    batch text NOT NULL REFERENCES vibe_batches (id) ON DELETE CASCADE,
+    number integer NOT NULL,
+    first bigint NOT NULL,
+    size integer NOT NULL,
+    epoch integer NOT NULL,
+    attempts integer NOT NULL,
+    leased double precision NOT NULL,
+    begun text NOT NULL,
+    answered bytea NOT NULL,
+    placed bigint NOT NULL,
+    done integer NOT NULL,
+    failed integer NOT NULL,
+    input_tokens bigint NOT NULL,
+    output_tokens bigint NOT NULL,
+    cost bigint NOT NULL,
+    unpriced integer NOT NULL,
+    PRIMARY KEY (batch, number)
+);
+CREATE INDEX IF NOT EXISTS vibe_due ON vibe_chunks (batch, number) WHERE done < size;
+CREATE TABLE IF NOT EXISTS vibe_inputs (
+    batch text NOT NULL REFERENCES vibe_batches (id) ON DELETE CASCADE,
+    chunk integer NOT NULL,
+    inputs bytea NOT NULL,
+    PRIMARY KEY (batch, chunk)
+);
+CREATE TABLE IF NOT EXISTS vibe_results (
+    batch text NOT NULL REFERENCES vibe_batches (id) ON DELETE CASCADE,
+    chunk integer NOT NULL,
+    place bigint NOT NULL,
+    mark text NOT NULL,
+    lines bytea NOT NULL,
+    PRIMARY KEY (batch, chunk, place)
+);
+CREATE TABLE IF NOT EXISTS vibe_budgets (
+    name text PRIMARY KEY,
+    next double precision NOT NULL
+);
+CREATE TABLE IF NOT EXISTS vibe_doubts (
+    batch text NOT NULL REFERENCES vibe_batches (id) ON DELETE CASCADE,
+    chunk integer NOT NULL,
+    epoch integer NOT NULL,
+    count integer NOT NULL,
+    PRIMARY KEY (batch, chunk, epoch)
+)
+"""
+
+TABLE: Final = "vibe_batches"
+"""The first of them: where it is, all are."""
+
+EARLIER: Final = "vibe_items"
+"""A table of earlier versions, whose others are called as those here and are not like them."""

@@ -1,0 +1,393 @@
+"""The work of a batch whose inputs are put to what answers: a model, or an engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+
+from vibe_llms.batches.items import BatchItem, count_reached
+from vibe_llms.batches.lines import digest
+from vibe_llms.batches.orders import write_pattern
+from vibe_llms.engine.limits import export_limits
+from vibe_llms.engine.states import Reason, State
+from vibe_llms.exceptions import ConverseError, LimitError, RequestError, Stage
+from vibe_llms.instruments.answering import Answer
+from vibe_llms.instruments.channels.composing import Composing, compose_aside
+from vibe_llms.instruments.engines import Engine, RunOutcome
+from vibe_llms.instruments.estimates import AnyEstimator, Estimator, RunEstimator, write_input
+from vibe_llms.instruments.inputs import PLACEHOLDER, gather_canisters, say
+from vibe_llms.instruments.models import Model
+from vibe_llms.instruments.parsers.parsers import Parser
+from vibe_llms.messages.canisters import AnyCanister, Origin
+from vibe_llms.messages.endings import produce_error
+from vibe_llms.messages.field_types import renew
+from vibe_llms.messages.requests import Request, Response, replace_canisters
+from vibe_llms.messages.trusting import trusted
+from vibe_llms.messages.views import add_usages, text_of
+from vibe_llms.providers.interfaces import ConverserModel
+from vibe_llms.values import frozen
+
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.05, 1.0
+
+_make_item = trusted(BatchItem)
+
+T = TypeVar("T")
+
+Ask: TypeAlias = Callable[[Any], Awaitable[BatchItem[Any]]]
+"""Returns what came of one input; the run knows where it belongs and how long it took."""
+
+
+@frozen(kw_only=True)
+class Wording:
+    """How an input becomes what is said: by a prompt, or as it stands.
+
+    Attributes:
+        prompt: Makes canisters of inputs that are tables of variables.
+    """
+
+    prompt: Composing | None = None
+
+    async def compose(self, value: Any) -> tuple[AnyCanister, ...]:
+        """Returns what is said.
+
+        Raises:
+            RequestError: The input and the prompt do not go together.
+        """
+        if self.prompt is None:
+            if not isinstance(value, Mapping):
+                return gather_canisters(value)
+            detail, remedy = "a table of variables, and no prompt takes them", "Give a prompt"
+        elif isinstance(value, Mapping):
+            return await compose_aside(self.prompt, value)
+        else:
+            detail = "no table of variables, as the prompt wants"
+            remedy = f"Give values of {', '.join(sorted(self.prompt.variables)) or 'nothing'}"
+        raise RequestError(path="inputs", detail=f"An input is {detail}.", remedy=f"{remedy}.")
+
+    async def identify(self, value: Any) -> Any:
+        """Returns what tells an input from others; with a prompt, what becomes of it, too."""
+        if self.prompt is None:
+            return value
+        try:
+            said = await self.compose(value)
+        except ConverseError:
+            # An error here would end the batch; once it is asked, it fails this input alone.
+            return value
+        return {"variables": value, "said": [[each.role, text_of(each)] for each in said]}
+
+
+class ModelWork:
+    """Puts each input to a model, or to an engine.
+
+    Args:
+        answering: Is asked; what its answers share is looked up once for a run.
+        options: Of each request to a model.
+        wording: How an input becomes what is said.
+        parser: What answers of a model become; without it, text.
+        is_owner: Whether the model ends with the batch.
+    """
+
+    def __init__(
+        self,
+        answering: Model | Engine,
+        options: Mapping[str, Any],
+        wording: Wording,
+        parser: Parser[Any] | None = None,
+        *,
+        is_owner: bool = False,
+    ) -> None:
+        self.wording = wording
+        self._answering = answering
+        self._options = options
+        self._parser = parser
+        self._is_owner = is_owner
+        self._pattern: Request | None = None
+
+    @property
+    def parser(self) -> Parser[Any] | None:
+        """What answers become; ``None`` for text."""
+        return self._parser
+
+    @property
+    def is_engine(self) -> bool:
+        """Whether inputs are put to an engine."""
+        return isinstance(self._answering, Engine)
+
+    async def prepare(self) -> Ask:
+        """Looks up what all requests share, and returns what asks one.
+
+        Raises:
+            ConverseError: The model, or a tool, cannot be used for any input.
+        """
+        if isinstance(self._answering, Engine):
+            self._pattern = await self._answering.produce_pattern()
+            return self._act
+        self._pattern = pattern = self._answering.request(PLACEHOLDER, **self._options)
+        model = await self._answering.access()
+        if self._parser is not None:
+            pattern, _ = self._parser.compose(pattern, model.descriptor.attributes)
+        # What would be refused for every input is refused before there is a journal.
+        model.check(pattern)
+        return self._ask if self._parser is None else self._parse
+
+    async def _ask(self, value: Any) -> BatchItem[Any]:
+        request = await self._fill(value)
+        model: Any = self._answering
+        try:
+            answered = await model.answer(request, stream=False)
+        except LimitError as error:
+            answered = await _take_turns(error, lambda: model.answer(request, stream=False))
+        return produce_outcome(answered)
+
+    async def _parse(self, value: Any) -> BatchItem[Any]:
+        assert self._parser is not None
+        parser, request = self._parser, await self._fill(value)
+        model: Any = self._answering
+        answers: list[Response] = []  # all of them were billed, whatever comes of the last
+        ask = partial(
+            model.parse_with_response,
+            request,
+            parser,
+            listener=lambda each: answers.append(each.response),
+        )
+        try:
+            try:
+                parsed = await ask()
+            except LimitError as error:
+                parsed = await _take_turns(error, ask)
+        except ConverseError as error:
+            if not answers:
+                raise
+            sent = _count_sent(answers, count_reached(error))
+            return BatchItem(error=error, origin=_account(answers), sent=sent)
+        return attrs.evolve(
+            produce_outcome(parsed.response),
+            origin=_account(answers),
+            sent=_count_sent(answers),
+            value=parsed.value,
+            text=parser.find(parsed.response.canisters),
+            losses=tuple(map(str, parsed.losses)),
+        )
+
+    async def _act(self, value: Any) -> BatchItem[Any]:
+        assert isinstance(self._answering, Engine)
+        return conclude_run(await self._answering.answer(await self.wording.compose(value)))
+
+    async def access_model(self) -> ConverserModel:
+        """Returns the model that is asked."""
+        return await self._model.access()
+
+    async def produce_estimator(self, cap: Decimal) -> AnyEstimator:
+        """Makes what says what an input costs at most.
+
+        Raises:
+            ConfigurationError: Nobody knows it.
+        """
+        answering = self._answering
+        if isinstance(answering, Engine):
+            model = answering.model
+            asked = await model.access() if isinstance(model, Model) else model
+            return RunEstimator(asked.descriptor, answering.limits.run_cents, cap)
+        asked = await answering.access()
+        return Estimator(
+            asked.descriptor,
+            self.pattern,
+            1 if self._parser is None else self._parser.attempts,
+            tries=answering.application.configuration.limits.attempts,
+        )
+
+    @property
+    def pattern(self) -> Request:
+        """What all requests begin as, with a placeholder where the input comes."""
+        assert self._pattern is not None
+        return self._pattern
+
+    @property
+    def _model(self) -> Model:
+        assert isinstance(self._answering, Model)
+        return self._answering
+
+    async def _fill(self, value: Any) -> Request:
+        """Makes the request of one input."""
+        assert self._pattern is not None
+        if isinstance(value, Request):
+            return value
+        # The last one is the placeholder, where the input comes.
+        preface = self._pattern.canisters[:-1]
+        if value.__class__ is str and self.wording.prompt is None:
+            return renew(self._pattern, canisters=(*preface, say(value)))
+        return replace_canisters(self._pattern, (*preface, *await self.wording.compose(value)))
+
+    async def compose(self, value: Any) -> Request:
+        """Makes the request of one input, for whoever sends it in a way of his own.
+
+        Raises:
+            RequestError: There is nothing to be asked, or it does not go with the parser.
+        """
+        request = await self._model.hydrate(await self._fill(value))
+        if self._parser is None:
+            return request
+        model = await self._model.access()
+        return self._parser.compose(request, model.descriptor.attributes)[0]
+
+    async def conclude(self, response: Response) -> BatchItem[Any]:
+        """Returns what came of an input whose request was answered; the response is not kept."""
+        item = attrs.evolve(produce_outcome(response), response=None)
+        parser = self._parser
+        if parser is None or item.error is not None:
+            return item
+        try:
+            value = await parser.read_meanwhile(response)
+        except ConverseError as error:
+            return attrs.evolve(item, value=None, error=error)
+        return attrs.evolve(item, value=value, text=parser.find(response.canisters))
+
+    def describe(self) -> Any:
+        """Says what is the same for all inputs."""
+        assert self._pattern is not None
+        kind = "engine" if isinstance(self._answering, Engine) else "request"
+        told = {kind: self._pattern.digest()}
+        parser = self._parser
+        return told if parser is None else {**told, "parser": [parser.name, parser.schema]}
+
+    def carry(self) -> dict[str, Any]:
+        """Returns what an order says of the work; see :class:`.BatchOrder`."""
+        told: dict[str, Any] = {
+            "model": self.pattern.model,
+            "request": write_pattern(self.pattern),
+            "settings": digest(self.describe()),
+        }
+        engine, parser = self._answering, self._parser
+        if isinstance(engine, Engine):
+            names = tuple(each.name for each in engine.ensembles)
+            limits = export_limits(engine.limits)
+            return {**told, "is_engine": True, "ensembles": names, "limits": limits}
+        if parser is None:
+            return told
+        read = {"schema": dict(parser.schema), "name": parser.name, "attempts": parser.attempts}
+        return {**told, **read}
+
+    def ensure_portable(self) -> None:
+        """Refuses an engine that has something of this process alone. Raises TypeError."""
+        if isinstance(self._answering, Engine) and (own := self._answering.survey_own()):
+            raise TypeError(
+                f"Workers cannot have what belongs to this process, the engine's {', '.join(own)}: "
+                "make an engine without, for a batch that they perform."
+            )
+
+    async def write(self, value: Any) -> tuple[str, str]:
+        """Returns the digest of an input, and how it is kept for whoever works at it.
+
+        Raises:
+            RequestError: It cannot be kept.
+        """
+        if isinstance(value, Request):
+            raise RequestError(
+                path="inputs",
+                detail="An input of a batch that workers perform is no whole request.",
+                remedy="Give what is asked, and say the rest to the batch.",
+            )
+        told = digest(await self.wording.identify(value))
+        if value.__class__ is str and self.wording.prompt is None:
+            return told, write_input(value)
+        return told, write_input(await self.wording.compose(value))
+
+    async def restore(self, item: BatchItem[Any]) -> BatchItem[Any]:
+        """Returns an item of the journal with its value."""
+        if self._parser is None or item.text is None:
+            return item
+        return attrs.evolve(item, value=await self._parser.read_meanwhile(item.text))
+
+    async def close(self) -> None:
+        """Frees the model, where it is this batch's own."""
+        if self._is_owner:
+            await self._answering.close()
+
+
+async def _take_turns(error: LimitError, ask: Callable[[], Awaitable[T]]) -> T:
+    """Asks again as soon as there is room in the queue of a model that answers one at a time.
+
+    Where that is full, nothing was asked; it is no failure of an input that others are before it.
+
+    Args:
+        error: Of the first time.
+    """
+    pause = _FIRST_PAUSE_SECONDS
+    while error.limit == "waiting_requests":
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LAST_PAUSE_SECONDS)
+        try:
+            return await ask()
+        except LimitError as again:
+            error = again
+    raise error
+
+
+def produce_outcome(answered: Answer) -> BatchItem[Any]:
+    """Returns what came of an input as the text of its answer, with all that it used.
+
+    A turn without an answer, or a part of one, has failed; see :class:`.Shortfall`.
+    """
+    sent = answered.metadata.attempts if isinstance(answered, Response) else 1
+    shortfall = answered.shortfall
+    if shortfall is not None and shortfall.is_failure:
+        error = produce_error(shortfall)
+        return BatchItem(error=error, origin=_gather_usage(answered), sent=sent)
+    text = answered.text
+    return _make_item(
+        value=text,
+        text=text,
+        origin=_gather_usage(answered),
+        losses=tuple(map(str, answered.losses)),
+        response=answered if isinstance(answered, Response) else None,
+        sent=sent,
+    )
+
+
+def _gather_usage(answered: Answer) -> Origin | None:
+    origin, used = answered.origin, answered.usage
+    if origin is not None and origin.usage is not used:  # of a run, or with summaries
+        return attrs.evolve(origin, usage=used)
+    return origin
+
+
+def conclude_run(outcome: RunOutcome) -> BatchItem[Any]:
+    """Returns what came of an input that was a run, with all that it used, also where it failed."""
+    try:
+        ensure_answered(outcome)
+    except ConverseError as error:
+        return BatchItem(error=error, origin=_gather_usage(outcome), sent=count_reached(error))
+    return produce_outcome(outcome)
+
+
+def _account(answers: Sequence[Response]) -> Origin:
+    """Returns where the last one came from, and what all used, where that of each is known."""
+    usages = [each.usage for each in answers]
+    used = None if None in usages else add_usages(usages)
+    return attrs.evolve(answers[-1].origin, usage=used)
+
+
+def _count_sent(answers: Sequence[Response], last: int = 1) -> int:
+    """Returns how often that request was sent which was sent most often."""
+    return max(last, *(each.metadata.attempts for each in answers))
+
+
+def ensure_answered(outcome: RunOutcome) -> None:
+    """Raises what a run without an answer is, as what came of an input. Raises ConverseError."""
+    if outcome.error is not None:
+        raise outcome.error
+    if outcome.reason is Reason.ANSWERED:
+        return
+    if outcome.state is State.AWAIT:
+        what, remedy = "waits for an approval", "Give the engine an approver."
+    else:
+        what = f"ended without an answer ({outcome.reason})"
+        remedy = f"Raise limits.{outcome.limit}." if outcome.limit else ""
+    raise ConverseError(
+        detail=f"The run {what}. {outcome.detail}".rstrip(), remedy=remedy, stage=Stage.EXECUTE
+    )

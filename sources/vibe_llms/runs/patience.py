@@ -1,0 +1,52 @@
+"""Retries while a database cannot be reached."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, ParamSpec, TypeVar
+
+from vibe_llms.asynchrony import finish
+from vibe_llms.exceptions import StoreUnavailableError
+
+_LOGGER: Final = logging.getLogger(__name__)
+_PAUSE_SECONDS: Final = 0.5
+_HEALTHY_SECONDS: Final = 30.0
+"""Work that went on for so long had reached the database."""
+
+PATIENCE_SECONDS: Final = 60.0
+"""How long code that asks for runs or batches waits for a database that is out of reach."""
+
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
+
+
+async def retry_for(seconds: float, work: Callable[[], Awaitable[_T]]) -> _T:
+    """Do some work; retry it for some seconds while the database cannot be reached.
+
+    Raises:
+        StoreUnavailableError: All attempts within these seconds failed so.
+    """
+    now = asyncio.get_running_loop().time
+    since: float | None = None
+    while True:
+        begun = now()
+        try:
+            return await work()
+        except StoreUnavailableError as error:
+            if is_first := since is None or now() - begun > _HEALTHY_SECONDS:
+                since = now()
+            assert since is not None
+            if now() - since >= seconds:
+                raise
+            if is_first:  # once per outage
+                _LOGGER.warning("waiting up to %g s for the database: %s", seconds, error)
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def retry_in_thread(
+    seconds: float, work: Callable[_P, _T], *given: _P.args, **more: _P.kwargs
+) -> _T:
+    """Do blocking work in a thread, to its end; retry it as :func:`retry_for` does."""
+    return await retry_for(seconds, lambda: finish(asyncio.to_thread(work, *given, **more)))
