@@ -11,12 +11,12 @@ from typing import Any
 import attrs
 
 from scripting import write_script
-from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL, Runner, produce_runner
+from vibe_llms.agents.workers import HostSettings
 from vibe_llms.application import Application
 from vibe_llms.configuration.sources import load_configuration
 from vibe_llms.conversations import ConversationStore, DirectoryStore

@@ -24,7 +24,7 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.summaries import RunState
 
-BEAT_SECONDS = 0.1
+LEASE_SECONDS = 0.3
 RESTS: tuple[RunState, ...] = ("ended", "waiting")
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     """Kills a worker at each event in its turn."""
     url, folder, moment = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     assert DurableRunner.__init__.__kwdefaults__ is not None
-    DurableRunner.__init__.__kwdefaults__["beat_seconds"] = BEAT_SECONDS
+    DurableRunner.__init__.__kwdefaults__["lease_seconds"] = LEASE_SECONDS
     for module in (claims, database_log):  # a claim that nobody gives back runs out
         module.LEASE_SECONDS = 1.0  # type: ignore[attr-defined]
     if url != LOCAL:

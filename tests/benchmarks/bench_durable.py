@@ -27,8 +27,8 @@ from acting import script as produce_script
 from hosted import Premises
 from postgresql_server import Server
 from vibe_llms import Conversation, Engine
-from vibe_llms.agents.durable.engine import APPLICATION, VERSION, open_engine
-from vibe_llms.agents.hosting import HostSettings
+from vibe_llms.agents.durable.database import APPLICATION, VERSION, open_database
+from vibe_llms.agents.workers import HostSettings
 from vibe_llms.conversations import ConversationStore, DirectoryStore
 from vibe_llms.conversations.run_logs.log import RunLog
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -78,7 +78,7 @@ class Meter:
 
 def measure_floor(url: str, meter: Meter, number: int) -> Cost:
     """Performs the steps in a workflow of DBOS."""
-    engine = open_engine(url)
+    engine = open_database(url)
     DBOS(
         config={
             "name": APPLICATION,

@@ -19,11 +19,11 @@ from hosted import FAST, Premises, produce_application, write_event
 from postgresql_server import Server, produce_url
 from scripting import write_script
 from vibe_llms.agents.batches import look_at_batches, open_batches
-from vibe_llms.agents.hosting import RunHost
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
 from vibe_llms.agents.queues import Queue
 from vibe_llms.agents.runners import LOCAL, open_runner
+from vibe_llms.agents.workers import RunWorker
 from vibe_llms.batches.channel import BatchChannel
 from vibe_llms.conversations.run_logs import claims, database_log
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -258,7 +258,7 @@ async def test_a_poison_run_is_set_aside_and_says_why(build: Build) -> None:
         ended = await premises.wait(poison, "ended")
         assert (await premises.wait(other, "ended")).reason == "answered"
     assert ended.reason == "failed"
-    assert "begun 5 times" in ended.detail
+    assert "started 5 times" in ended.detail
 
 
 async def test_logs_are_tidied_beside_all_else(
@@ -267,11 +267,11 @@ async def test_logs_are_tidied_beside_all_else(
     """What somebody asks for who has died since is found, however long that takes."""
     begun, go_on = threading.Event(), threading.Event()
 
-    def tidy(self: RunHost) -> None:
+    def tidy(self: RunWorker) -> None:
         begun.set()
         go_on.wait()
 
-    monkeypatch.setattr(RunHost, "tidy", tidy)
+    monkeypatch.setattr(RunWorker, "tidy", tidy)
     premises = build_queue()
     try:
         async with opened(premises):
@@ -284,26 +284,42 @@ async def test_logs_are_tidied_beside_all_else(
         go_on.set()
 
 
-@LACKING
-async def test_a_worker_that_leaves_takes_no_more_runs_while_its_loop_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_worker_that_leaves_hands_back_what_it_has_begun_and_takes_no_more(
+    build_queue: Build,
 ) -> None:
-    """DBOS would take one that nothing can perform any more, and warn at some time later."""
-    from dbos._event_loop import BackgroundEventLoop
+    """Also what is queued while it leaves: the next worker finishes all of it."""
+    begun = asyncio.Event()
 
-    taking: list[list[str]] = []
-    stop = BackgroundEventLoop.stop
+    async def hang() -> str:
+        """Hangs."""
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
 
-    def note(self: BackgroundEventLoop) -> None:
-        names = [each.name for each in threading.enumerate()]
-        taking.append([name for name in names if name.startswith("queue-worker-")])
-        stop(self)
+    def answer() -> str:
+        """Answers."""
+        return "done"
 
-    monkeypatch.setattr(BackgroundEventLoop, "stop", note)
-    async with opened(produce_build("sqlite", tmp_path)()) as premises:
-        await premises.wait(await premises.start(premises.order(DONE)), "ended")
-
-    assert taking == [[]]
+    asker = build_queue(queues=())
+    settings = attrs.evolve(FAST, grace_seconds=0.0)
+    leaving = build_queue([produce_invoker(hang, effect="pure")], settings=settings)
+    async with opened(asker):
+        async with opened(leaving):
+            order = asker.order([invoke("hang", "h")], DONE)
+            ids = [await asker.start(order) for _ in range(3)]
+            await begun.wait()
+            closing = asyncio.create_task(leaving.host.close())
+            ids += [await asker.start(order) for _ in range(3)]
+            await closing
+        kinds = [asker.read_kinds(each) for each in ids]
+        async with opened(
+            build_queue(
+                [produce_invoker(lambda: "done", name="hang", description="Ends.", effect="pure")]
+            )
+        ):
+            reasons = [(await asker.wait(each, "ended")).reason for each in ids]
+    assert reasons == ["answered"] * 6
+    assert [each.count("run.started") for each in kinds[3:]] == [0] * 3
 
 
 async def test_what_waits_in_a_queue_is_stopped_there(build_queue: Build) -> None:

@@ -86,7 +86,7 @@ async def main(url):
     chunk_runs.attempt = attempt
     application = Application.load()
     performer = OrderPerformer(store=application.store, application=application)
-    runner = DurableRunner(url, performer, queues=(BATCHES,), beat_seconds=0.2)
+    runner = DurableRunner(url, performer, queues=(BATCHES,), lease_seconds=0.6)
     await runner.start()
     print("ready", flush=True)
     await asyncio.Event().wait()
@@ -251,7 +251,7 @@ async def test_a_worker_of_batches_alone_needs_no_dbos(
     def refuse(url: str) -> Any:
         raise DependencyError(detail="dbos is not installed")
 
-    monkeypatch.setattr(durable_runner, "open_engine", refuse)
+    monkeypatch.setattr(durable_runner, "open_database", refuse)
     url = choose_url("sqlite", tmp_path)
     async with working(vendor, tmp_path, queues=()) as place:
         performer = OrderPerformer(store=place.application.store, application=place.application)

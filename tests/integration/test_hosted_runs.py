@@ -17,11 +17,11 @@ from flow_tasks import compose_task
 from gateways import become
 from hosted import Premises, produce_application, write_event
 from scripting import write_script
-from vibe_llms.agents import hosting
-from vibe_llms.agents.hosting import HostSettings, RunHost
+from vibe_llms.agents import workers
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.agents.performing import OrderPerformer
+from vibe_llms.agents.workers import HostSettings, RunWorker
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.run_logs.log import claim_soon
@@ -247,7 +247,7 @@ async def test_a_host_that_has_left_has_no_log_any_more(
         time.sleep(0.2)
         log.close()
 
-    monkeypatch.setattr(hosting, "deliver", deliver_slowly)
+    monkeypatch.setattr(workers, "deliver", deliver_slowly)
     premises = Premises(tmp_path)
     premises.runs.host = None
     run_id = await premises.start(premises.order(DONE))
@@ -364,7 +364,7 @@ async def begin_to_pause(premises: Premises, tries: list[object]) -> str:
 
     object.__setattr__(premises.host.performer, "produce_tools", produce)  # type: ignore[attr-defined]
     run_id = await premises.start(premises.order(DONE))
-    await become(lambda: run_id in premises.host._pausing)  # type: ignore[attr-defined]
+    await become(lambda: premises.host._active[run_id].is_pausing)  # type: ignore[attr-defined]
     return run_id
 
 
@@ -372,10 +372,10 @@ async def test_what_is_said_to_a_run_that_is_to_be_tried_again_ends_its_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A look alone does not, such as when somebody asks for it once more under its key."""
-    tries, looks, look = list[object](), list[bool](), hosting.is_pausing
-    monkeypatch.setattr(RunHost, "survey_open", lambda _: [])  # which may look, too
+    tries, looks, look = list[object](), list[bool](), workers.is_pausing
+    monkeypatch.setattr(RunWorker, "survey_open", lambda _: [])  # which may look, too
     monkeypatch.setattr(
-        hosting, "is_pausing", lambda *where: looks.append(look(*where)) or looks[-1]
+        workers, "is_pausing", lambda *where: looks.append(look(*where)) or looks[-1]
     )
     async with Premises(tmp_path, settings=LONG) as premises:
         run_id = await begin_to_pause(premises, tries)
@@ -463,14 +463,14 @@ async def test_a_run_waits_for_a_disk_that_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     """Whatever was to be written down, be it why it waits: it goes on when there is room."""
-    original, faults = getattr(hosting, what), [OSError(errno.ENOSPC, "full") for _ in range(2)]
+    original, faults = getattr(workers, what), [OSError(errno.ENOSPC, "full") for _ in range(2)]
 
     def write(*arguments: Any, **more: Any) -> Any:
         if faults:
             raise StoreError(path="runs.jsonl", detail="The disk is full.") from faults.pop()
         return original(*arguments, **more)
 
-    monkeypatch.setattr(hosting, what, write)
+    monkeypatch.setattr(workers, what, write)
     async with Premises(tmp_path) as premises:
         left = [EnsembleError(detail="Nobody is there.") for _ in range(3)]
 

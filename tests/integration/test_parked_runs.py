@@ -13,12 +13,12 @@ import pytest
 
 from vendor_batching import MODELS, advance_all, produce_application
 from vibe_llms.agents.durable.runner import DurableRunner
-from vibe_llms.agents.hosting import RunHost
 from vibe_llms.agents.lanes import GATHER_SECONDS, Lane
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order, OrderRules
 from vibe_llms.agents.parking import ParkingDesk
 from vibe_llms.agents.runners import open_runner
+from vibe_llms.agents.workers import RunWorker
 from vibe_llms.application import Application
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.inbox import describe_full
@@ -120,7 +120,7 @@ async def await_condition(holds: Callable[[], bool]) -> None:
 
 def survey_names(runs: LocalRuns) -> list[str]:
     """Returns under which names the vendor is known to have batches."""
-    assert isinstance(runs.host, RunHost)
+    assert isinstance(runs.host, RunWorker)
     logs = runs.host.performer.desk._logs.values()
     return [name for log in logs for name in log.vendor_names]
 
@@ -128,7 +128,7 @@ def survey_names(runs: LocalRuns) -> list[str]:
 async def await_gathered(runs: LocalRuns, count: int) -> None:
     """Waits until this many requests are with the desk: a run says that it waits before that."""
     host = runs.host
-    assert isinstance(host, RunHost)
+    assert isinstance(host, RunWorker)
     await await_condition(
         lambda: sum(len(lane._gathered) for lane in host.performer.desk._lanes.values()) == count
     )
@@ -453,13 +453,13 @@ async def test_two_processes_do_not_submit_from_one_folder(
 ) -> None:
     """The second says so of its runs, and the first goes on; of each model it has one lane."""
     async with open_runs(simulator) as first:
-        assert isinstance(first.host, RunHost)
+        assert isinstance(first.host, RunWorker)
         own = first.host.performer.desk
         one, other = await asyncio.gather(own.access(""), own.access(""))
         assert one is other
         await first.wait(await start(first))
         async with open_runs(simulator) as second:
-            assert isinstance(second.host, RunHost)
+            assert isinstance(second.host, RunWorker)
             desk = second.host.performer.desk
             with pytest.raises(OSError, match="lock"):
                 await desk.access("")
@@ -657,7 +657,7 @@ async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
             for somebody in (others, LocalRuns(runs.store, other, is_owner=True)):
                 with pytest.raises(RequestError, match="billed, once more"):
                     await somebody.resume(run_id)
-            assert isinstance(others.host, RunHost)
+            assert isinstance(others.host, RunWorker)
             log = produce_log(runs.store, run_id)
             log.claim()
             begun = BegunRun(
@@ -679,7 +679,7 @@ async def test_workers_refuse_what_they_leave_to_others(
     async with open_runs(simulator) as runs:
         run_id = await start(runs)
         await runs.wait(run_id)
-        assert isinstance(runs.host, RunHost)
+        assert isinstance(runs.host, RunWorker)
         runner = DurableRunner(f"sqlite:///{tmp_path}/runner.db", runs.host.performer)
         shared = LocalRuns(runs.store, runs.application, host=runner, is_owner=True)
         known = set(runs.store.survey())

@@ -88,7 +88,7 @@ async def test_a_stop_from_elsewhere_ends_the_step_under_way(tmp_path: Path, kin
         summary = await premises.wait(run_id, "stopped")
         await wait_until(lambda: work.is_cancelled)
         assert "enough" in summary.detail
-        await wait_until(lambda: not premises.host._tasks)  # and is not begun again
+        await wait_until(lambda: not premises.host.working)  # and is not begun again
         assert (await premises.runs.find(run_id)).state == "stopped"
         work.go_on.set()
         await stand_outside(premises).resume(run_id)
@@ -178,7 +178,7 @@ async def test_a_stop_is_heard_that_came_while_tools_were_connected(
         await is_connecting.wait()
         await stand_outside(premises).stop(run_id)
         go_on.set()
-        await wait_until(lambda: not premises.host._tasks)
+        await wait_until(lambda: not premises.host.working)
         assert (await premises.runs.find(run_id)).state == "stopped"
     assert not work.begun.is_set()
 

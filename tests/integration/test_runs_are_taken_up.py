@@ -15,9 +15,9 @@ from flow_tasks import compose_task
 from gateways import become
 from hosted import Premises, write_event
 from postgresql_server import produce_url
-from vibe_llms.agents import hosting
-from vibe_llms.agents.hosting import HostSettings
+from vibe_llms.agents import workers
 from vibe_llms.agents.orders import Order
+from vibe_llms.agents.workers import HostSettings
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.run_logs.database_log import DatabaseLog
 from vibe_llms.conversations.run_logs.file_log import FileLog
@@ -122,14 +122,14 @@ async def test_who_is_told_to_go_while_it_claims_has_nothing(
     premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread cannot be stopped: what it brings is let go of."""
-    claimed, go_on, restore = threading.Event(), threading.Event(), hosting.Conversation.restore
+    claimed, go_on, restore = threading.Event(), threading.Event(), workers.Conversation.restore
 
     def restore_slowly(*given: Any) -> Any:
         claimed.set()
         assert go_on.wait(10)
         return restore(*given)
 
-    monkeypatch.setattr(hosting.Conversation, "restore", restore_slowly)
+    monkeypatch.setattr(workers.Conversation, "restore", restore_slowly)
     run_id = await premises.start(premises.order(DONE))
     premises.host.wake(run_id)
     assert await asyncio.to_thread(claimed.wait, 10)
@@ -144,14 +144,14 @@ async def test_who_is_told_to_go_while_it_claims_has_nothing(
 async def test_what_another_has_ended_before_the_claim_is_not_begun(
     premises: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim, ended = hosting.claim_at_once, RunEndedEvent(run_id="other", reason="answered")
+    claim, ended = workers.claim_at_once, RunEndedEvent(run_id="other", reason="answered")
 
     def claim_late(log: Any) -> bool:
         write_event(premises.store, run_id, ended)
         return claim(log)
 
     run_id = await premises.start(premises.order(DONE))
-    monkeypatch.setattr(hosting, "claim_at_once", claim_late)
+    monkeypatch.setattr(workers, "claim_at_once", claim_late)
     premises.host.wake(run_id)
     await become(lambda: not premises.host.working)
     assert premises.read_kinds(run_id) == ["run.requested", "run.ended"]

@@ -130,7 +130,7 @@ async def test_a_paused_worker_has_lost_its_runs_when_it_wakes(tmp_path: Path) -
 
 def wait_for_death(file: Path, process: int) -> None:
     """Waits until the others take a worker for dead."""
-    asked = "SELECT COUNT(*) FROM vibe_workers WHERE id LIKE ?"
+    asked = "SELECT COUNT(*) FROM vibe_heartbeats WHERE worker LIKE ?"
     with closing(sqlite3.connect(file)) as database:
         while database.execute(asked, (f"%-{process}-%",)).fetchone() != (0,):
             time.sleep(0.1)

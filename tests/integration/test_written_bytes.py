@@ -12,7 +12,7 @@ from acting import script
 from hosted import Premises
 from postgresql_server import produce_url
 from vibe_llms import Conversation, Engine
-from vibe_llms.agents.hosting import HostSettings
+from vibe_llms.agents.workers import HostSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.limits import Limits

@@ -13,9 +13,9 @@ from vibe_llms.exceptions import ConfigurationError, Finding
 from vibe_llms.runs.patience import PATIENCE_SECONDS, retry_for
 
 if TYPE_CHECKING:
-    from vibe_llms.agents.hosting import HostSettings
     from vibe_llms.agents.local import LocalRuns
     from vibe_llms.agents.performing import OrderPerformer
+    from vibe_llms.agents.workers import HostSettings
     from vibe_llms.application import Application
     from vibe_llms.batches.functions import Function
     from vibe_llms.conversations.stores.interfaces import ConversationStore
@@ -112,9 +112,9 @@ def produce_runner(
     """
     check_url(url)
     if url == LOCAL:
-        from vibe_llms.agents.hosting import RunHost
+        from vibe_llms.agents.workers import RunWorker
 
-        return RunHost(performer, hosting, index)
+        return RunWorker(performer, hosting, index)
     from vibe_llms.agents.durable.runner import DurableRunner
 
     return DurableRunner(

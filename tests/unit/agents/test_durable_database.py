@@ -12,9 +12,9 @@ import pytest
 @pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 def test_times_have_milliseconds_whatever_the_version_of_sqlite(tmp_path: Path) -> None:
     """On Python 3.12 and later DBOS asks SQLite for them as only 3.42 and later understands."""
-    from vibe_llms.agents.durable.engine import open_engine
+    from vibe_llms.agents.durable.database import open_database
 
-    database = open_engine(f"sqlite:///{tmp_path}/runner.db")
+    database = open_database(f"sqlite:///{tmp_path}/runner.db")
     try:
         with database.connections.connect() as connection:
             seconds = connection.exec_driver_sql("SELECT unixepoch('subsec')").scalar()

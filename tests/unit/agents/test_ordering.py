@@ -13,8 +13,8 @@ from acting import say
 from disks import Crash, CrashingDisk, Ledger
 from hosted import Premises
 from vibe_llms.agents import local as module
-from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.ordering import begin_run, summarize_begun
+from vibe_llms.agents.workers import HostSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.memory import MemoryStore

@@ -1,66 +1,51 @@
-"""Runs performed by whichever worker takes them from a queue; see :class:`..runners.Runner`."""
+"""Runner over a database: DBOS queues hand runs and chunks of batches to workers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from vibe_llms.agents.batch_workers import ChunkWorker
-from vibe_llms.agents.durable.engine import (
-    APPLICATION,
-    VERSION,
-    DurableDatabase,
-    describe_place,
-    open_engine,
-    reaching,
-)
-from vibe_llms.agents.durable.heartbeats import BEAT_SECONDS, DEAD_SECONDS, Heartbeats
+from vibe_llms.agents.durable.database import DurableDatabase, open_database
+from vibe_llms.agents.durable.queue_worker import QueueWorker
 from vibe_llms.agents.durable.scheduling import WORKFLOW, Scheduler
-from vibe_llms.agents.hosting import HostSettings, RunHost
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import BATCH_QUEUE, Queue
+from vibe_llms.agents.workers import HostSettings, RunWorker
 from vibe_llms.asynchrony import finish
-from vibe_llms.batches.databases import check_database, open_database
+from vibe_llms.batches import databases
 from vibe_llms.batches.functions import Function
 from vibe_llms.batches.making import WorkMaker, gather_functions
 from vibe_llms.batches.rates import RowBudgets
+from vibe_llms.conversations.run_logs.claims import LEASE_SECONDS
 from vibe_llms.exceptions import StoreError
-from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.surveying import OPEN
-
-if TYPE_CHECKING:
-    from dbos import DBOS
 
 _LOGGER = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.2
-_WORKING = threading.Lock()
 
 
 class DurableRunner:
-    """Asks for runs over a database and, where it has queues, performs them as a worker.
-
-    A process may have many that ask, and one worker: DBOS is there once.
+    """Enqueues runs in a database; with queues of its own, executes them as a worker.
 
     Args:
         url: Of the database.
-        performer: Performs one run.
-        queues: From which it takes runs, and where it is named so, chunks of batches.
-        functions: May be the work of a batch: they are found by their names.
-        hosting: How often it looks through the store, how often what fails is tried, and how long
-            runs may work on when it is closed.
-        index: Knows where runs stand; by default one of its own.
-        beat_seconds: How often a worker says that it lives; one that has not for three times as
-            long counts as dead.
+        performer: Executes one run.
+        queues: The queues to take work from, runs and chunks of batches; none for a process that
+            only enqueues.
+        functions: Functions that batches may name as their work.
+        hosting: How often the store is scanned, how often failed runs are retried, and the grace
+            period of :meth:`close`.
+        index: Knows the states of runs; by default a new one.
+        lease_seconds: Time without a heartbeat after which other workers take over the work of
+            this one.
     """
 
     def __init__(
@@ -72,14 +57,13 @@ class DurableRunner:
         functions: Iterable[Function] = (),
         hosting: HostSettings | None = None,
         index: RunIndex | None = None,
-        beat_seconds: float = BEAT_SECONDS,
+        lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         self.url = url
         self.queues = tuple(queues)
         self._run_queues = [each for each in queues if each.name != BATCH_QUEUE]
-        self.worker = f"{socket.gethostname()}-{os.getpid()}-{produce_identity()[:8]}"
-        self._host = RunHost(performer, hosting, index)
-        self._batches = open_database(url)
+        self._host = RunWorker(performer, hosting, index)
+        self._batches = databases.open_database(url)
         self._application = performer.application
         self._maker = WorkMaker(
             application=performer.application,
@@ -88,35 +72,33 @@ class DurableRunner:
             functions=gather_functions(functions),
         )
         self._chunks: list[ChunkWorker] = []
-        self._beat_seconds = beat_seconds
-        self._dead_seconds = beat_seconds * DEAD_SECONDS / BEAT_SECONDS
-        self._engine: DurableDatabase | None = None
+        self._lease_seconds = lease_seconds
+        self._database: DurableDatabase | None = None
+        self._worker: QueueWorker | None = None
         self._is_leaving = False
-        self._is_working = False
-        self._tasks: set[asyncio.Task[None]] = set()
         self._waking: set[asyncio.Task[None]] = set()
 
     @property
     def index(self) -> RunIndex:
-        """Knows where the runs stand."""
+        """Knows the states of runs."""
         return self._host.index
 
     @property
     def desk_name(self) -> str:
-        """None: workers leave no requests to vendors' batches."""
+        """Empty: workers do not defer requests."""
         return ""
 
     @property
     def working(self) -> Sequence[str]:
-        """The ids of the runs that this process sees to now."""
+        """The ids of the runs that this process has taken on."""
         return self._host.working
 
     async def start(self) -> None:
-        """Connects; a worker begins to take runs. Who takes chunks alone needs no DBOS."""
+        """Connect; a worker starts to take work. Chunks alone need no DBOS."""
         self._is_leaving = False
         if self.queues:
-            await asyncio.to_thread(check_database, self._batches)
-            # Before any model is asked: who asks has its limiter for good.
+            await asyncio.to_thread(databases.check_database, self._batches)
+            # Before the first request: a model keeps the limiter that it starts with.
             self._application.share_budgets(RowBudgets(self._batches))
         if self._run_queues or not self.queues:
             await self._begin_scheduling()
@@ -125,30 +107,37 @@ class DurableRunner:
                 self._begin_chunks(each)
 
     async def _begin_scheduling(self) -> None:
-        engine = self._engine = await asyncio.to_thread(open_engine, self.url)
-        self._scheduler = Scheduler(engine, self.index)
-        self._heartbeats = Heartbeats(engine, self.worker, self._dead_seconds)
+        database = self._database = await asyncio.to_thread(open_database, self.url)
+        self._scheduler = Scheduler(database, self.index)
         try:
             if self._run_queues:
-                await self._begin_work(engine)
+                worker = QueueWorker(
+                    database,
+                    self._run_queues,
+                    {WORKFLOW: self._execute},
+                    lease_seconds=self._lease_seconds,
+                )
+                self._worker = worker  # it may execute work before it has started
+                await worker.start()
         except BaseException:
-            await asyncio.to_thread(engine.close)
+            self._worker = self._database = None
+            await asyncio.to_thread(database.close)
             raise
-        self._begin(self._look())
+        self._host.start_scanning(self._dispatch, tidies=bool(self._run_queues))
 
     def _begin_chunks(self, queue: Queue) -> None:
         worker = ChunkWorker(
-            self._batches, self._maker, queue=queue, lease_seconds=self._dead_seconds
+            self._batches, self._maker, queue=queue, lease_seconds=self._lease_seconds
         )
         worker.start()
         self._chunks.append(worker)
 
-    def _begin(self, work: Any) -> None:
-        self._tasks.add(asyncio.create_task(work))
-
     async def close(self) -> None:
-        """Lets go of all runs, after a while in which they may come to rest."""
+        """Release all runs so that other workers can continue them, after a grace period."""
         self._is_leaving = True
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.is_leaving = True
         leaving = (each.close(self._host.settings.grace_seconds) for each in self._chunks)
         chunks = asyncio.gather(*leaving, return_exceptions=True)
         with suppress(TimeoutError):
@@ -158,19 +147,16 @@ class DurableRunner:
         await finish(chunks)
         await self._host.close()
         await finish(asyncio.gather(*self._waking, return_exceptions=True))
-        for task in self._tasks:
-            task.cancel()
-        await finish(asyncio.gather(*self._tasks, return_exceptions=True))
-        if self._is_working:
-            await finish(asyncio.to_thread(self._end_work))
+        if worker is not None:
+            await worker.close()
         await asyncio.to_thread(self._batches.close)
-        if self._engine is not None:
-            await asyncio.to_thread(self._engine.close)
-            self._engine = None
+        database, self._database = self._database, None
+        if database is not None:
+            await asyncio.to_thread(database.close)
 
     def wake(self, run_id: str) -> None:
-        """Has a run seen to soon, by whichever worker."""
-        if self._engine is None:  # whoever begins looks through the store
+        """Enqueue a run in the background."""
+        if self._database is None:  # the first worker to start scans the store
             return
         task = asyncio.create_task(self._enqueue(run_id))
         self._waking.add(task)
@@ -178,109 +164,47 @@ class DurableRunner:
 
     @property
     def has_room(self) -> bool:
-        """Never: it is for whichever worker comes to it."""
+        """Never: any worker may take the run."""
         return False
 
     def begin(self, begun: BegunRun) -> None:
-        """Lets go of a run, for whichever worker."""
+        """Release the claim of a new run and enqueue it."""
         begun.let_go()
         self.wake(begun.conversation.id)
 
     async def interrupt(self, run_id: str) -> None:
-        """Breaks off a run that works in this process."""
+        """Cancel a run's execution in this process."""
         await self._host.interrupt(run_id)
 
     async def _enqueue(self, run_id: str) -> None:
         try:
             await asyncio.to_thread(self._scheduler.enqueue, run_id)
-        except StoreError as error:  # whoever looks through the store next finds it
+        except StoreError as error:  # the next scan finds the run
             _LOGGER.warning("run %s cannot be queued now: %s", run_id, error)
 
-    async def _look(self) -> None:
-        """Finds what nobody has queued, such as what was said by a process that has died since."""
-        while True:
-            try:
-                found = await asyncio.to_thread(self._host.survey_open)
-                if self._is_working:
-                    await asyncio.to_thread(self._scheduler.enqueue_all, found)
-                    self._host.begin_tidying()
-            except StoreError as error:
-                _LOGGER.warning("the store cannot be looked through: %s", error)
-            await asyncio.sleep(self._host.settings.look_seconds)
+    async def _dispatch(self, run_ids: Sequence[str]) -> None:
+        """Enqueue what a scan has found; leave that to workers."""
+        if self._worker is not None:
+            await asyncio.to_thread(self._scheduler.enqueue_all, run_ids)
 
-    # --- as a worker -------------------------------------------------------------------------
+    async def _execute(self, run_id: str) -> str:
+        """Execute a run until it rests; return its state.
 
-    async def _begin_work(self, engine: DurableDatabase) -> None:
-        if not _WORKING.acquire(blocking=False):
-            detail = "This process is a worker already, and DBOS is there once in each."
-            raise StoreError(path=describe_place(self.url), detail=detail)
-        try:
-            loop = asyncio.get_running_loop()
-            await finish(asyncio.to_thread(self._launch, engine, loop))
-        except BaseException:
-            _WORKING.release()
-            raise
-        self._is_working = True
-        self._begin(self._beat())
-
-    def _launch(self, engine: DurableDatabase, loop: asyncio.AbstractEventLoop) -> None:
-        from dbos import DBOS
-
-        async def perform(run_id: str) -> str:
-            work = asyncio.run_coroutine_threadsafe(self._perform(run_id), loop)
-            return await asyncio.wrap_future(work)
-
-        with reaching(engine.place):
-            self._heartbeats.prepare()
-            self._scheduler.register(self._run_queues)
-            try:
-                self._dbos = DBOS(
-                    config={
-                        "name": APPLICATION,
-                        "application_version": VERSION,
-                        "executor_id": self.worker,
-                        "system_database_engine": engine.connections,
-                        "dbos_system_schema": engine.schema or "dbos",
-                        "serializer": engine.serializer,
-                        "use_listen_notify": False,
-                        "log_level": "ERROR",
-                    }
-                )
-                DBOS.listen_queues([each.name for each in self._run_queues])
-                # A run that kills its workers is counted in its own log, which says so, too.
-                DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(perform)
-                DBOS.launch()
-            except BaseException:
-                DBOS.destroy(destroy_registry=True)
-                raise
-
-    def _end_work(self) -> None:
-        from dbos import DBOS
-
-        try:
-            _stop_queues(self._dbos)
-            DBOS.destroy(destroy_registry=True)
-            with suppress(StoreError), reaching(self.url):  # else it is found dead soon
-                self._heartbeats.leave()
-        finally:
-            self._is_working = False
-            _WORKING.release()
-
-    async def _perform(self, run_id: str) -> str:
-        """Performs a run until it rests; returns where it stands.
-
-        Where another has its log just now, it may be for a moment, or that one performs it.
+        If another process has claimed the log, retry for a moment: it may only deliver messages.
         """
+        worker = self._worker
+        assert worker is not None
         deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
         while True:
             if not self._is_leaving:
                 self._host.wake(run_id)
-                await self._host.rest(run_id)
+                if not await self._host.rest(run_id):
+                    return "unknown"  # the next scan enqueues it again, unless its log is damaged
             state = await asyncio.to_thread(self._read_state, run_id)
             if state not in OPEN:
                 return state
-            if self._is_leaving:  # it stays as it is, and is handed back
-                await asyncio.Event().wait()
+            if self._is_leaving:
+                return await worker.wait_for_close()
             if asyncio.get_running_loop().time() > deadline:
                 return state
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -290,26 +214,3 @@ class DurableRunner:
             return self.index.read_summary(run_id).state
         except StoreError as error:
             return f"unknown: {error}"
-
-    async def _beat(self) -> None:
-        while True:
-            try:
-                await asyncio.to_thread(self._keep_order)
-            except StoreError as error:
-                _LOGGER.warning("the runner's database is out of reach: %s", error)
-            await asyncio.sleep(self._beat_seconds)
-
-    def _keep_order(self) -> None:
-        with reaching(describe_place(self.url)):
-            self._heartbeats.beat()
-            self._heartbeats.bury()
-            self._heartbeats.purge()
-
-
-def _stop_queues(dbos: DBOS) -> None:
-    """Has no more runs taken; DBOS itself stops its event loop first, where a run is lost then."""
-    for event in dbos.background_thread_stop_events:
-        event.set()
-    for thread in threading.enumerate():
-        if thread.name.startswith("queue-worker-"):
-            thread.join(_PATIENCE_SECONDS)

@@ -1,20 +1,21 @@
-"""Putting runs into queues: each once for whatever was last said of it.
+"""Enqueue runs in DBOS: once for each last event of a run.
 
-What is queued is named by the run and the number of its last event, so that any process may ask
-again, and it is there once. One that has come to its end without the run having gone on, as where
-another had its log, is followed by the next under the same number.
+The id of the work is the run's id and the number of its last event, so that any process may
+enqueue a run again without duplicates. Work that ended while the run did not advance, such as
+when another process had claimed its log, is followed by work with the next suffix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from vibe_llms.agents.durable.engine import VERSION, DurableDatabase, reaching
-from vibe_llms.agents.hosting import is_free
-from vibe_llms.agents.queues import DEFAULT_QUEUE, Queue
+from vibe_llms.agents.durable.database import VERSION, DurableDatabase, reaching
+from vibe_llms.agents.queues import DEFAULT_QUEUE
+from vibe_llms.conversations.run_logs.log import is_claimed
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import OPEN
 
 if TYPE_CHECKING:
@@ -24,64 +25,52 @@ if TYPE_CHECKING:
 
 WORKFLOW: Final = "vibe.perform"
 
-_POLL_SECONDS: Final = 0.2
 _ACTIVE: Final = frozenset({"ENQUEUED", "DELAYED", "PENDING"})
-# DBOS takes the lowest number first, from 1; orders say a higher one for what is more urgent.
+# DBOS takes the lowest number first, starting at 1; orders give the highest to what is urgent.
 _MIDDLE: Final = 1 << 30
 
 
 class Scheduler:
-    """Asks for runs to be performed. All does database work.
+    """Enqueues runs. All methods block on the database.
 
     Args:
-        engine: Has the queues.
-        index: Knows where runs stand.
+        database: Has the queues.
+        index: Knows the states of runs.
     """
 
-    def __init__(self, engine: DurableDatabase, index: RunIndex) -> None:
-        self._engine = engine
+    def __init__(self, database: DurableDatabase, index: RunIndex) -> None:
+        self._database = database
         self._index = index
 
-    def register(self, queues: Sequence[Queue]) -> None:
-        """Writes down how much of each queue works at once; it holds for all workers from now."""
-        with reaching(self._engine.place):
-            for each in queues:
-                self._engine.client.register_queue(
-                    each.name,
-                    worker_concurrency=each.each,
-                    global_concurrency=each.total,
-                    polling_interval_sec=_POLL_SECONDS,
-                )
-
     def enqueue_all(self, run_ids: Iterable[str]) -> None:
-        """Queues whichever of these have to go on."""
+        """Enqueue each run that has to be executed; see :meth:`enqueue`."""
         for run_id in run_ids:
             self.enqueue(run_id)
 
     def enqueue(self, run_id: str) -> None:
-        """Queues a run that has to go on, and at which nobody is.
+        """Enqueue a run that has to be executed and whose log is not claimed.
 
         Raises:
-            StoreError: The database is out of reach.
+            StoreError: The database is unreachable.
         """
         try:
             summary = self._index.read_summary(run_id)
-        except StoreError:  # it is gone, or damaged: whoever asks for it is told
+        except StoreError:  # deleted or damaged: callers that ask for the run get the error
             return
-        # Whoever has its log hears what was said, also at the very end: it looks once more.
+        # The process that has claimed the log reads new messages, and again when it closes the log.
         if summary.state not in OPEN or not (
-            summary.state == "queued" or is_free(self._index.store, run_id)
+            summary.state == "queued" or not is_claimed(produce_log(self._index.store, run_id))
         ):
             return
-        with reaching(self._engine.place):
+        with reaching(self._database.place):
             name = self._name(summary)
             if name is not None:
-                self._engine.client.enqueue(_choose_options(summary, name), run_id)
+                self._database.client.enqueue(_choose_options(summary, name), run_id)
 
     def _name(self, summary: RunSummary) -> str | None:
-        """Returns how the next is called; ``None`` where one waits or works already."""
+        """Return the id of the next work; ``None`` if some is queued or in progress."""
         stem = f"{summary.id}/{summary.sequence}"
-        found = self._engine.client.list_workflows(
+        found = self._database.client.list_workflows(
             workflow_id_prefix=stem, load_input=False, load_output=False
         )
         turns = [-1]

@@ -278,6 +278,11 @@ def claim_soon(
     return False
 
 
+def is_claimed(log: RunLog) -> bool:
+    """Tell whether a living process has claimed a log; ``False`` if the log cannot tell."""
+    return isinstance(log, ClaimedLog) and log.is_claimed
+
+
 def claim_at_once(log: RunLog) -> bool:
     """Claims a log, unless somebody has it, or it cannot be had now. Does file work.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from vibe_llms.agents.conversations import LocalConversations
-from vibe_llms.agents.hosting import HostSettings
 from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import OrderRules
 from vibe_llms.agents.performing import OrderPerformer
 from vibe_llms.agents.queues import read_queues
 from vibe_llms.agents.runners import produce_runner
+from vibe_llms.agents.workers import HostSettings
 from vibe_llms.application import Application
 from vibe_llms.conversations.index.interfaces import Index
 from vibe_llms.conversations.stores.interfaces import ConversationStore

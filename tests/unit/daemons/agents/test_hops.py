@@ -15,7 +15,7 @@ import pytest
 from acting import say
 from gateways import become
 from hosted import Premises
-from vibe_llms.agents.hosting import HostSettings
+from vibe_llms.agents.workers import HostSettings
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.daemons.agents import feeds as module
 from vibe_llms.daemons.agents.feeds import Feeds

@@ -78,8 +78,8 @@ async def _work(
     functions: Sequence[Function],
     grace: float,
 ) -> None:
-    from vibe_llms.agents.hosting import HostSettings
     from vibe_llms.agents.runners import check_shared, open_runner
+    from vibe_llms.agents.workers import HostSettings
 
     check_shared(url)
     told = asyncio.Event()

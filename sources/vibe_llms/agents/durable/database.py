@@ -1,4 +1,4 @@
-"""The database of a runner: DBOS's tables, in a file of SQLite or a schema of PostgreSQL."""
+"""Database of a runner: the tables of DBOS, in a SQLite file or a PostgreSQL schema."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ if TYPE_CHECKING:
 
 APPLICATION: Final = "vibe-llms"
 VERSION: Final = "vibe-1"
-"""What DBOS calls the version of the program: a run decides anew what comes next, so that any may
-go on with those of any other. It rises when arguments of the workflow change."""
+"""Application version for DBOS: a worker takes only work of its own version.
+
+A run decides its next step from its log, so any release can continue it. Raise this when the
+arguments of a workflow change.
+"""
 
 _SCHEMA: Final = "vibe_runner"
 _CONNECTIONS: Final = 10
-_DOOR = threading.Lock()
+_LOCK = threading.Lock()
 
 
 @frozen(kw_only=True, eq=False)
 class DurableDatabase:
-    """An open database.
+    """Open database of a runner.
 
     Attributes:
-        place: Its URL, as it may be shown.
-        schema: Of its tables; ``None`` where the database has none.
-        connections: To it.
-        client: Asks for work, and looks at what there is.
-        serializer: Of what DBOS stores: JSON, which runs no code when it is read.
+        place: The URL without its password.
+        schema: The schema of the tables; ``None`` in SQLite.
+        connections: Connection pool.
+        client: Client of DBOS: enqueues work and lists it.
+        serializer: JSON, which cannot execute code when it is read.
     """
 
     place: str
@@ -53,33 +56,32 @@ class DurableDatabase:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether it is a file of this machine."""
+        """Whether the database is a SQLite file on this machine."""
         return self.schema is None
 
     @property
     def prefix(self) -> str:
-        """Of names of tables in statements."""
+        """Prefix of table names in statements."""
         return f'"{self.schema}".' if self.schema else ""
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         self.client.destroy()
         self.connections.dispose()
 
 
-def open_engine(url: str) -> DurableDatabase:
-    """Opens the database of a runner, and makes its tables where there are none.
+def open_database(url: str) -> DurableDatabase:
+    """Open the database of a runner; create missing tables.
 
     Raises:
-        StoreError: It is out of reach.
-        DependencyError: What this needs is not installed.
+        StoreError: The database is unreachable.
+        DependencyError: The extra ``durable`` is not installed.
     """
     with needing("durable", "dbos", "A runner with workers"):
-        from dbos import DBOS, DBOSClient
-        from dbos._serialization import DBOSPortableJSON
+        from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer
     logging.getLogger("dbos").setLevel(logging.ERROR)
-    place = describe_place(url)
-    with reaching(place), _DOOR:  # DBOS sets up its logger anew with each
+    place, serializer = describe_place(url), DBOSPortableJSONSerializer()
+    with reaching(place), _LOCK:  # each client configures the logger of DBOS
         connections = _connect(url)
         schema = None if url.startswith("sqlite") else _choose_schema(connections)
         plain = connections.url.render_as_string(hide_password=False)
@@ -88,7 +90,7 @@ def open_engine(url: str) -> DurableDatabase:
         client = DBOSClient(
             system_database_engine=connections,
             dbos_system_schema=schema,
-            serializer=DBOSPortableJSON,
+            serializer=serializer,
             application_name=APPLICATION,
             retry_connection_errors=False,
         )
@@ -97,12 +99,12 @@ def open_engine(url: str) -> DurableDatabase:
         schema=schema,
         connections=connections,
         client=client,
-        serializer=DBOSPortableJSON,
+        serializer=serializer,
     )
 
 
 def describe_place(url: str) -> str:
-    """Returns a URL as it may be shown: without a password."""
+    """Return a URL without its password."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     query = "" if is_postgresql_url(url) else parts.query
@@ -112,15 +114,15 @@ def describe_place(url: str) -> str:
 
 @contextmanager
 def reaching(place: str) -> Iterator[None]:
-    """Words what a database says within. Raises StoreError."""
-    from dbos._error import DBOSException
+    """Turn errors of the database into StoreError."""
+    from dbos import error as dbos_errors
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
-    except StoreError:  # is an OSError, too
+    except StoreError:  # a subclass of OSError
         raise
-    except (SQLAlchemyError, DBOSException, OSError) as error:
+    except (SQLAlchemyError, dbos_errors.DBOSException, OSError) as error:
         said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         if not place.startswith("sqlite") and is_outage(getattr(error, "orig", None)):
             raise StoreUnavailableError(
@@ -151,7 +153,7 @@ def _connect(url: str) -> sqlalchemy.Engine:
         pool_size=_CONNECTIONS,
         max_overflow=_CONNECTIONS,
         pool_pre_ping=True,
-        # A server that has vanished is noticed within half a minute, as by the store.
+        # Notice an unreachable server within half a minute, like the store.
         connect_args={
             "connect_timeout": 10,
             "keepalives_idle": 10,
@@ -173,8 +175,8 @@ def _open_file(url: str) -> sqlalchemy.Engine:
     def prepare(connection: sqlite3.Connection, record: object) -> None:
         _supply_unixepoch(connection, record)
         connection.isolation_level = "IMMEDIATE"  # writers wait for each other
-        # Readers do not wait for writers, and a commit costs no flush; that the power fails loses
-        # the last moments of the schedule, which whoever looks through the runs finds again.
+        # Readers do not wait for writers, and a commit does not flush the disk. After a power
+        # failure the last enqueued work is missing; the next scan of the store enqueues it again.
         for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute("PRAGMA foreign_keys=ON")
@@ -186,7 +188,7 @@ def _open_file(url: str) -> sqlalchemy.Engine:
 
 @contextmanager
 def _supplying_unixepoch() -> Iterator[None]:
-    """Supply the function to connections that DBOS opens by itself to make its tables."""
+    """Add the function to connections that DBOS opens to create its tables."""
     import sqlalchemy
 
     sqlalchemy.event.listen(sqlalchemy.Engine, "connect", _supply_unixepoch)
@@ -207,7 +209,7 @@ def _supply_unixepoch(connection: Any, _: object) -> None:
 
 
 def _choose_schema(connections: sqlalchemy.Engine) -> str:
-    """Returns the schema of DBOS's tables: where the path leads elsewhere, they are apart, too."""
+    """Return the schema for the tables of DBOS; one per schema of the search path."""
     import sqlalchemy
 
     with connections.connect() as connection:

@@ -1,0 +1,435 @@
+"""Run worker: claims queued runs, executes them until they rest, and retries temporary failures."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from typing import Final
+
+import attrs
+
+from vibe_llms.agents.outcomes import PASSING, write_outcome
+from vibe_llms.agents.performing import OrderPerformer
+from vibe_llms.asynchrony import finish
+from vibe_llms.clocks import double
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.run_logs.announcing import find_place, hearing
+from vibe_llms.conversations.run_logs.inbox import LETTER_WORDS
+from vibe_llms.conversations.run_logs.log import LoggedEvent, LogLine, claim_at_once
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.events.engine import RunEndedEvent
+from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
+from vibe_llms.events.runs import RunRetriedEvent
+from vibe_llms.exceptions import (
+    ConverseError,
+    CorruptionError,
+    Stage,
+    StoreError,
+    StoreUnavailableError,
+    UnknownConversationError,
+)
+from vibe_llms.runs.compacting import compact_logs, find_moment
+from vibe_llms.runs.delivering import deliver
+from vibe_llms.runs.indexing import RunIndex
+from vibe_llms.runs.opening import BegunRun
+from vibe_llms.runs.places import produce_inbox, produce_log
+from vibe_llms.runs.spending import count_begun, count_retried
+from vibe_llms.runs.summaries import RunSummary
+from vibe_llms.runs.surveying import OPEN, is_pausing
+from vibe_llms.values import define, frozen
+
+_LOGGER = logging.getLogger(__name__)
+
+_PAUSE_SECONDS: Final = 0.5
+"""Pause before a store that refused is tried again; messages do not cut it short."""
+
+
+@frozen(kw_only=True)
+class HostSettings:
+    """Concurrency and retries of a run worker.
+
+    Attributes:
+        runs: Runs executed at once; others wait.
+        look_seconds: Interval between scans of the store for runs that other processes queued.
+        begun: Executions of a run without progress before it fails, such as of a run that kills
+            its worker.
+        attempts: Consecutive temporary failures before a run fails.
+        retry_seconds: Pause after the first temporary failure; it doubles each time.
+        longest_retry_seconds: Upper bound of that pause.
+        grace_seconds: Time for runs to finish when a worker with queues is closed.
+        tidy_seconds: Interval between compactions of the logs of runs that ended long ago.
+    """
+
+    runs: int = 64
+    look_seconds: float = 5.0
+    begun: int = 5
+    attempts: int = 12
+    retry_seconds: float = 1.0
+    longest_retry_seconds: float = 60.0
+    grace_seconds: float = 10.0
+    tidy_seconds: float = 3_600.0
+
+
+@define(eq=False)
+class _Active:
+    """A run that this process has taken on.
+
+    Attributes:
+        task: Claims and executes the run until it rests.
+        woken: Set by messages to the run since its log was claimed.
+        execution: The execution in progress.
+        is_pausing: Whether the run waits for its next attempt.
+    """
+
+    task: asyncio.Task[None] = attrs.field(init=False)
+    woken: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    execution: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+    is_pausing: bool = attrs.field(default=False, init=False)
+
+
+class RunWorker:
+    """Executes the runs of a store in this process.
+
+    Several workers may share a store: only the one that has claimed a run's log executes it.
+
+    Args:
+        performer: Executes one run.
+        settings: Concurrency and retries.
+        index: Knows the states of runs; by default a new one.
+    """
+
+    def __init__(
+        self,
+        performer: OrderPerformer,
+        settings: HostSettings | None = None,
+        index: RunIndex | None = None,
+    ) -> None:
+        self.performer = performer
+        self.settings = settings or HostSettings()
+        self._room = asyncio.Semaphore(self.settings.runs)
+        self._active: dict[str, _Active] = {}
+        self._damaged: set[str] = set()
+        self._scanning: asyncio.Task[None] | None = None
+        self._tidied = time.monotonic()
+        self._tidying: asyncio.Task[None] | None = None
+        self._is_closing = False
+        self.index = index or RunIndex(performer.store)
+        self.index.tended = self._active
+
+    @property
+    def working(self) -> Sequence[str]:
+        """The ids of the runs that this process has taken on."""
+        return tuple(self._active)
+
+    @property
+    def store(self) -> ConversationStore:
+        """The store of the runs."""
+        return self.performer.store
+
+    @property
+    def desk_name(self) -> str:
+        """The name under which logs record this process's deferred requests."""
+        return self.performer.desk.name
+
+    async def start(self) -> None:
+        """Start as the runner of this process: execute all that the store has queued."""
+        self._is_closing = False
+        await self.performer.desk.start(self.wake)
+
+        async def wake_all(run_ids: Sequence[str]) -> None:
+            for run_id in run_ids:
+                self.wake(run_id)
+
+        self.start_scanning(wake_all)
+
+    async def close(self) -> None:
+        """Release all runs so that other workers can continue them."""
+        self._is_closing = True
+        tasks = [each.task for each in self._active.values()]
+        tasks += filter(None, [self._scanning, self._tidying])
+        for task in tasks:
+            task.cancel()
+        await finish(asyncio.gather(*tasks, return_exceptions=True))
+        await self.performer.desk.close()
+        await self.performer.connections.drop()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a new run would start at once."""
+        return not self._room.locked() and not self._is_closing
+
+    def wake(self, run_id: str) -> None:
+        """Take a run on, or look at it again: there is a message, or it is due."""
+        if (active := self._active.get(run_id)) is not None:
+            active.woken.set()
+            return
+        self._take_on(run_id)
+
+    def begin(self, begun: BegunRun) -> None:
+        """Execute a new run whose log was claimed by its request."""
+        run_id = begun.conversation.id
+        if run_id in self._active:  # a scan was faster
+            begun.let_go()
+            self.wake(run_id)
+            return
+        # Release the claim even if the task is cancelled before it starts.
+        self._take_on(run_id, begun).add_done_callback(lambda _: begun.let_go())
+
+    async def interrupt(self, run_id: str) -> None:
+        """Cancel a run's execution in this process and wait for its end."""
+        active = self._active.get(run_id)
+        if active is not None and active.execution is not None:
+            active.execution.cancel()
+            await asyncio.wait([active.execution])
+
+    async def rest(self, run_id: str) -> bool:
+        """Wait until this process has no work on a run; return ``False`` after an error."""
+        task: asyncio.Task[None] | None = None
+        while (active := self._active.get(run_id)) is not None:
+            task = active.task
+            await asyncio.wait([task])
+        return task is None or task.cancelled() or task.exception() is None
+
+    def _take_on(self, run_id: str, begun: BegunRun | None = None) -> asyncio.Task[None]:
+        active = self._active[run_id] = _Active()
+        active.task = asyncio.create_task(self._process(run_id, active, begun))
+        active.task.add_done_callback(lambda task: self._forget(run_id, task))
+        return active.task
+
+    def _forget(self, run_id: str, task: asyncio.Task[None]) -> None:
+        active = self._active.pop(run_id)
+        self.index.touch(run_id)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, StoreUnavailableError):  # the next scan finds the run
+            _LOGGER.warning("run %s waits: %s", run_id, error)
+        elif error is not None:
+            if isinstance(error, CorruptionError):
+                self._damaged.add(run_id)  # scans skip it; a message to the run tries again
+            _LOGGER.error("run %s cannot be executed: %s", run_id, error, exc_info=error)
+        elif active.woken.is_set():
+            self.wake(run_id)
+
+    # --- scanning the store ----------------------------------------------------------------------
+
+    def start_scanning(
+        self, dispatch: Callable[[Sequence[str]], Awaitable[None]], *, tidies: bool = True
+    ) -> None:
+        """Scan the store at intervals until :meth:`close`.
+
+        A scan finds runs that no process has queued, such as after a crash.
+
+        Args:
+            dispatch: Receives the runs that are due; may raise StoreError.
+            tidies: Compact old logs, too.
+        """
+        self._scanning = asyncio.create_task(self._scan(dispatch, tidies))
+
+    async def _scan(
+        self, dispatch: Callable[[Sequence[str]], Awaitable[None]], tidies: bool
+    ) -> None:
+        while True:
+            try:
+                await dispatch(await finish(asyncio.to_thread(self.survey_open)))
+                # In the background: it may take long.
+                if tidies and (self._tidying is None or self._tidying.done()):
+                    self._tidying = asyncio.create_task(self._tidy())
+            except StoreError as error:
+                _LOGGER.warning("the store cannot be scanned: %s", error)
+            await asyncio.sleep(self.settings.look_seconds)
+
+    def survey_open(self) -> list[str]:
+        """Return the runs that are due and that this process has not taken on. Does file work.
+
+        Messages of processes that died before they delivered them are delivered.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        store = self.store
+        for identity in store.survey():
+            with suppress(StoreError):
+                if not produce_inbox(store, identity).is_empty:
+                    deliver(store, identity, wait_seconds=0)
+        self.index.refresh(all_of_them=True)
+        found = self.index.survey(states=OPEN)
+        return [each.id for each in found if each.order and self._is_due(each)]
+
+    def _is_due(self, run: RunSummary) -> bool:
+        active = self._active.get(run.id)
+        if run.id in self._damaged or (active is not None and not active.is_pausing):
+            return False
+        return not run.detail or not is_pausing(self.store, run.id)  # its detail says why
+
+    async def _tidy(self) -> None:
+        try:
+            await finish(asyncio.to_thread(self.tidy))
+        except StoreError as error:
+            _LOGGER.warning("logs cannot be compacted: %s", error)
+
+    def tidy(self) -> None:
+        """Compact the logs of runs that ended long ago, once per interval. Does file work.
+
+        Several workers may do so: each log is claimed first.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        if time.monotonic() < self._tidied + self.settings.tidy_seconds:
+            return
+        self._tidied = time.monotonic()
+        before = find_moment(self.performer.limits.log_days)
+        for done in compact_logs(self.store, before, lambda: not self._is_closing):
+            _LOGGER.info("the log of %s was compacted up to event %d", done.identity, done.until)
+
+    # --- executing a run -------------------------------------------------------------------------
+
+    async def _process(self, run_id: str, active: _Active, begun: BegunRun | None) -> None:
+        """Execute a run until it rests and has no new messages."""
+        if begun is not None and not self.has_room:
+            begun.let_go()  # do not block other processes while it waits
+            begun = None
+        while True:
+            async with self._room:
+                try:
+                    claimed, begun = begun or await self._claim(run_id, active), None
+                    pause = None if claimed is None else await self._execute(claimed, active)
+                    if pause is None:
+                        return  # a later message takes the run on again
+                except (CorruptionError, StoreUnavailableError, UnknownConversationError):
+                    raise
+                except StoreError as error:  # the disk is full, and the log cannot record it
+                    pause = _wait_for_store(run_id, error)
+            await self._pause(run_id, active, pause)
+
+    async def _pause(self, run_id: str, active: _Active, seconds: float) -> None:
+        """Wait for the next attempt; a message to the run ends the wait."""
+        if seconds <= _PAUSE_SECONDS:
+            await asyncio.sleep(seconds)
+            return
+        active.is_pausing = True
+        try:
+            with suppress(TimeoutError, StoreError):
+                async with asyncio.timeout(seconds):
+                    while True:
+                        await active.woken.wait()
+                        active.woken.clear()
+                        if not await asyncio.to_thread(is_pausing, self.store, run_id):
+                            return
+        finally:
+            active.is_pausing = False
+
+    async def _claim(self, run_id: str, active: _Active) -> BegunRun | None:
+        """Claim the log of a run that is due; return ``None`` if it is not, or is claimed."""
+        active.woken.clear()  # messages up to now are in the log
+        claiming = asyncio.create_task(asyncio.to_thread(self._claim_due, run_id))
+        try:
+            return await finish(claiming)
+        except asyncio.CancelledError:  # the thread goes on and may have the claim by now
+            if not (claiming.cancelled() or claiming.exception()) and (begun := claiming.result()):
+                begun.let_go()
+            raise
+
+    def _claim_due(self, run_id: str) -> BegunRun | None:
+        deliver(self.store, run_id, wait_seconds=0)
+        due, log = self._find_due(run_id), produce_log(self.store, run_id)
+        if due is None or not claim_at_once(log):
+            return None
+        begun: BegunRun | None = None
+        try:
+            events = log.read()
+            # If the log has grown, another process may have executed the run before the claim.
+            if events[-1].sequence == due or self._find_due(run_id) is not None:
+                conversation = Conversation.restore(self.store, run_id)
+                begun = BegunRun(conversation=conversation, log=log, events=events)
+        finally:
+            if begun is None:
+                log.close()
+        return begun
+
+    def _find_due(self, run_id: str) -> int | None:
+        """Return the number of the last event of a run that is due; else ``None``."""
+        summary = self.index.read_summary(run_id)
+        return summary.sequence if summary.state in OPEN and summary.order else None
+
+    async def _execute(self, begun: BegunRun, active: _Active) -> float | None:
+        """Execute a claimed run once; return the pause before the next look.
+
+        ``None`` means that the run rests.
+        """
+        run_id, log = begun.conversation.id, begun.events
+        times = count_begun(log)
+        if times >= self.settings.begun:
+            begun.let_go()
+            detail = f"It was started {times} times without any progress."
+            error = ConverseError(detail=detail, stage=Stage.EXECUTE)
+            return await self._settle(run_id, log, error)
+        execution = active.execution = asyncio.create_task(self.performer.perform(begun))
+        try:
+            with self._listening(run_id, active):
+                await asyncio.wait([execution])
+        except asyncio.CancelledError:
+            execution.cancel()
+            await finish(asyncio.wait([execution]))
+            raise
+        finally:
+            active.execution = None
+            begun.let_go()  # the execution may have failed before it took the claim
+        if execution.cancelled():
+            return 0.0
+        return await self._settle(run_id, log, execution.exception())
+
+    def _listening(self, run_id: str, active: _Active) -> AbstractContextManager[None]:
+        """Wake a run after its execution if it gets a message meanwhile.
+
+        Messages of other processes wake no run here, and a message may come too late for the
+        execution to act on it.
+        """
+        place = find_place(produce_log(self.store, run_id))
+        if place is None:  # the log announces nothing
+            active.woken.set()
+            return nullcontext()
+
+        def hear(line: LogLine) -> None:
+            if line.word in LETTER_WORDS:
+                active.woken.set()
+
+        return hearing(place, hear)
+
+    async def _settle(
+        self, run_id: str, log: Sequence[LoggedEvent], error: BaseException | None
+    ) -> float | None:
+        """Record the failure of an execution in the log; return the pause as :meth:`_execute`."""
+        if error is None:
+            return None
+        if isinstance(error, StoreError) and not isinstance(error, PASSING):
+            return _wait_for_store(run_id, error)  # another process has the log, or a full disk
+        if not isinstance(error, ConverseError):
+            _LOGGER.error("run %s failed", run_id, exc_info=error)
+            error = ConverseError(detail=repr(error), stage=Stage.EXECUTE)
+        choose = partial(self._choose_outcome, run_id, error)
+        outcome = await finish(asyncio.to_thread(write_outcome, self.store, run_id, log, choose))
+        return outcome.seconds if isinstance(outcome, RunRetriedEvent) else 0.0
+
+    def _choose_outcome(
+        self, run_id: str, error: ConverseError, log: Sequence[LoggedEvent]
+    ) -> LogEvent:
+        settings, attempt = self.settings, count_retried(log) + 1
+        if isinstance(error, PASSING) and attempt <= settings.attempts:
+            first, longest = settings.retry_seconds, settings.longest_retry_seconds
+            seconds = double(first, attempt - 1, longest)
+            return RunRetriedEvent(detail=str(error), attempt=attempt, seconds=seconds)
+        is_flow = any(isinstance(each.event, FlowStartedEvent) for each in log)
+        end = FlowEndedEvent if is_flow else RunEndedEvent
+        return end(run_id=run_id, reason="failed", detail=str(error), error=error)
+
+
+def _wait_for_store(run_id: str, error: StoreError) -> float:
+    """Log that a run waits for the store; return the pause."""
+    _LOGGER.warning("run %s waits: %s", run_id, error)
+    return _PAUSE_SECONDS
