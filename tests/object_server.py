@@ -22,7 +22,8 @@ _BEFORE = 4
 
 def find_lack() -> str:
     """Says what is missing; nothing where all is there."""
-    lacking = [each for each in ("moto", "flask_cors") if importlib.util.find_spec(each) is None]
+    wanted = ("moto", "flask_cors", "obstore")
+    lacking = [each for each in wanted if importlib.util.find_spec(each) is None]
     return f"{' and '.join(lacking)}: not installed" if lacking else ""
 
 

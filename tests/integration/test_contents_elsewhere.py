@@ -8,10 +8,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -23,8 +21,7 @@ from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection
 from vibe_llms.conversations.stores.interfaces import ConversationStore
-from vibe_llms.conversations.stores.object_keys import find_access_key
-from vibe_llms.conversations.stores.objects import ObjectPlace, locate
+from vibe_llms.conversations.stores.objects import ObjectPlace
 from vibe_llms.conversations.stores.places import DirectoryPlace, produce_place
 from vibe_llms.conversations.stores.postgresql.contents import MOVING
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
@@ -32,8 +29,6 @@ from vibe_llms.exceptions import CorruptionError, StoreError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ImageContent, compute_content_id
 from vibe_llms.runs.copying import copy_store
-from vibe_llms.secrets import Secret
-from vibe_llms.wire.signatures import sign
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.objects]
 
@@ -180,18 +175,9 @@ def find(store: PostgresqlStore) -> str:
 
 def damage(address: str, data: bytes) -> None:
     """Puts other bytes in the place of the picture."""
-    url = f"{locate(address).base}{ID}"
-    digest, now = compute_content_id(data), datetime.now(UTC)
-    key = find_access_key()
-    assert key is not None
-    signed = sign("PUT", url, {}, key, digest=digest, region="us-east-1", moment=now)
-    headers = {
-        name: value.reveal() if isinstance(value, Secret) else value
-        for name, value in signed.items()
-    }
-    headers["content-type"] = "image/png"  # else it would be read as a form
-    with urlopen(Request(url, data=data, headers=headers, method="PUT")):
-        pass
+    place = produce_place(address)
+    assert isinstance(place, ObjectPlace)
+    place._put(ID, data)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -482,7 +468,7 @@ def test_092_a_list_of_a_bucket_is_read_page_by_page(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With names of others between, which are none of ours."""
-    monkeypatch.setattr("vibe_llms.conversations.stores.objects._PAGE", "2")
+    monkeypatch.setattr("vibe_llms.conversations.stores.objects.PAGE_OBJECTS", 2)
     place = produce_place(address)
     assert place.claim("me 1") == "me 1"
     assert place.claim("you 2") == "me 1"

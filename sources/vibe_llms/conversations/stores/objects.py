@@ -1,317 +1,225 @@
-"""Content as objects of S3, or of what speaks its protocol.
+"""Content as objects of Amazon S3, Google Cloud Storage, Azure Blob Storage, or similar servers.
 
-Whoever signs a request says the SHA-256 of its body; that is the name of the content, so that the
-server itself refuses bytes that were changed on their way.
+Requests to S3 sign the SHA-256 of the body, so that the server refuses bytes that were changed on
+their way. Every read proves it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from html import unescape
-from typing import Final, NamedTuple, TypeVar
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from typing import Any, Final, TypeVar
 
 import attrs
 
-from vibe_llms.asynchrony import access_portal
-from vibe_llms.clocks import Clock
-from vibe_llms.concealment import remember_key
 from vibe_llms.conversations.stores.naming import ensure_content_id, is_content_id
-from vibe_llms.conversations.stores.object_keys import KEYS, KeyRing, read_region
+from vibe_llms.conversations.stores.object_stores import (
+    KEY_REMEDIES,
+    ObjectLocation,
+    find_keys,
+    list_secrets,
+    open_object_store,
+)
 from vibe_llms.conversations.stores.places import MARKER, PlacedBytes, describe_missing
 from vibe_llms.exceptions import (
-    ConfigurationError,
-    ConverseError,
     CorruptionError,
-    LimitError,
-    ProviderError,
-    ProviderFault,
     StoreError,
     StoreUnavailableError,
 )
-from vibe_llms.limits import Limits
 from vibe_llms.messages.contents import compute_content_id
 from vibe_llms.providers.borders import clean_error
-from vibe_llms.providers.retries import RetryPolicy, repeat
-from vibe_llms.secrets import Secret
-from vibe_llms.values import define, frozen
-from vibe_llms.wire.direct import DirectTransport
-from vibe_llms.wire.exchanges import Timeouts, WireRequest
-from vibe_llms.wire.signatures import sign
+from vibe_llms.values import define
 
 CONTENT_BYTES: Final = 268_435_456
-"""How large one content may be: it is sent, and received, as a whole."""
+"""Size limit of one content: it is sent, and received, as a whole."""
 
-TIMEOUTS: Final = Timeouts(first_byte_seconds=60, between_chunks_seconds=30, total_seconds=600)
-"""How long a server is waited for each time that it is asked."""
+PAGE_OBJECTS: Final = 1_000
+"""How many objects of a list are held at a time."""
 
-_PORTAL: Final = "objects"
-_ERROR_BYTES: Final = 65_536
-_EMPTY: Final = compute_content_id(b"")
-_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_FAULTS: Final = {
-    408: ProviderFault.TIMEOUT,
-    429: ProviderFault.RATE_LIMITED,
-    503: ProviderFault.OVERLOADED,
-}
-_SAID: Final = re.compile(rb"<(Code|Message)>([^<]{1,500})</")
-
-_PAGE: Final = "1000"
-_TOKEN: Final = re.compile("<NextContinuationToken>([^<]*)<")
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+_SAID: Final = re.compile(r"<(Code|Message)>([^<]{1,500})</")
+_URL: Final = re.compile(r"(\w+://[^\s?]+)\?\S*")
 
 _Answer = TypeVar("_Answer")
 
 
-@frozen(kw_only=True)
-class Location:
-    """Where objects are.
-
-    Attributes:
-        base: The URL before their names, quoted.
-        root: The URL of the bucket.
-        prefix: Of their names.
-        region: Which server is meant; it is signed.
-    """
-
-    base: str
-    root: str
-    prefix: str
-    region: str
-
-
-def locate(address: str) -> Location:
-    """Reads the URL of a place. Raises ConfigurationError."""
-    region = read_region()
-    parts = urlsplit(address)
-    if parts.scheme == "s3":
-        bucket, prefix = parts.netloc, parts.path
-        host = f"s3.{region}.amazonaws.com"
-        # A certificate for *.host does not hold for a name with further dots.
-        root = f"https://{host}/{bucket}" if "." in bucket else f"https://{bucket}.{host}"
-    else:
-        bucket, _, prefix = parts.path.strip("/").partition("/")
-        root = f"{parts.scheme.removeprefix('s3+')}://{parts.netloc}/{bucket}"
-    if not _BUCKET.fullmatch(bucket) or (parts.scheme != "s3" and not parts.hostname):
-        raise ConfigurationError.at("store", f"{address!r} names no bucket for content.")
-    prefix = unquote(prefix).strip("/")
-    prefix += "/" if prefix else ""
-    return Location(base=f"{root}/{quote(prefix)}", root=root, prefix=prefix, region=region)
-
-
-class _Found(NamedTuple):
-    size: int
-    body: bytes
-    headers: Mapping[str, str]
-
-
-def read_list(page: str) -> Iterator[tuple[str, datetime, int]]:
-    """Reads the names, times and sizes of objects of what a server lists."""
-    for told in re.findall(r"<Contents>(.*?)</Contents>", page, re.DOTALL):
-        said = dict(re.findall(r"<(Key|LastModified|Size)>([^<]*)</", told))
-        if len(said) == 3:
-            moment = datetime.fromisoformat(said["LastModified"])
-            yield unescape(said["Key"]), moment, int(said["Size"])
-
-
 @define(eq=False)
 class ObjectPlace:
-    """A part of a bucket; see :class:`.places.ContentPlace`."""
+    """Part of a bucket; see :class:`.places.ContentPlace`."""
 
     address: str
-    _location: Location
-    _clock: Clock = attrs.field(factory=Clock)
-    _transport: DirectTransport | None = None
-    _ring: KeyRing | None = None
+    _location: ObjectLocation
+    _keys: dict[str, str] = attrs.field(factory=dict, init=False, repr=False)
+    _store: Any = attrs.field(default=None, init=False)
 
     def put(self, content_id: str, data: bytes, *, mime_type: str, name: str | None) -> None:
-        """Keeps the data; what a file was called is known by the database alone."""
+        """Store the data; only the database knows the name of the file."""
         if len(data) > CONTENT_BYTES:
-            raise StoreError(
-                path=self.address,
-                detail=f"The content has {len(data):,} bytes; {self.address} takes "
-                f"{CONTENT_BYTES:,} at most.",
-            )
+            raise self._refuse_size(len(data))
         kind = mime_type if re.fullmatch(r"[!-~]+", mime_type) else "application/octet-stream"
-        self._ask("PUT", ensure_content_id(content_id), {"content-type": kind}, data, content_id)
+        self._put(ensure_content_id(content_id), data, attributes={"Content-Type": kind})
 
     def has(self, content_id: str, size: int) -> bool:
-        """Tells whether the data are there."""
-        found = self._ask("HEAD", ensure_content_id(content_id))
-        return found is not None and found.size == size
+        """Tell whether the data are there."""
+        found = self._head(ensure_content_id(content_id))
+        return found is not None and found["size"] == size
 
     def read(self, content_id: str) -> bytes:
-        """Returns the data, proven."""
-        found = self._ask("GET", ensure_content_id(content_id))
-        if found is None:
+        """Return the data, proven by their hash."""
+        data = self._get(ensure_content_id(content_id))
+        if data is None:
             raise describe_missing(content_id, self.address)
-        if compute_content_id(found.body) != content_id:
+        if compute_content_id(data) != content_id:
             raise CorruptionError(
                 path=f"{self.address} content {content_id}",
                 detail="The data are not those which the id names.",
                 remedy="Restore the object from a backup.",
             )
-        return found.body
+        return data
 
     def remove(self, content_id: str) -> None:
-        """Removes the data."""
-        self._ask("DELETE", ensure_content_id(content_id))
+        """Delete the data, if they are there."""
+        path = ensure_content_id(content_id)
+        self._perform(lambda store: store.delete(path), is_missing_fine=True)
 
     def sweep(self) -> None:
-        """Does nothing: an object is there whole, or not at all."""
+        """Do nothing: an object is there whole, or not at all."""
 
     def claim(self, mark: str) -> str:
-        """Writes the mark into an object of its own; of two who do so at once one is heeded."""
+        """Create the marker object; if two processes do so at once, the first one counts."""
         if known := self.read_mark():
             return known
-        self._ask("PUT", MARKER, {"if-none-match": "*"}, mark.encode())
+        from obstore.exceptions import AlreadyExistsError
+
+        with suppress(AlreadyExistsError):
+            self._put(MARKER, mark.encode(), mode="create")
         return self.read_mark()
 
     def read_mark(self) -> str:
-        """Reads the object that says whose the place is."""
-        found = self._ask("GET", MARKER)
-        return "" if found is None else found.body.decode("utf-8", "replace")
+        """Read the marker object."""
+        data = self._get(MARKER)
+        return "" if data is None else data.decode("utf-8", "replace")
 
     def survey(self) -> Iterator[PlacedBytes]:
-        """Reads the list of the objects, a thousand at a time."""
-        marker = self._ask("HEAD", MARKER)
+        """List the objects that are younger than the marker, page by page."""
+        marker = self._head(MARKER)
         if marker is None:
             return
-        marked = parsedate_to_datetime(marker.headers["last-modified"])
-        asked = {
-            "list-type": "2",
-            "prefix": self._location.prefix,
-            "delimiter": "/",
-            "max-keys": _PAGE,
-        }
-        while asked:
-            url = f"{self._location.root}/?{urlencode(asked, quote_via=quote)}"
-            listed = self._ask("GET", url=url)
-            if listed is None:
-                return
-            page = listed.body.decode()
-            for key, moment, size in read_list(page):
-                name = key.removeprefix(self._location.prefix)
-                # The time of a list has fractions of a second, that of a head has none.
-                if is_content_id(name) and moment >= marked:
+        pages: Any = self._perform(lambda store: store.list(chunk_size=PAGE_OBJECTS))
+        while page := self._perform(lambda store: next(pages, None)):
+            for each in page:
+                moment = each["last_modified"]
+                # The time in a list has fractions of a second, in a head it has none.
+                if is_content_id(each["path"]) and moment >= marker["last_modified"]:
                     age = (datetime.now(UTC) - moment).total_seconds()
-                    yield PlacedBytes(name, size, age)
-            token = _TOKEN.search(page)
-            if token is None:
-                return
-            asked["continuation-token"] = unescape(token[1])
+                    yield PlacedBytes(each["path"], each["size"], age)
 
-    def _ask(
-        self,
-        method: str,
-        name: str = "",
-        headers: dict[str, str] | None = None,
-        data: bytes = b"",
-        digest: str = "",
-        *,
-        url: str = "",
-    ) -> _Found | None:
-        """Asks for an object, or for what another URL says; ``None`` where there is none.
+    def _put(self, path: str, data: bytes, **options: Any) -> None:
+        self._perform(lambda store: store.put(path, data, use_multipart=False, **options))
 
-        Each of the methods may be repeated without harm.
-        """
-        url = url or f"{self._location.base}{name}"
-        digest = digest or (compute_content_id(data) if data else _EMPTY)
-        given = {**(headers or {}), "accept-encoding": "identity"}
+    def _head(self, path: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self._perform(
+            lambda store: store.head(path), is_missing_fine=True
+        )
+        return found
 
-        async def send() -> _Found | None:
-            key = await self._access_ring().access()
-            signed = sign(
-                method,
-                url,
-                given,
-                key,
-                digest=digest,
-                region=self._location.region,
-                moment=datetime.now(UTC),
-            )
-            request = WireRequest(method=method, url=url, headers=signed, body=data)
-            async with await self._access_transport().send(request) as exchange:
-                if 200 <= exchange.status < 300:
-                    body = await exchange.read()
-                    size = exchange.headers.get("content-length", "")
-                    return _Found(
-                        int(size) if size.isdigit() else len(body), body, exchange.headers
-                    )
-                if "if-none-match" in given and exchange.status in (409, 412):
-                    return None  # it is there: somebody was faster
-                said = await _read_said(exchange.read)
-                is_gone = exchange.status == 404 and said.get("Code") in (None, "NoSuchKey")
-                if is_gone and method != "PUT":
-                    return None
-                sent = [each for each in signed.values() if isinstance(each, Secret)]
-                raise clean_error(_produce_error(exchange.status, said), [key.secret, *sent])
+    def _get(self, path: str) -> bytes | None:
+        def get(store: Any) -> bytes:
+            result = store.get(path)
+            if result.meta["size"] > CONTENT_BYTES:
+                raise self._refuse_size(result.meta["size"])
+            return bytes(result.bytes())
 
-        policy = RetryPolicy.of(Limits())
-        return self._perform(lambda: repeat(send, policy, self._clock))
+        return self._perform(get, is_missing_fine=True)
 
-    def _perform(self, function: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        # A portal of its own: who stores things may be behind the one of the synchronous face.
+    def _refuse_size(self, size: int) -> StoreError:
+        return StoreError(
+            path=self.address,
+            detail=f"The content has {size:,} bytes; {self.address} takes "
+            f"{CONTENT_BYTES:,} at most.",
+        )
+
+    def _perform(
+        self, work: Callable[[Any], _Answer], *, is_missing_fine: bool = False
+    ) -> _Answer | None:
+        """Perform work with the client of the bucket; each of its steps may be repeated."""
+        keys = find_keys(self._location)
+        if self._store is None or keys != self._keys:  # in long runs keys are replaced
+            self._store, self._keys = open_object_store(self._location, keys), keys
+        store = self._store
+        from obstore.exceptions import AlreadyExistsError, BaseError
+
         try:
-            return access_portal(_PORTAL).call(function)
-        except StoreError:
+            return _hear_interrupts(lambda: work(store))
+        except AlreadyExistsError:
             raise
-        except ProviderError as error:
-            kind = StoreUnavailableError if error.is_retryable else StoreError
-            remedy = _REMEDIES.get(error.vendor_code or "", "")
-            detail = f"{self.address}: {error.detail.rstrip('.')}."
-            raise kind(path=self.address, detail=detail, remedy=remedy) from error
-        except ConverseError as error:
-            detail = f"{self.address} cannot be used: {error.describe()}"
-            raise StoreUnavailableError(
-                path=self.address, detail=detail, remedy=error.remedy
-            ) from error
+        except FileNotFoundError as error:
+            # Also of a bucket that is missing, where the answer has a body.
+            if is_missing_fine and not any(code in str(error) for code in _NO_BUCKET):
+                return None
+            refusal = self._explain(str(error))
+        except BaseError as error:
+            refusal = self._explain(str(error))
+        except BaseException as error:
+            # No subclass of Exception: Rust gave up, at a header that it could not write.
+            if type(error).__name__ != "PanicException":
+                raise
+            refusal = self._explain("obstore could not send the request; is a key broken?")
+        # Without its cause, which quotes what was sent.
+        raise clean_error(refusal, list_secrets(keys)) from None
 
-    def _access_transport(self) -> DirectTransport:
-        """Returns the connections; called behind the portal alone."""
-        if self._transport is None:
-            for name in KEYS:
-                remember_key(name)
-            limits = Limits(request_bytes=CONTENT_BYTES, response_bytes=CONTENT_BYTES)
-            self._transport = DirectTransport(limits=limits, timeouts=TIMEOUTS)
-        return self._transport
+    def _explain(self, text: str) -> StoreError:
+        """Make one line of what obstore says, which is a page, and tell what to do."""
+        text = text.split("\n\nDebug source")[0]
+        found, said = _STATUS.search(text), dict(_SAID.findall(text))
+        status, code = int(found[1]) if found else 0, said.get("Code", "")
+        if found:
+            words = ": ".join(filter(None, (code, said.get("Message")))) or "no reason given"
+            detail = f"status {status}, {words}"
+        else:
+            detail = _URL.sub(r"\1", text)
+        is_passing = status in _PASSING or status >= 500 or not status
+        hint = KEY_REMEDIES[self._location.cloud] if is_passing or status in (401, 403) else ""
+        line = " ".join(detail.split()).rstrip(".")
+        shown = "".join(each if each.isprintable() else "?" for each in line)
+        kind = StoreUnavailableError if is_passing else StoreError
+        return kind(
+            path=self.address,
+            detail=f"{self.address}: {shown}.",
+            remedy=_REMEDIES.get(code, hint),
+        )
 
-    def _access_ring(self) -> KeyRing:
-        """Returns who knows the key; called behind the portal alone."""
-        if self._ring is None:
-            near = DirectTransport(limits=Limits(), trust_environment=False)
-            self._ring = KeyRing(self._access_transport(), near)
-        return self._ring
+
+def _hear_interrupts(work: Callable[[], _Answer]) -> _Answer:
+    """Perform blocking work of obstore, which does not look for Ctrl-C by itself.
+
+    Its coroutines would, but their threads abort about each third process that ends (0.12).
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    future: Future[_Answer] = Future()
+
+    def perform() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=perform, name="vibe-llms-objects", daemon=True).start()
+    return future.result()
 
 
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound")
+_PASSING: Final = (408, 429)
 _REMEDIES: Final = {
-    "AccessDenied": "Let this key read, write and delete objects of the bucket.",
+    "AccessDenied": "Let this key read, write, list and delete objects of the bucket.",
     "InvalidAccessKeyId": "Check AWS_ACCESS_KEY_ID.",
     "NoSuchBucket": "Make the bucket, or name another one.",
+    "ContainerNotFound": "Make the container, or name another one.",
     "RequestTimeTooSkewed": "Set the clock of this machine.",
     "SignatureDoesNotMatch": "Check AWS_SECRET_ACCESS_KEY, and AWS_REGION.",
 }
-
-
-async def _read_said(read: Callable[[int], Awaitable[bytes]]) -> dict[str, str]:
-    """Reads what a server says of an error: a document of XML, of which two elements count."""
-    try:
-        body = await read(_ERROR_BYTES)
-    except LimitError:
-        return {"Message": "an error that is too long"}
-    return {
-        name.decode(): " ".join(text.decode("utf-8", "replace").split())
-        for name, text in _SAID.findall(body)
-    }
-
-
-def _produce_error(status: int, said: dict[str, str]) -> ProviderError:
-    fault = _FAULTS.get(status, ProviderFault.SERVER if status >= 500 else ProviderFault.UNKNOWN)
-    code, message = said.get("Code", ""), said.get("Message", "")
-    words = ": ".join(filter(None, (code, message))) or "it gave no reason"
-    printable = "".join(each if each.isprintable() else "?" for each in words)
-    return ProviderError(
-        fault=fault, status=status, vendor_code=code, detail=f"status {status}, {printable}"
-    )

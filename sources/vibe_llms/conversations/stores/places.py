@@ -26,9 +26,14 @@ from vibe_llms.logs.disk import write_new_file
 from vibe_llms.values import define
 
 FORMS: Final = (
-    "file:///FOLDER, s3://BUCKET/PREFIX (Amazon), or s3+https://HOST/BUCKET/PREFIX (any other)"
+    "file:///FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "
+    "or, at another host, s3+https://HOST/BUCKET/PREFIX"
 )
 
+SCHEMES: Final = frozenset(
+    f"{vendor}{way}" for vendor in ("s3", "gs", "az") for way in ("", "+https", "+http")
+)
+"""Schemes of object stores: a vendor's own service, or another server with its protocol."""
 
 MARKER: Final = "vibe-owner"
 """The name under which a place says whose it is."""
@@ -111,7 +116,7 @@ def produce_place(address: str) -> ContentPlace:
         raise _refuse(address) from None
     if parts.username is not None or parts.password is not None:
         # Not a word of it is shown: it may be a key.
-        message = "Keys do not belong into the URL of a place for content: set AWS_ACCESS_KEY_ID."
+        message = "Keys do not belong into the URL of a place for content: set variables for them."
         raise ConfigurationError.at("store", message)
     # What would be left out of it would make one place of two.
     if not is_plain or "?" in address or "#" in address:
@@ -120,8 +125,9 @@ def produce_place(address: str) -> ContentPlace:
         return DirectoryPlace(address)
     # A server on the way may resolve steps up, into another bucket.
     steps = unquote(parts.path).split("/")
-    if parts.scheme in ("s3", "s3+http", "s3+https") and not {".", ".."} & {*steps}:
-        from vibe_llms.conversations.stores.objects import ObjectPlace, locate
+    if parts.scheme in SCHEMES and not {".", ".."} & {*steps}:
+        from vibe_llms.conversations.stores.object_stores import locate
+        from vibe_llms.conversations.stores.objects import ObjectPlace
 
         return ObjectPlace(address, locate(address))
     raise _refuse(address)
