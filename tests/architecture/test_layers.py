@@ -184,7 +184,10 @@ def test_the_contract_knows_all_whom_it_protects(contract: str, home: tuple[str,
     assert listed == survey_folders(*home), f"Bring {contract} in pyproject.toml up to date."
 
 
-HOMES = dict.fromkeys(("dbos", "sqlalchemy"), ("agents.durable.",))
+HOMES = {
+    **dict.fromkeys(("dbos", "sqlalchemy"), ("agents.durable.",)),
+    "obstore": ("conversations.stores.object",),
+}
 """Where a library may be imported that is no vendor's of models."""
 
 
