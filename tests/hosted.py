@@ -23,7 +23,6 @@ from vibe_llms.conversations import ConversationStore, DirectoryStore
 from vibe_llms.conversations.run_logs.log import claim_soon
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.summaries import RunSummary
 
 FAST = HostSettings(look_seconds=0.05, retry_seconds=0.01, longest_retry_seconds=0.02, attempts=3)
@@ -42,7 +41,7 @@ def produce_application(folder: Path) -> Application:
 
 def write_event(store: ConversationStore, run_id: str, event: LogEvent) -> None:
     """Adds an event to a log, as a host does that is somewhere else."""
-    log = produce_log(store, run_id)
+    log = store.open_log(run_id)
     claim_soon(log)
     try:
         log.append(run_id, event)
@@ -122,7 +121,7 @@ class Premises:
 
     def read_kinds(self, run_id: str) -> list[str]:
         """Returns the kinds of all events."""
-        return [each.event.type for each in produce_log(self.store, run_id).read()]
+        return [each.event.type for each in self.store.open_log(run_id).read()]
 
     async def __aenter__(self) -> Premises:
         await self.host.start()

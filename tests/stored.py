@@ -12,7 +12,6 @@ from vibe_llms.events.runs import MessageReceivedEvent
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AssistantCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
-from vibe_llms.runs.places import produce_inbox, produce_log
 
 ENDED = RunEndedEvent(run_id="run", reason="answered")
 
@@ -26,8 +25,8 @@ def describe(store: ConversationStore) -> dict[str, Any]:
         found[identity] = (
             (about.name, about.tags, about.model, about.created),
             history.canisters,
-            tuple(produce_log(store, identity).read()),
-            tuple(produce_inbox(store, identity).read()),
+            tuple(store.open_log(identity).read()),
+            tuple(store.open_inbox(identity).read()),
         )
     contents = {each: store.contents.read(each) for each in store.contents.survey()}
     return {"conversations": found, "contents": contents}
@@ -37,7 +36,7 @@ def say_more(store: ConversationStore, identity: str, text: str) -> None:
     """Says something in a conversation, with a picture, as a run does that has then ended."""
     picture = ImageContent(mime_type="image/png", data=text.encode(), name=f"{text}.png")
     store.append(identity, [UserCanister([picture]), AssistantCanister(text)])
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     log.append(text, RunStartedEvent(run_id=text, conversation_id=identity, model="m", length=1))
     log.append(text, ENDED)
@@ -61,7 +60,7 @@ def change(store: ConversationStore, seed: int, steps: int = 8) -> None:
             store.fork(identity, from_index=index, child=f"f{seed}-{number}")
         elif deed == "write":
             letter = MessageReceivedEvent(canister=UserCanister("w"), letter=f"{seed}-{number}")
-            produce_inbox(store, identity).put(letter)
+            store.open_inbox(identity).put(letter)
         elif deed == "name":
             store.update_metadata(identity, name=f"named {number}", model="m:x")
         elif deed == "delete":

@@ -32,7 +32,6 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.events.engine import InvocationProgressEvent, RunEndedEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.instruments.engines import Engine
-from vibe_llms.runs import produce_log
 
 PARTS = Path(__file__).with_name("agents_parts.py")
 RUNS, WATCHERS = int(os.environ.get("RUNS", "200")), int(os.environ.get("WATCHERS", "20"))
@@ -225,7 +224,7 @@ def measure_crowd(url: str, agents: str, process: psutil.Process) -> None:
 def write_long(store: DirectoryStore) -> Path:
     """Writes a run with many events."""
     store.create(LONG, ConversationMetadata())
-    log = produce_log(store, LONG)
+    log = store.open_log(LONG)
     log.claim()
     log.append(LONG, RunRequestedEvent(order={"model": "nobody:m"}))
     event = InvocationProgressEvent(key="k", invocation_id="i", name="look", text="x" * 100)

@@ -35,7 +35,6 @@ from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.events.engine import RunEndedEvent
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs.places import produce_log
 from written import SAID, CountingDisk, compose, look, measure_new
 
 TURNS = int(os.environ.get("TURNS", "100"))
@@ -132,7 +131,7 @@ def measure_ours(url: str, meter: Meter, folder: Path, store: ConversationStore)
         async with premises:
             asked = await premises.runs.start(order, [UserCanister("Go.")])
             begun = meter.read()
-            log = produce_log(store, asked.id)
+            log = store.open_log(asked.id)
             while True:  # whoever follows it would cost more, and is not measured
                 if isinstance(await asyncio.to_thread(_read_last, log), RunEndedEvent):
                     break

@@ -35,7 +35,6 @@ from vibe_llms.instruments.engines import Engine
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.invocables.ensembles import FunctionsEnsemble
-from vibe_llms.runs.places import produce_log
 
 PROGRAM = Path(__file__).parents[1] / "paying_batch_runner.py"
 RUNNERS = [
@@ -250,7 +249,7 @@ async def test_an_input_that_another_worker_has_is_left_to_it(
     assert isinstance(runs, EngineItems)
     name = runs.name(stale.rows[0])
     await asyncio.to_thread(application.store.create, name, ConversationMetadata())
-    log = produce_log(application.store, name)
+    log = application.store.open_log(name)
     log.claim()
     with pytest.raises(StoreError):
         await performer.perform(stale, lambda: False)
@@ -290,7 +289,7 @@ async def test_what_a_dead_worker_has_left_of_its_runs_goes_unless_somebody_is_a
     assert isinstance(runs, EngineItems)
     names = [runs.name(each) for each in taken.rows]
     await asyncio.to_thread(application.store.create, names[0], ConversationMetadata())
-    log = produce_log(application.store, names[0])
+    log = application.store.open_log(names[0])
     log.claim()
     with monkeypatch.context() as patch:
         patch.setattr(type(application.store), "delete", lambda *_: None)

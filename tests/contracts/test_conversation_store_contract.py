@@ -51,6 +51,17 @@ class TestExample(StoreContract):
         return store
 
 
+class TestExampleWithRuns(StoreContract):
+    """A stranger's, whose logs and inboxes are of its own kind."""
+
+    def produce_store(self, directory: Path) -> ConversationStore:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(EXAMPLE.parent)
+            module = importlib.import_module("ledger_store")
+        store: ConversationStore = module.LedgerStore(directory / "a.sqlite", directory / "locks")
+        return store
+
+
 class Forgetful(MemoryStore):
     """Loses the last canister of each append."""
 

@@ -34,7 +34,6 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow, deny
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.patience import retry_for
 from vibe_llms.runs.replaying import replay_run
 
@@ -474,7 +473,7 @@ async def test_whoever_asks_for_runs_survives_a_database_that_goes_away(tmp_path
                 server.start()
                 assert (await waiting).reason == "answered"
             assert len(await runs.survey()) == 1
-            kinds = [each.event.type for each in produce_log(runs.store, run_id).read()]
+            kinds = [each.event.type for each in runs.store.open_log(run_id).read()]
             assert kinds.count("run.requested") == 1
     finally:
         server.close()

@@ -33,7 +33,6 @@ from vibe_llms.flows.outlines import read_outline
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.summaries import RunSummary
 
 DONE = [say("Done.")]
@@ -122,7 +121,7 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def test_what_is_told_is_the_log_once_and_in_order(house: House) -> None:
     run_id = (await house.start(DONE)).id
     told = await house.watch(run_id, follow=False)
-    logged = list(produce_log(house.premises.store, run_id).read())
+    logged = list(house.premises.store.open_log(run_id).read())
     assert [each for each in told if isinstance(each, LoggedEvent)] == logged
     for after in range(len(logged) + 1):
         again = await house.watch(run_id, after=after, follow=False)

@@ -17,7 +17,6 @@ from scripting import write_script
 from vibe_llms.conversations import ConversationStore, DirectoryStore
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import replay_run
 
 PROGRAM = Path(__file__).parents[1] / "worker_kills_runner.py"
@@ -68,7 +67,7 @@ async def test_kill_9_at_each_event_of_a_run(tmp_path: Path, base: str, moment: 
         texts = [text_of(each) for each in store.read(identity).canisters]
         assert [text for text in texts if text][1:3] == ["seen: x", "seen: y"]
         assert texts[-1] == "Done."
-        kinds = Counter(each.event.type for each in produce_log(store, identity).read())
+        kinds = Counter(each.event.type for each in store.open_log(identity).read())
         ends = ("generation.finished", "generation.doubted", "generation.failed")
         assert kinds["generation.started"] == sum(kinds[each] for each in ends)
         assert (await replay_run(store, identity)).difference is None

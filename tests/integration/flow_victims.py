@@ -34,7 +34,6 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.providers.scripted.client import ScriptedModel
 from vibe_llms.resources import access_data
-from vibe_llms.runs import produce_log
 
 DIAGRAM = """
     START --> P0 --> S[both ways]
@@ -172,7 +171,7 @@ class Judge:
         seen: Counter[str] = Counter()
         begun = set()
         for identity in self.store.survey():
-            for logged in produce_log(self.store, identity).read():
+            for logged in self.store.open_log(identity).read():
                 event = logged.event
                 seen[event.type] += 1
                 seen["doubted"] += isinstance(event, GenerationDoubtedEvent | GenerationFailedEvent)

@@ -43,7 +43,6 @@ from vibe_llms.instruments.engines import Engine
 from vibe_llms.invocables import InvocationContext, produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow, deny
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister
-from vibe_llms.runs import produce_log
 
 TURNS = (
     [
@@ -148,7 +147,7 @@ class Judge:
 
     def read_log(self) -> list[Any]:
         """Returns all events, which proves that each line reads and is numbered."""
-        return [each.event for each in produce_log(self.store, IDENTITY).read()]
+        return [each.event for each in self.store.open_log(IDENTITY).read()]
 
     def look(self) -> None:
         """Judges what a death has left."""

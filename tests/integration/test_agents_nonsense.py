@@ -32,7 +32,6 @@ from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.contents import FileContent
-from vibe_llms.runs import produce_log
 from vibe_llms.testing.clocks import HurriedClock
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -215,7 +214,7 @@ async def check_nonsense(place: Place, dice: random.Random) -> None:
 def count(place: Place) -> tuple[int, str | None, int]:
     """Returns what would change if somebody had said something to what is Ann's."""
     store, identity = place.daemon.premises.store, place.names["ann"]
-    last = produce_log(store, identity).read_last()
+    last = store.open_log(identity).read_last()
     assert last is not None
     metadata = store.read_metadata(identity)
     return last.sequence, metadata.name, len(store.read(identity).canisters)
@@ -260,7 +259,7 @@ async def test_a_stream_goes_on_behind_any_event_and_behind_nothing_else(
     url = f"{place.daemon.url}/runs/{run_id}/events?follow=false"
     headers = {**BOB, "Last-Event-ID": after} if in_header else BOB
     url += "" if in_header else f"&{urlencode({'after': after})}"
-    lines = produce_log(place.daemon.premises.store, run_id).read()
+    lines = place.daemon.premises.store.open_log(run_id).read()
     try:
         async with place.daemon.session.get(url, headers=headers) as answer:
             status, data = answer.status, await answer.read()

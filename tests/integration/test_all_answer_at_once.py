@@ -26,7 +26,6 @@ from vibe_llms.daemons.arrivals import find_hosts
 from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.events.engine import ApprovalAnsweredEvent
 from vibe_llms.invocables import produce_invoker
-from vibe_llms.runs import produce_log
 
 pytestmark = [pytest.mark.browser, pytest.mark.terminal]
 
@@ -209,7 +208,7 @@ async def test_of_all_who_answer_at_once_one_counts_and_the_others_are_told(
             command.close()
             screen.close()
         await premises.wait(run_id, "ended")
-        events = [each.event for each in produce_log(premises.store, run_id).read()]
+        events = [each.event for each in premises.store.open_log(run_id).read()]
     answered = {each.key: each for each in events if isinstance(each, ApprovalAnsweredEvent)}
     given = [each.decision for each in answered.values()]
     assert len(given) == rounds == sum(isinstance(e, ApprovalAnsweredEvent) for e in events)

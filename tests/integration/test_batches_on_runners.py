@@ -61,7 +61,6 @@ from vibe_llms.instruments.engines import Engine
 from vibe_llms.instruments.estimates import Estimator, read_money
 from vibe_llms.instruments.models import Model
 from vibe_llms.instruments.prompts import Prompt
-from vibe_llms.runs.places import produce_log
 
 pytestmark = NEEDS_DBOS
 
@@ -376,7 +375,7 @@ async def test_for_a_run_that_another_worker_has_nothing_stays_put_down(
         assert isinstance(runs, EngineItems)
         name = runs.name(taken.rows[0])
         await asyncio.to_thread(store.create, name, ConversationMetadata())
-        log = produce_log(store, name)
+        log = store.open_log(name)
         log.claim()
         with pytest.raises(StoreError):
             await performer.perform(taken, lambda: False)

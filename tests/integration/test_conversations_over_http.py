@@ -149,9 +149,8 @@ async def test_what_is_removed_is_gone_and_what_works_stays(tmp_path: Path) -> N
             assert (await daemon.ask("GET", f"/conversations/{each}"))[0] == 404
         claimed = await daemon.start(DONE)
         await daemon.watch(claimed)
-        from vibe_llms.runs import produce_log
 
-        log = produce_log(daemon.premises.store, claimed)
+        log = daemon.premises.store.open_log(claimed)
         log.claim()
         assert (await daemon.ask("DELETE", f"/conversations/{claimed}"))[0] == 409
         log.close()

@@ -23,7 +23,6 @@ from vibe_llms.daemons.server import Server, ServerSettings
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs import produce_log
 
 pytestmark = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 
@@ -80,7 +79,7 @@ async def test_a_stream_goes_on_at_another_daemon_where_it_was(tmp_path: Path, b
         await desk.approve(run_id, allow(waiting.request))
         async with aclosing(worker.watch(run_id, after=3, follow=False)) as stream:
             told += [each async for each in stream if isinstance(each, LoggedEvent)]
-        assert told == list(produce_log(premises.store, run_id).read())
+        assert told == list(premises.store.open_log(run_id).read())
         assert [(await each.find(run_id)).reason for each in (worker, desk)] == ["answered"] * 2
     if shared is not None:
         shared.database.close()

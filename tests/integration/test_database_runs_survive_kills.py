@@ -21,7 +21,6 @@ from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import Approval, Decision
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import replay_run
 
 pytestmark = pytest.mark.postgresql
@@ -123,7 +122,7 @@ def test_a_run_survives_its_death_at_every_transaction(
             texts = [text_of(each) for each in canisters if each.role == "result"]
             assert [len(texts), texts[0]] == [3, "seen: x"], left
             assert text_of(canisters[-1]) == "Done."
-            events = [each.event for each in produce_log(store, conversation.id).read()]
+            events = [each.event for each in store.open_log(conversation.id).read()]
             kinds = [each.type for each in events]
             paid = kinds.count("generation.finished")
             assert paid == 3, left

@@ -16,7 +16,6 @@ from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, NodeStartedE
 from vibe_llms.files import replace_file
 from vibe_llms.flows import UniversalAdapter
 from vibe_llms.flows.run_pages import read_run_page
-from vibe_llms.runs.places import produce_log
 
 pytestmark = pytest.mark.browser
 
@@ -165,7 +164,7 @@ async def test_a_page_of_a_run_on_its_way_follows_it(tab: Tab, tmp_path: Path) -
     store, path = MemoryStore(), tmp_path / "live.html"
     store.create("run", ConversationMetadata())
     store.create("visit", ConversationMetadata())
-    log = produce_log(store, "run")
+    log = store.open_log("run")
     log.claim()  # as a run that works does; without, it would have broken off
 
     def write() -> None:

@@ -18,7 +18,6 @@ from vibe_llms.events.flow import FlowStartedEvent
 from vibe_llms.exceptions import RequestError, TransportError
 from vibe_llms.flows import AdapterConfig, AdapterResult, UniversalAdapter
 from vibe_llms.logs.disk import Disk
-from vibe_llms.runs import produce_log
 
 ROW = "START --> P0 --> P1 --> P2 --> END"
 
@@ -123,7 +122,7 @@ def test_settings_that_mean_nothing_any_more_are_told() -> None:
     store = MemoryStore()
     task = compose_task(ROW, "one", "two", "three")
     low = execute(UniversalAdapter(AdapterConfig(max_iterations=2), store=store), task)
-    log = produce_log(store, low.run_id)
+    log = store.open_log(low.run_id)
     log.claim()
     event = FlowStartedEvent(run_id=low.run_id, task=task, settings={"max_dreams": 3})
     log.append(low.run_id, event)

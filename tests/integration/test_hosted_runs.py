@@ -50,9 +50,7 @@ from vibe_llms.invocables.approvals import allow
 from vibe_llms.messages.canisters import StopReason, UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs import local as runs_local
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.opening import BegunRun
-from vibe_llms.runs.places import produce_inbox
 from vibe_llms.runs.spending import count_begun
 
 DONE = [say("Done.")]
@@ -177,7 +175,7 @@ async def test_what_another_process_says_to_a_run_that_ends_is_seen_to_at_once(
     async with Premises(tmp_path, [tool], settings=settings) as premises:
         run_id = await premises.start(premises.order([invoke("work")], DONE))
         await begun.wait()
-        inbox = produce_inbox(premises.store, run_id)
+        inbox = premises.store.open_inbox(run_id)
         inbox.put(StopRequestedEvent(letter="a"))
         inbox.put(RunResumedEvent(letter="b"))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
@@ -196,7 +194,7 @@ async def test_what_is_said_while_the_end_is_written_is_heard(
         if "message.received" in premises.read_kinds(identity):
             is_answered.set()
         else:
-            produce_inbox(premises.store, identity).put(letter)
+            premises.store.open_inbox(identity).put(letter)
             await asyncio.sleep(0.05)
         return await write(self, run_id, *events, **how)
 
@@ -225,7 +223,7 @@ async def test_what_has_just_ended_can_be_deleted(tmp_path: Path) -> None:
     async with Premises(tmp_path, []) as premises:
         run_id = await premises.start(premises.order(DONE))
         assert (await premises.wait(run_id, "ended")).reason == "answered"
-        log = produce_log(premises.store, run_id)
+        log = premises.store.open_log(run_id)
         claim_soon(log)
         deleting = asyncio.create_task(premises.runs.delete(run_id))
         await asyncio.sleep(0.1)
@@ -241,7 +239,7 @@ async def test_a_host_that_has_left_has_no_log_any_more(
     looking = threading.Event()
 
     def deliver_slowly(store: DirectoryStore, run_id: str, **_: Any) -> None:
-        log = produce_log(store, run_id)
+        log = store.open_log(run_id)
         log.claim()
         looking.set()
         time.sleep(0.2)
@@ -254,7 +252,7 @@ async def test_a_host_that_has_left_has_no_log_any_more(
     premises.host.wake(run_id)
     assert await asyncio.to_thread(looking.wait, 10)
     await premises.host.close()
-    produce_log(premises.store, run_id).claim()
+    premises.store.open_log(run_id).claim()
 
 
 async def test_a_fork_of_what_was_answered_is_over_until_something_is_said(tmp_path: Path) -> None:
@@ -290,7 +288,7 @@ async def test_a_message_lets_it_go_on(tmp_path: Path) -> None:
     said = [text_of(each) for each in premises.store.read(run_id).canisters]
     print(
         premises.read_kinds(run_id),
-        [e.event for e in produce_log(premises.store, run_id).read()][-4:],
+        [e.event for e in premises.store.open_log(run_id).read()][-4:],
     )
     assert said == ["Do it.", "One.", "And now?", "Two."]
 
@@ -508,7 +506,7 @@ async def test_of_two_hosts_one_says_that_it_could_not_be_begun(tmp_path: Path) 
     run_id = await first.start(Order(model="scripted:nowhere"))
     await first.host.close()
     error = ConverseError(detail="It cannot be begun.")
-    known = produce_log(first.store, run_id).read()
+    known = first.store.open_log(run_id).read()
     hosts: list[Any] = [first.host, second.host]
     await asyncio.gather(*(each._settle(run_id, known, error) for each in hosts))
     assert first.read_kinds(run_id).count("run.ended") == 1
@@ -528,7 +526,7 @@ async def test_what_comes_further_each_time_is_not_given_up(tmp_path: Path) -> N
     for _ in range(4):
         for event in (begun, begun, answered):
             write_event(premises.store, run_id, event)
-    assert count_begun(produce_log(premises.store, run_id).read()) == 0
+    assert count_begun(premises.store.open_log(run_id).read()) == 0
     premises.runs.host = host
     async with premises:
         assert (await premises.wait(run_id, "ended")).reason == "answered"
@@ -681,7 +679,7 @@ async def test_a_flow_is_forked_at_a_node(tmp_path: Path) -> None:
         forked = await premises.wait(made.id, "ended")
         assert (forked.kind, forked.reason, forked.origin) == ("flow", "ended", run_id)
         assert forked.steps == 2
-        events = [each.event for each in produce_log(premises.store, made.id).read()]
+        events = [each.event for each in premises.store.open_log(made.id).read()]
         said = [each.response for each in events if isinstance(each, NodeFinishedEvent)]
         assert [each for each in said if each] == ["a", "two", "c"]
         assert premises.read_kinds(made.id).count("node.started") == 2
@@ -693,7 +691,7 @@ async def test_a_flow_is_forked_at_a_node(tmp_path: Path) -> None:
 
 def read_ids(premises: Premises, run_id: str) -> set[str]:
     """Returns all ids of runs that the events of a run bear."""
-    logged = produce_log(premises.store, run_id).read()
+    logged = premises.store.open_log(run_id).read()
     named = [getattr(each.event, "run_id", run_id) for each in logged]
     return {*named, *(each.run_id for each in logged)}
 

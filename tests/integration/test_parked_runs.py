@@ -29,7 +29,6 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.providers.batching import ModelBatches
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.opening import BegunRun
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import replay_run
 from vibe_llms.runs.summaries import RunState
 from vibe_llms.telemetry.prices import Price, price_usage
@@ -108,7 +107,7 @@ def count_batches(simulator: SynchronousSimulator) -> int:
 
 
 def list_events(runs: LocalRuns, run_id: str) -> list[str]:
-    return [each.event.type for each in produce_log(runs.store, run_id).read()]
+    return [each.event.type for each in runs.store.open_log(run_id).read()]
 
 
 async def await_condition(holds: Callable[[], bool]) -> None:
@@ -157,7 +156,7 @@ async def test_each_request_of_a_run_goes_by_a_batch(
         run_id = await start(runs, "2 + 3?", ensembles=["sums"])
         summary = await runs.wait(run_id)
         texts, events = read_texts(runs, run_id), list_events(runs, run_id)
-        logged = [each.event for each in produce_log(runs.store, run_id).read()]
+        logged = [each.event for each in runs.store.open_log(run_id).read()]
         replayed = await replay_run(runs.store, run_id)
 
     assert (summary.state, summary.reason) == ("ended", "answered")
@@ -658,7 +657,7 @@ async def test_no_other_machine_goes_on_with_what_is_at_the_vendor(
                 with pytest.raises(RequestError, match="billed, once more"):
                     await somebody.resume(run_id)
             assert isinstance(others.host, RunWorker)
-            log = produce_log(runs.store, run_id)
+            log = runs.store.open_log(run_id)
             log.claim()
             begun = BegunRun(
                 conversation=Conversation.restore(runs.store, run_id), log=log, events=log.read()

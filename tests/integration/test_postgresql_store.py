@@ -50,7 +50,6 @@ from vibe_llms.messages.views import text_of
 from vibe_llms.runs.delivering import deliver, take_letters
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import open_run
-from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.surveying import read_summary
 from written import compose, look
 
@@ -139,7 +138,7 @@ def test_000a_whoever_only_looks_makes_nothing(
     store: PostgresqlStore, other: PostgresqlStore
 ) -> None:
     """Where nobody has kept anything, nothing is found; what another makes then is."""
-    log, inbox = produce_log(store, "a"), produce_inbox(store, "a")
+    log, inbox = store.open_log("a"), store.open_inbox("a")
     with store.database.transact(reading=True):
         assert [*store.survey(), *store.contents.survey(), *store.survey_references()] == []
     assert (log.read(), log.read_last(), log.tail().read()) == ([], None, [])
@@ -214,7 +213,7 @@ def test_001_what_was_acknowledged_is_there_after_the_server_was_killed(tmp_path
 
             store.append(conversation.id, [UserCanister("two")])
 
-            log = produce_log(store, conversation.id)
+            log = store.open_log(conversation.id)
             log.claim()
             for _ in range(3):
                 log.append("run", ENDED)
@@ -291,14 +290,14 @@ async def test_010_a_paused_worker_that_was_taken_over_says_nothing_more(
     conversation = begin(store, "one")
     async with open_run(conversation, store) as (context, journal):
         pause(store, conversation.id)
-        taker = produce_log(other, conversation.id)
+        taker = other.open_log(conversation.id)
         taker.claim()
         for _ in range(2):
             with pytest.raises(StoreError, match="has lost its run"):
                 await journal.append([UserCanister("late")])
         with pytest.raises(StoreError, match="has lost its run"):
             await context.emit(ENDED)
-        inbox = produce_inbox(store, conversation.id)
+        inbox = store.open_inbox(conversation.id)
         inbox.put(LETTER)
         with pytest.raises(StoreError, match="has lost its run"):
             await context.receive()
@@ -315,7 +314,7 @@ def test_015_a_log_that_the_server_has_forgotten_is_not_written_on(
 ) -> None:
     """A crash takes what nobody has secured; the run is taken up from what is there."""
     conversation = begin(store, "one")
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     log.claim()
     assert [log.append("run", ENDED) for _ in range(3)] == [1, 2, 3]
     with other.database.transact() as connection:
@@ -346,7 +345,7 @@ async def test_015c_a_number_that_is_given_again_is_waited_for_again(
 ) -> None:
     """As where a server has taken the place of another, and lacks what that had secured."""
     conversation = begin(store, "one")
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     log.claim()
     await log.secure(await log.write("run", STARTED, ENDED, durable=True))
     log.close()
@@ -367,7 +366,7 @@ def test_015b_what_the_database_refuses_is_told_as_it_says_it(
 ) -> None:
     """Also where no server has said anything."""
     conversation = begin(store, "one")
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     log.claim()
 
     def refuse(*_: object) -> None:
@@ -388,7 +387,7 @@ def test_016_a_letter_that_is_taken_while_an_event_is_written_breaks_no_run(
 ) -> None:
     """A run looks for letters while its steps write: each has its number, none is refused."""
     conversation = begin(store, "one")
-    inbox, log = produce_inbox(store, conversation.id), produce_log(store, conversation.id)
+    inbox, log = store.open_inbox(conversation.id), store.open_log(conversation.id)
     assert isinstance(log, DatabaseLog)
     log.claim()
     assert log.append("run", ENDED) == 1
@@ -419,7 +418,7 @@ def test_016b_of_what_happened_at_one_moment_all_has_the_numbers_behind_the_lett
 ) -> None:
     """None of it is written at the place where it was thought to be, and none of it twice."""
     conversation = begin(store, "one")
-    inbox, log = produce_inbox(store, conversation.id), produce_log(store, conversation.id)
+    inbox, log = store.open_inbox(conversation.id), store.open_log(conversation.id)
     assert isinstance(log, DatabaseLog)
     log.claim()
     inbox.put(LETTER)
@@ -443,7 +442,7 @@ async def test_016c_what_was_written_behind_a_letter_is_certain_by_itself(
 ) -> None:
     """Its transaction waits for the disk: nobody asks for that again."""
     conversation = begin(store, "one")
-    inbox, log = produce_inbox(store, conversation.id), produce_log(store, conversation.id)
+    inbox, log = store.open_inbox(conversation.id), store.open_log(conversation.id)
     log.claim()
     inbox.put(LETTER)
     take_letters(inbox, log, "run")
@@ -461,7 +460,7 @@ async def test_021_what_is_to_be_certain_is_when_it_is_written(
 ) -> None:
     """Then nothing is left to be waited for; what need not be is waited for when it is secured."""
     conversation = begin(store, "one")
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     log.claim()
     statements.clear()
     await log.secure(log.append("run", STARTED))  # the first of all
@@ -592,7 +591,7 @@ def test_011_a_claim_that_is_renewed_is_nobody_else_s(
     for module in (claims, database_log):
         monkeypatch.setattr(module, "LEASE_SECONDS", 0.6)
     conversation = begin(store, "one")
-    log, elsewhere = (produce_log(each, conversation.id) for each in (store, other))
+    log, elsewhere = (each.open_log(conversation.id) for each in (store, other))
     log.claim()
 
     until = [read_until(store)]
@@ -622,7 +621,7 @@ def test_018_a_line_of_a_log_that_does_not_read_is_named(
 ) -> None:
     """With the number of its event; nothing is written behind it, and nobody is kept out."""
     conversation = begin(store, "one")
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     assert isinstance(log, DatabaseLog)
     log.claim()
     for _ in range(3):
@@ -648,7 +647,7 @@ def test_018_a_line_of_a_log_that_does_not_read_is_named(
             assert (raised.value.path, raised.value.line) == (log.place, 3)
         with store.database.transact() as connection:
             connection.execute(damage, (damaged, whole))
-    elsewhere = produce_log(other, conversation.id)
+    elsewhere = other.open_log(conversation.id)
     elsewhere.claim()
     assert elsewhere.append("run", ENDED) == 4
     elsewhere.close()
@@ -659,7 +658,7 @@ def test_019_what_may_not_be_written_says_where(
 ) -> None:
     """A log that is not claimed, that another has, that there is none of; an inbox that is full."""
     conversation = begin(store, "one")
-    log, inbox = produce_log(store, conversation.id), produce_inbox(store, conversation.id)
+    log, inbox = store.open_log(conversation.id), store.open_inbox(conversation.id)
     assert isinstance(log, DatabaseLog)
     log.close()
     with pytest.raises(StoreError, match=f"{conversation.id} events was not claimed") as raised:
@@ -668,11 +667,11 @@ def test_019_what_may_not_be_written_says_where(
     log.synchronize()
     log.claim()
     with pytest.raises(StoreError, match="on its way"):
-        produce_log(other, conversation.id).claim()
+        other.open_log(conversation.id).claim()
     with pytest.raises(StoreError, match="was not claimed"):  # by this one, though it is the first
-        produce_log(other, conversation.id).append("run", ENDED)
+        other.open_log(conversation.id).append("run", ENDED)
     pause(store, conversation.id)
-    taker = produce_log(other, conversation.id)
+    taker = other.open_log(conversation.id)
     taker.claim()
     for write in (lambda: log.append("run", ENDED), log.synchronize):
         with pytest.raises(StoreError, match=r"has lost its run.*15 seconds.*Another") as raised:
@@ -680,13 +679,13 @@ def test_019_what_may_not_be_written_says_where(
         assert raised.value.path == log.place
     taker.close()
 
-    missing = produce_log(store, "gone")
+    missing = store.open_log("gone")
     assert isinstance(missing, DatabaseLog)
     with pytest.raises(UnknownConversationError) as unknown:
         missing.claim()
     assert (unknown.value.identity, unknown.value.path) == ("gone", missing.place)
     with pytest.raises(UnknownConversationError) as unknown:
-        produce_inbox(store, "gone").put(LETTER)
+        store.open_inbox("gone").put(LETTER)
     assert (unknown.value.identity, unknown.value.path) == ("gone", f"{store.database.place} gone")
 
     monkeypatch.setattr(database_inbox, "LETTERS", 2)
@@ -708,7 +707,7 @@ def test_019_what_may_not_be_written_says_where(
 def test_020_lines_are_taken_over_as_they_are_and_given_shorter(store: PostgresqlStore) -> None:
     """What is behind them stays; the claim is given up."""
     conversation = begin(store, "one")
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     assert isinstance(log, DatabaseLog)
     moment = datetime(2025, 1, 1, tzinfo=UTC)
     lines = [write_line(number, moment, "run", ENDED) for number in range(1, 5)]
@@ -728,7 +727,7 @@ def test_020_lines_are_taken_over_as_they_are_and_given_shorter(store: Postgresq
 def test_012_a_letter_is_in_the_log_once_or_in_the_inbox(store: PostgresqlStore) -> None:
     """Both are one transaction: where the log does not get it, the inbox keeps it."""
     conversation = begin(store, "one")
-    inbox, log = produce_inbox(store, conversation.id), produce_log(store, conversation.id)
+    inbox, log = store.open_inbox(conversation.id), store.open_log(conversation.id)
     inbox.put(LETTER)
 
     def refuse(_: object) -> None:
@@ -751,7 +750,7 @@ def test_012b_one_question_tells_all_runs_of_a_process_whether_there_are_letters
 ) -> None:
     """It is asked again where the answer is too old, and where this process has written some."""
     identities = [begin(store, "one").id for _ in range(2)]
-    inboxes = [produce_inbox(store, each) for each in identities]
+    inboxes = [store.open_inbox(each) for each in identities]
     asked: list[str] = []
     execute = psycopg.Connection.execute
 
@@ -764,9 +763,9 @@ def test_012b_one_question_tells_all_runs_of_a_process_whether_there_are_letters
     clock = SimpleNamespace(monotonic=lambda: 0.25)  # a machine that has just begun
     monkeypatch.setattr(database_inbox, "time", clock)
 
-    produce_inbox(other, identities[0]).put(LETTER)
+    other.open_inbox(identities[0]).put(LETTER)
     assert [each.is_empty for each in inboxes] == [False, True]
-    produce_inbox(other, identities[1]).put(LETTER)
+    other.open_inbox(identities[1]).put(LETTER)
     clock.monotonic = lambda: 1.25
     assert [each.is_empty for each in inboxes] == [False, True]
     assert asked == ["look"]
@@ -786,7 +785,7 @@ async def test_013a_a_line_says_of_which_run_it_is_and_names_the_media(
 ) -> None:
     """Their bytes are with the other content, where they are kept once."""
     conversation = begin(store, "one")
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     log.claim()
     picture = ImageContent(mime_type="image/png", data=b"picture")
     result = ResultCanister([picture], invocation_id="i")
@@ -811,7 +810,7 @@ def test_013_a_log_is_read_on_from_any_number_in_pieces(
     """However large an event is, one at least comes."""
     monkeypatch.setattr(database_log, "PIECE_BYTES", 500)
     conversation = begin(store, "one")
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     assert isinstance(log, DatabaseLog)
     log.claim()
     for number in range(7):
@@ -836,7 +835,7 @@ def test_013_a_log_is_read_on_from_any_number_in_pieces(
 def test_013b_lines_are_heard_at_once_as_they_can_be_read(store: PostgresqlStore) -> None:
     """But for those that may yet be taken back."""
     conversation = begin(store, "one")
-    log, heard = produce_log(store, conversation.id), list[LogLine]()
+    log, heard = store.open_log(conversation.id), list[LogLine]()
     place = find_place(log)
     assert place == f"{store.database.place} {conversation.id} events"
     log.claim()

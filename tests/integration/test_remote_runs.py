@@ -30,7 +30,6 @@ from vibe_llms.exceptions import (
 from vibe_llms.invocables import produce_invoker
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ImageContent
-from vibe_llms.runs import produce_log
 from vibe_llms.testing.clocks import HurriedClock
 
 
@@ -114,7 +113,7 @@ async def test_a_broken_stream_goes_on_where_it_was(tmp_path: Path, step: int) -
             order = premises.order([say("Done.")], [say("Done.")])
             run_id = (await runs.start(order, [UserCanister("Do it.")])).id
             await watch(runs, run_id, follow=False)
-        logged = list(produce_log(premises.store, run_id).read())
+        logged = list(premises.store.open_log(run_id).read())
         port = int(server.urls[0].rpartition(":")[2])
         cuts = chain(range(step, 4_000, step), repeat(1 << 20))
         async with (
@@ -152,7 +151,7 @@ async def test_whoever_watches_hears_on_after_the_daemon_was_started_again(tmp_p
             await runs.send(run_id, UserCanister("Once more."))
             await listening
         await runs.close()
-    assert heard == list(produce_log(premises.store, run_id).read())
+    assert heard == list(premises.store.open_log(run_id).read())
 
 
 async def test_nobody_waits_for_ever_for_a_daemon_that_has_gone(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from scripting import write_script
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.dialects.history import BEGUN
 from vibe_llms.events.engine import ApprovalAnsweredEvent
-from vibe_llms.runs import produce_log, survey_waiting
+from vibe_llms.runs import survey_waiting
 
 _PATIENCE_SECONDS = 60.0
 
@@ -55,7 +55,7 @@ def test_000_of_two_who_answer_at_once_one_counts_and_the_other_is_told(tmp_path
     assert "Too late" in late or "Nothing waits" in late
     (answered,) = (
         each.event
-        for each in produce_log(open_store(tmp_path), identity).read()
+        for each in open_store(tmp_path).open_log(identity).read()
         if isinstance(each.event, ApprovalAnsweredEvent)
     )
     assert answered.decision == ("allow" if codes[0] == 0 else "deny")
@@ -126,7 +126,7 @@ def test_004_a_run_that_works_elsewhere_is_told(tmp_path: Path, word: str) -> No
     begin_command(tmp_path, "runs", "approve", identity, "--deny").communicate(timeout=60)
     asyncio.run(go_on_paying(tmp_path, identity))
     begin_command(tmp_path, "runs", "send", identity, "Go on.").communicate(timeout=60)
-    count = len(produce_log(open_store(tmp_path), identity).read())
+    count = len(open_store(tmp_path).open_log(identity).read())
     write_script(tmp_path, {"contents": [{"text": "late"}], "delay_seconds": 600})
     working = begin_command(tmp_path, "runs", "resume", identity)
     after = ["--after", str(count)]

@@ -23,7 +23,7 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, allow, deny
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import answer, produce_log, survey_waiting
+from vibe_llms.runs import answer, survey_waiting
 
 DONE = [say("Done.")]
 
@@ -70,7 +70,7 @@ async def wait_until(holds: Callable[[], object]) -> None:
 
 def survey_responses(premises: Premises, run_id: str) -> list[str | None]:
     """Returns what the finished visits of a flow have said."""
-    events = (each.event for each in produce_log(premises.store, run_id).read())
+    events = (each.event for each in premises.store.open_log(run_id).read())
     return [each.response for each in events if isinstance(each, NodeFinishedEvent)]
 
 
@@ -149,7 +149,7 @@ async def test_of_an_answer_here_and_one_elsewhere_the_first_counts(
         await asyncio.to_thread(answer, store, waiting.conversation_id, denial)
         outcome = await performing
     assert is_left
-    kinds = [each.event.type for each in produce_log(store, run.conversation.id).read()]
+    kinds = [each.event.type for each in store.open_log(run.conversation.id).read()]
     assert kinds.count("approval.answered") == 1
     assert kinds.count("approval.refused") == is_stubborn
     assert outcome.is_answered

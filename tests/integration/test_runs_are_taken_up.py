@@ -28,7 +28,6 @@ from vibe_llms.events.runs import MessageReceivedEvent, StopRequestedEvent
 from vibe_llms.exceptions import EnsembleError, StoreError
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs.places import produce_inbox, produce_log
 
 DONE = [say("Done.")]
 QUIET = HostSettings(look_seconds=3_600)
@@ -77,7 +76,7 @@ async def test_a_conversation_is_claimed_once(premises: Premises, claims: list[o
     assert len(claims) == 1
     said = [text_of(each) for each in premises.store.read(run_id).canisters]
     assert (said[0], said[-1]) == ("Do it.", "Done.")
-    produce_log(premises.store, run_id).claim()  # nobody has it any more
+    premises.store.open_log(run_id).claim()  # nobody has it any more
 
 
 async def test_a_flow_is_claimed_once_and_so_is_its_visit(
@@ -90,7 +89,7 @@ async def test_a_flow_is_claimed_once_and_so_is_its_visit(
     assert (await premises.wait(run_id, "ended")).reason == "ended"
     await become(lambda: not premises.host.working)
     assert len(claims) == 2
-    produce_log(premises.store, run_id).claim()
+    premises.store.open_log(run_id).claim()
 
 
 async def test_what_cannot_be_made_ready_is_let_go_of(premises: Premises) -> None:
@@ -103,7 +102,7 @@ async def test_what_cannot_be_made_ready_is_let_go_of(premises: Premises) -> Non
     run_id = await premises.start(premises.order(DONE))
     premises.host.wake(run_id)
     await become(lambda: "run.retried" in premises.read_kinds(run_id))
-    log = produce_log(premises.store, run_id)
+    log = premises.store.open_log(run_id)
     await become(lambda: is_claimed(log))
     log.close()
     await premises.host.close()
@@ -137,7 +136,7 @@ async def test_who_is_told_to_go_while_it_claims_has_nothing(
     await asyncio.sleep(0)
     go_on.set()
     await closing
-    produce_log(premises.store, run_id).claim()
+    premises.store.open_log(run_id).claim()
     assert premises.read_kinds(run_id) == ["run.requested"]
 
 
@@ -155,14 +154,14 @@ async def test_what_another_has_ended_before_the_claim_is_not_begun(
     premises.host.wake(run_id)
     await become(lambda: not premises.host.working)
     assert premises.read_kinds(run_id) == ["run.requested", "run.ended"]
-    produce_log(premises.store, run_id).claim()
+    premises.store.open_log(run_id).claim()
 
 
 async def test_what_is_said_while_it_is_made_ready_is_heard(premises: Premises) -> None:
     """A message before the model is asked, and a stop as one of that run."""
 
     async def tell(_: object) -> Any:
-        inbox = produce_inbox(premises.store, run_id)
+        inbox = premises.store.open_inbox(run_id)
         inbox.put(MessageReceivedEvent(canister=UserCanister("Wait."), letter="a"))
         inbox.put(StopRequestedEvent(letter="b"))
         return ()

@@ -18,7 +18,6 @@ from vibe_llms.agents.local import LocalRuns
 from vibe_llms.agents.orders import Order
 from vibe_llms.events.codec import decode_event
 from vibe_llms.invocables import produce_invoker
-from vibe_llms.runs import produce_log
 
 DONE = [say("Done.")]
 
@@ -47,7 +46,7 @@ async def test_what_is_told_is_the_log(tmp_path: Path) -> None:
         assert sorted(status for status, _ in answers) == [200, 409, 409]
         all_have_answered.set()
         frames = await watching
-        logged = produce_log(daemon.premises.store, run_id).read()
+        logged = daemon.premises.store.open_log(run_id).read()
         assert [number for number, _, _ in frames] == [each.sequence for each in logged]
         events = [decode_event(json.dumps(line["event"]).encode()) for _, _, line in frames]
         assert events == [each.event for each in logged]

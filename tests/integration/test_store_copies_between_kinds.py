@@ -16,7 +16,6 @@ from vibe_llms.conversations import DirectoryStore, verify
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.runs.copying import copy_store
-from vibe_llms.runs.places import produce_log
 
 pytestmark = pytest.mark.postgresql
 
@@ -106,7 +105,7 @@ def test_030_a_run_in_the_database_is_told(database: PostgresqlStore, tmp_path: 
     from vibe_llms.events.engine import RunStartedEvent
 
     database.create("a", ConversationMetadata())
-    log = produce_log(database, "a")
+    log = database.open_log("a")
     log.claim()
     log.append("run", RunStartedEvent(run_id="run", conversation_id="a", length=1))
 

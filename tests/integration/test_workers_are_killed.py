@@ -24,7 +24,6 @@ from postgresql_server import Server, produce_url
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.conversations.stores.postgresql.store import PostgresqlStore
 from vibe_llms.messages.canisters import InvocationCanister, ResultCanister, UserCanister
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import replay_run
 
 pytestmark = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
@@ -175,11 +174,11 @@ async def test_a_worker_that_is_cut_off_loses_its_runs_and_comes_back(tmp_path: 
                 assert kinds.count("run.ended") == 1
                 # What it was cut off in the middle of was begun twice at most, as its tool bears.
                 assert kinds.count("invocation.started") - kinds.count("invocation.finished") <= 1
-                before = produce_log(crew.premises.store, run_id).read()
+                before = crew.premises.store.open_log(run_id).read()
                 cable.mend()
                 near.kill()
                 await crew.check(await crew.ask(40), 40)  # only the far one is left
-                assert produce_log(crew.premises.store, run_id).read() == before
+                assert crew.premises.store.open_log(run_id).read() == before
                 assert (await replay_run(crew.premises.store, run_id)).difference is None
                 assert far.returncode is None
         finally:

@@ -31,7 +31,6 @@ from vibe_llms.messages.contents import MediaContent
 from vibe_llms.messages.views import media_of
 from vibe_llms.plugins.specification.conversations import ExporterSpecification
 from vibe_llms.runs.owners import read_owner
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import read_summary
 from vibe_llms.values import frozen
 
@@ -223,7 +222,7 @@ class LocalConversations:
 
         def find_run() -> str | None:
             self._ensure(identity, subject)
-            if produce_log(self.store, identity).read_last() is None:
+            if self.store.open_log(identity).read_last() is None:
                 return None
             return read_summary(self.store, identity).subject  # empty of what was begun in process
 

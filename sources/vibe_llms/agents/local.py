@@ -55,7 +55,6 @@ from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.patience import retry_for
-from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState, RunSummary
 from vibe_llms.runs.surveying import RESTS, STATES
 from vibe_llms.runs.waiting import Waiting, answer, choose, survey_waiting
@@ -164,7 +163,7 @@ class LocalRuns:
     def count_events(self, run_id: str, *, subject: str = "") -> int:
         """Returns the number of the last event of a run, however long its log is, at once."""
         with self.reading(run_id, subject):
-            last = produce_log(self.store, run_id).read_last()
+            last = self.store.open_log(run_id).read_last()
             owner = read_subject(self.store, run_id) or ""
         if last is None or not (owner == subject or self.is_free(subject)):
             raise UnknownConversationError(identity=run_id)
@@ -222,7 +221,7 @@ class LocalRuns:
         """Ends a run where it is."""
         await self.find(run_id, subject=subject)
         letter = StopRequestedEvent(letter=produce_identity(), subject=subject, reason=reason)
-        await asyncio.to_thread(produce_inbox(self.store, run_id).put, letter)
+        await asyncio.to_thread(self.store.open_inbox(run_id).put, letter)
         if self.host is not None:
             await self.host.interrupt(run_id)
         await asyncio.to_thread(deliver, self.store, run_id)
@@ -310,7 +309,7 @@ class LocalRuns:
         host = self.host
         # Without a host somebody on this machine goes on with it.
         desk = ParkingDesk(self.store, self.application).name if host is None else host.desk_name
-        refuse_strange(produce_log(self.store, run_id).read(), desk)
+        refuse_strange(self.store.open_log(run_id).read(), desk)
 
     def _find_ending(self, identity: str) -> tuple[RunEndedEvent, ...]:
         """Returns the end of a run where nothing is left to be done, so that nobody takes it up."""
@@ -365,17 +364,17 @@ class LocalRuns:
         if identity is None:
             raise _refuse("run", "No visit of this flow asks a model now, which could hear it.")
         try:
-            produce_inbox(self.store, identity).put(letter)
+            self.store.open_inbox(identity).put(letter)
         except UnknownConversationError as error:  # it has begun this very moment
             raise _refuse("run", "The visit that could hear it just begins: try again.") from error
         deliver(self.store, identity)
-        if not is_heard(produce_log(self.store, identity), letter.letter):
+        if not is_heard(self.store.open_log(identity), letter.letter):
             raise _refuse("run", "It came too late: the visit that could have heard it is over.")
 
     def _delete(self, run_id: str, subject: str) -> None:
         self._find(run_id, subject)
         parts = [*survey_parts(self.store, run_id)]
-        log = produce_log(self.store, run_id)
+        log = self.store.open_log(run_id)
         try:
             claim_soon(log)  # whoever has just ended it may still be letting go of it
         except StoreUnavailableError:
@@ -392,7 +391,7 @@ class LocalRuns:
 
     async def _put(self, run_id: str, letter: Letter) -> None:
         def write() -> None:
-            produce_inbox(self.store, run_id).put(letter)
+            self.store.open_inbox(run_id).put(letter)
             deliver(self.store, run_id)
 
         await asyncio.to_thread(write)
@@ -415,7 +414,7 @@ class LocalRuns:
 
 def survey_parts(store: ConversationStore, run_id: str) -> Iterator[str]:
     """Yields the conversations of a flow's visits, and of their visits. Does file work."""
-    for logged in produce_log(store, run_id).read():
+    for logged in store.open_log(run_id).read():
         if isinstance(logged.event, NodeStartedEvent) and logged.event.conversation_id:
             identity = logged.event.conversation_id
             with suppress(UnknownConversationError):

@@ -14,8 +14,7 @@ from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import RequestError, Stage, StoreError, UnknownConversationError
 from vibe_llms.messages.identities import access_now
 from vibe_llms.runs.opening import BegunRun
-from vibe_llms.runs.places import produce_log
-from vibe_llms.runs.snapshots import Snapshot, plant, plants_whole
+from vibe_llms.runs.snapshots import Snapshot, plant
 from vibe_llms.runs.summaries import RunSummary, summarize
 from vibe_llms.runs.surveying import complete_summary
 
@@ -42,7 +41,7 @@ def begin_run(
         StoreError: It could not be written.
     """
     try:
-        if plants_whole(store):
+        if store.plants_whole:
             begun = _plant_run(store, identity, metadata, wanted)
             return begun if claims and claim_at_once(begun.log) else None
         store.create(identity, metadata)
@@ -67,7 +66,7 @@ def _plant_run(
     history = History(identity=identity, metadata=metadata, canisters=said, position=position)
     logged = LoggedEvent(sequence=1, timestamp=moment, run_id=identity, event=wanted)
     conversation = Conversation.take(store, history)
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     return BegunRun(conversation=conversation, log=log, events=(logged,), is_new=True)
 
 
@@ -93,7 +92,7 @@ def request_run(
         RequestError: Something else was asked for before.
         StoreError: It could not be written.
     """
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     # Another may ask for the same just now.
     while claim_soon(log, unless=lambda: _is_requested(store, identity, wanted)):
         try:
@@ -107,7 +106,7 @@ def request_run(
 
 
 def _is_requested(store: ConversationStore, identity: str, wanted: RunRequestedEvent) -> bool:
-    for logged in produce_log(store, identity).read():
+    for logged in store.open_log(identity).read():
         event = logged.event
         if isinstance(event, RunRequestedEvent):
             if _describe_wanted(event) != _describe_wanted(wanted):

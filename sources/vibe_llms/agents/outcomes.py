@@ -16,7 +16,6 @@ from vibe_llms.exceptions import (
     StreamTruncatedError,
     TransportError,
 )
-from vibe_llms.runs.places import produce_log
 
 PASSING: Final[tuple[type[ConverseError], ...]] = (
     EnsembleError,
@@ -49,7 +48,7 @@ def write_outcome(
     Raises:
         StoreError: Somebody has the log and keeps it, or it cannot be written.
     """
-    log = produce_log(store, run_id)
+    log = store.open_log(run_id)
     claim_soon(log)  # whoever says something to the run has it for a moment
     try:
         since = log.read(after=known[-1].sequence if known else 0)

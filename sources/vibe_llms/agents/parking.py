@@ -37,7 +37,6 @@ from vibe_llms.exceptions import (
 from vibe_llms.logs import locks
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunState
 
 _LOGGER = logging.getLogger(__name__)
@@ -189,7 +188,7 @@ class ParkingDesk:
                 _LOGGER.warning("what is at the vendor of %s is not seen to: %s", address, error)
 
     def _post(self, run_id: str, answered: GenerationAnsweredEvent) -> None:
-        produce_inbox(self.store, run_id).put(answered)
+        self.store.open_inbox(run_id).put(answered)
         deliver(self.store, run_id)
 
     def _return_unsent(self) -> list[str]:
@@ -219,7 +218,7 @@ class ParkingDesk:
 
         What may be in a file that does not read is waited for, too: nobody asks for it twice.
         """
-        parked = find_parked(produce_log(self.store, run_id).read())
+        parked = find_parked(self.store.open_log(run_id).read())
         if parked is None or parked.desk != self.name:
             return ""
         address = str(self._application.resolve_address(parked.model)) if self._unread else ""

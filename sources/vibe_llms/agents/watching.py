@@ -10,7 +10,6 @@ from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope
 from vibe_llms.conversations.run_logs.log import LoggedEvent
 from vibe_llms.exceptions import RequestError, Stage
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.places import produce_log
 
 _PAUSE_SECONDS: Final = 0.1
 
@@ -34,7 +33,7 @@ async def watch_log(
         UnknownConversationError: There is no such run (any more).
         StoreError: The log cannot be read.
     """
-    tail = produce_log(index.store, run_id).tail(after)
+    tail = index.store.open_log(run_id).tail(after)
     while True:
         lines = await asyncio.to_thread(tail.read)
         for line in lines:

@@ -36,7 +36,6 @@ from vibe_llms.runs.compacting import compact_logs, find_moment
 from vibe_llms.runs.delivering import deliver
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.opening import BegunRun
-from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.spending import count_begun, count_retried
 from vibe_llms.runs.summaries import RunSummary
 from vibe_llms.runs.surveying import OPEN, is_pausing
@@ -254,7 +253,7 @@ class RunWorker:
         store = self.store
         for identity in store.survey():
             with suppress(StoreError):
-                if not produce_inbox(store, identity).is_empty:
+                if not store.open_inbox(identity).is_empty:
                     deliver(store, identity, wait_seconds=0)
         self.index.refresh(all_of_them=True)
         found = self.index.survey(states=OPEN)
@@ -337,7 +336,7 @@ class RunWorker:
 
     def _claim_due(self, run_id: str) -> BegunRun | None:
         deliver(self.store, run_id, wait_seconds=0)
-        due, log = self._find_due(run_id), produce_log(self.store, run_id)
+        due, log = self._find_due(run_id), self.store.open_log(run_id)
         if due is None or not claim_at_once(log):
             return None
         begun: BegunRun | None = None
@@ -390,7 +389,7 @@ class RunWorker:
         Messages of other processes wake no run here, and a message may come too late for the
         execution to act on it.
         """
-        place = find_place(produce_log(self.store, run_id))
+        place = find_place(self.store.open_log(run_id))
         if place is None:  # the log announces nothing
             active.woken.set()
             return nullcontext()

@@ -41,7 +41,6 @@ from vibe_llms.invocables.ensembles import LOOSE
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import renew
 from vibe_llms.messages.requests import Request, replace_canisters
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.spending import measure_spent
 from vibe_llms.runs.surveying import read_summary
 from vibe_llms.values import frozen
@@ -178,7 +177,7 @@ class EngineItems:
 
     async def _perform(self, conversation: Conversation, said: Sequence[AnyCanister]) -> RunOutcome:
         identity = conversation.id
-        log = await asyncio.to_thread(produce_log(self._store, identity).read)
+        log = await asyncio.to_thread(self._store.open_log(identity).read)
         run = self._engine.prepare(conversation, spent=measure_spent(log))
         outcome = await run.perform()
         # What was answered before it was taken over belongs to it, and was billed.

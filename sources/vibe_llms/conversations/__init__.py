@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vibe_llms.conversations.conversation import Conversation
     from vibe_llms.conversations.lookup import resolve
     from vibe_llms.conversations.proof import verify
+    from vibe_llms.conversations.stores.defaults import StoreDefaults
     from vibe_llms.conversations.stores.directory import DirectoryStore
     from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
     from vibe_llms.conversations.stores.memory import MemoryStore
@@ -25,6 +26,7 @@ __all__ = [
     "ConversationStore",
     "DirectoryStore",
     "MemoryStore",
+    "StoreDefaults",
     "resolve",
     "verify",
 ]
@@ -37,6 +39,7 @@ __getattr__, __dir__ = produce_attribute_access(
         "ConversationStore": "stores.interfaces",
         "DirectoryStore": "stores.directory",
         "MemoryStore": "stores.memory",
+        "StoreDefaults": "stores.defaults",
         "resolve": "lookup",
         "verify": "proof",
     },

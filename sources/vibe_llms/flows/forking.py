@@ -9,7 +9,6 @@ from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.flows.records import read_record
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.places import produce_log
 
 
 def begin_fork(
@@ -53,7 +52,7 @@ def begin_fork(
     )
     ended = FlowEndedEvent(run_id=identity, reason="cancelled", detail=f"A fork of {run_id}.")
     events: list[LogEvent] = [started, *before, ended, wanted]
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     try:
         for event in events:

@@ -18,7 +18,6 @@ from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
 from vibe_llms.mermaid import parse_diagram
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.places import produce_log
 from vibe_llms.values import frozen
 
 
@@ -97,7 +96,7 @@ def _find_response(record: FlowRecord) -> str:
 
 def _find_task(store: ConversationStore, run_id: str) -> Task | None:
     """Return the task of a run that is ordered and has not begun."""
-    for each in produce_log(store, run_id).read():
+    for each in store.open_log(run_id).read():
         if isinstance(each.event, RunRequestedEvent):
             task = each.event.order.get("task")
             if isinstance(task, Mapping):

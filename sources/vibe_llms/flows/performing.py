@@ -44,7 +44,6 @@ from vibe_llms.flows.visiting import Listener, Visitor, VisitOutcome
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.plain import JsonObject, JsonValue
 from vibe_llms.plugins.specification.flows import PredicateContext
-from vibe_llms.runs.places import keeps_logs
 from vibe_llms.runs.surveying import read_summary
 from vibe_llms.values import define, frozen
 
@@ -225,7 +224,7 @@ class Performer:
         """Tells whether something was said to the visit of a branch since it came to rest."""
         store = self.visitor.store
         known = self.state.begun.get(branch, {}).values()
-        if store is None or not keeps_logs(store):
+        if store is None or not store.keeps_logs:
             return False
         for identity in tuple(known):
             with suppress(StoreError):  # nothing was said there yet

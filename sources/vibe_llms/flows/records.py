@@ -14,6 +14,7 @@ import attrs
 
 from vibe_llms.conversations.conversation import Conversation
 from vibe_llms.conversations.run_logs.log import LoggedEvent
+from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.flow import (
     FlowEndedEvent,
@@ -36,7 +37,6 @@ from vibe_llms.flows.machine import Pass, decide
 from vibe_llms.flows.reading import TaskReading, examine_task
 from vibe_llms.flows.state import FlowState
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.places import keeps_logs, produce_log, require_logs
 from vibe_llms.suggestions import end_among
 from vibe_llms.values import frozen
 
@@ -111,7 +111,7 @@ def read_record(store: ConversationStore, run_id: str) -> FlowRecord:
         ConfigurationError: What it has of the task does not read.
     """
     require_logs(store)
-    log = tuple(produce_log(store, run_id).read())
+    log = tuple(store.open_log(run_id).read())
     started = next((each.event for each in log if isinstance(each.event, FlowStartedEvent)), None)
     if started is None:
         store.read_metadata(run_id)  # says so if there is no such conversation at all
@@ -132,7 +132,7 @@ def find_record(store: ConversationStore | None, run_id: str) -> FlowRecord | No
     Raises:
         ConfigurationError: What it has of the task does not read.
     """
-    if store is None or not keeps_logs(store):
+    if store is None or not store.keeps_logs:
         return None
     with suppress(StoreError):  # what else is wrong with it, whoever takes it up is told
         return read_record(store, run_id)
@@ -146,7 +146,7 @@ def measure_run(store: ConversationStore, identity: str) -> Spending:
     """
     total, begun = Spending(), dict[int, dict[str, str]]()
     is_flow = False
-    for each in produce_log(store, identity).read():
+    for each in store.open_log(identity).read():
         match each.event:
             case FlowStartedEvent():
                 is_flow = True

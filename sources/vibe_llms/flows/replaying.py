@@ -32,7 +32,6 @@ from vibe_llms.flows.settings import AdapterConfig
 from vibe_llms.flows.state import FlowState
 from vibe_llms.flows.tasks import Task
 from vibe_llms.plain import JsonValue, is_same
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import Replay, ReplayStep, Variant, replay_run
 from vibe_llms.runs.summaries import summarize
 from vibe_llms.values import frozen
@@ -169,7 +168,7 @@ async def _replay_visit(
     """Replay what a visit has asked, or its subflow; nothing where it was cut off before."""
     identity = event.conversation_id
     try:
-        if not (log := produce_log(store, identity).read()):
+        if not (log := store.open_log(identity).read()):
             return ()
         if any(isinstance(each.event, FlowStartedEvent) for each in log):
             below = None if other is None else other.check.subflows.get(event.node)

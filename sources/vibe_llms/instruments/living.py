@@ -38,7 +38,6 @@ from vibe_llms.messages.canisters import (
 from vibe_llms.messages.requests import Request, Response, is_answerable
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.places import produce_log
 from vibe_llms.telemetry.prices import OWN_MACHINES, Price, price_usage
 from vibe_llms.values import define, frozen
 
@@ -151,7 +150,7 @@ class LiveComparison(Closing):
         places = {each.id: place + 1 for place, each in enumerate(canisters)}
         asked: GenerationStartedEvent | None = None
         found: list[_Recorded] = []
-        for logged in produce_log(self._store, self._identity).read():
+        for logged in self._store.open_log(self._identity).read():
             match logged.event:
                 case GenerationStartedEvent() as event:
                     asked = event

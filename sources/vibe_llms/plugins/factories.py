@@ -85,6 +85,7 @@ def make_store(
     entry: PluginEntry, specification: StoreSpecification, context: StoreContext
 ) -> ConversationStore:
     """Makes a store, as :func:`make_provider` does a provider; its mistakes name the plugin."""
+    from vibe_llms.conversations.stores.defaults import StoreDefaults
     from vibe_llms.conversations.stores.interfaces import ContentStore, ConversationStore
     from vibe_llms.plugins.plugged import PluggedStore
 
@@ -100,7 +101,11 @@ def make_store(
         lacks += [f"contents.{name}" for name in _find_lacks(contents, ContentStore)]
     if not lacks:
         return cast("ConversationStore", PluggedStore(store, entry.name, what, remedy))
-    lack = f"which is no store: it lacks {', '.join(lacks)}"
+    optional = [name for name in lacks if name in vars(StoreDefaults)]
+    needed = [name for name in lacks if name not in optional]
+    lack = f"which is no store: it lacks {', '.join(needed + optional)}"
+    if optional:
+        lack += f" (vibe_llms.conversations.StoreDefaults, inherited, has {', '.join(optional)})"
     raise _describe_misfit(entry, what, store, lack, remedy)
 
 

@@ -11,19 +11,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vibe_llms.conversations.run_logs.log import LoggedEvent, RunLog
     from vibe_llms.runs.indexing import survey_runs
-    from vibe_llms.runs.places import LoggedStore, produce_log
     from vibe_llms.runs.summaries import RunSummary
     from vibe_llms.runs.surveying import read_summary
     from vibe_llms.runs.waiting import Waiting, answer, survey_waiting
 
 __all__ = [
     "LoggedEvent",
-    "LoggedStore",
     "RunLog",
     "RunSummary",
     "Waiting",
     "answer",
-    "produce_log",
     "read_summary",
     "survey_runs",
     "survey_waiting",
@@ -33,12 +30,10 @@ __getattr__, __dir__ = produce_attribute_access(
     __name__,
     {
         "LoggedEvent": "vibe_llms.conversations.run_logs.log",
-        "LoggedStore": "places",
         "RunLog": "vibe_llms.conversations.run_logs.log",
         "RunSummary": "summaries",
         "Waiting": "waiting",
         "answer": "waiting",
-        "produce_log": "places",
         "read_summary": "surveying",
         "survey_runs": "indexing",
         "survey_waiting": "waiting",

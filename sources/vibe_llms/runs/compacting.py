@@ -37,7 +37,6 @@ from vibe_llms.invocables.calls import canonicalize, read_arguments
 from vibe_llms.invocables.validation import ArgumentFault
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister
 from vibe_llms.messages.identities import access_now
-from vibe_llms.runs.places import at_once, produce_inbox, produce_log
 from vibe_llms.values import frozen
 
 _GONE: Final = frozenset({"run.state", "run.retried", "approval.refused"})
@@ -108,14 +107,14 @@ def compact_log(store: ConversationStore, identity: str, before: datetime) -> Co
         CorruptionError: The log, or the conversation, does not read.
         StoreError: A run of it is on its way, or it could not be written.
     """
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     if not isinstance(log, CompactingLog) or not _has_ends(log, before):
         return None
     log.claim()
     try:
-        with at_once(store):
+        with store.transact():
             # A letter that is still there, though the log has it, is known by what the log has.
-            if not produce_inbox(store, identity).is_empty:
+            if not store.open_inbox(identity).is_empty:
                 return None
             log.read()  # proves that no line is missing before that could no longer be told
             old = _read_lines(log, before)

@@ -17,7 +17,6 @@ from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Result
 from vibe_llms.messages.contents import AnyContent, ReasoningContent, TextualContent
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonValue, is_same
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import Replay
 from vibe_llms.values import frozen
 
@@ -79,7 +78,7 @@ def read_moments(store: ConversationStore, identity: str) -> list[Moment]:
     def add(logged: LoggedEvent, step: str, *meaning: JsonValue) -> None:
         moments.append(Moment(sequence=logged.sequence, step=step, meaning=meaning))
 
-    for logged in produce_log(store, identity).read():
+    for logged in store.open_log(identity).read():
         match logged.event:
             case GenerationStartedEvent() as event if event.key in places:
                 sent = places[event.key] + 1

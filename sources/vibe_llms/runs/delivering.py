@@ -35,7 +35,6 @@ from vibe_llms.events.runs import (
     StopRequestedEvent,
 )
 from vibe_llms.exceptions import StoreError
-from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.values import define
 
 _TURNS: Final = (
@@ -169,7 +168,7 @@ def deliver(
     Returns:
         Whether they are all there by now.
     """
-    inbox, log = produce_inbox(store, identity), produce_log(store, identity)
+    inbox, log = store.open_inbox(identity), store.open_log(identity)
     while True:
         try:
             if not claim_soon(log, unless=lambda: inbox.is_empty, wait_seconds=wait_seconds):

@@ -21,11 +21,11 @@ import attrs
 
 from vibe_llms.conversations.run_logs.lines import open_envelope, read_envelope
 from vibe_llms.conversations.run_logs.log import LogTail
+from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import is_part
 from vibe_llms.exceptions import CodecError, CorruptionError, StoreError, UnknownConversationError
 from vibe_llms.runs.owners import read_subject
-from vibe_llms.runs.places import measure_log, produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 from vibe_llms.runs.surveying import (
     RESTS,
@@ -133,7 +133,7 @@ class RunIndex:
             UnknownConversationError: There is no such run.
             StoreError: Its log does not read.
         """
-        log = produce_log(self.store, identity)
+        log = self.store.open_log(identity)
         last = log.read_last()
         if last is not None and is_over(log, last.event):
             return last.sequence, True
@@ -150,11 +150,11 @@ class RunIndex:
         self, store: ConversationStore, identity: str
     ) -> tuple[RunSummary | None, tuple[str, ...]]:
         """Reads a log on from where it was read last; see :func:`.surveying.fold_log`."""
-        stamp = measure_log(store, identity)
+        stamp = store.open_log(identity).measure()
         with self._lock:
             known = self._foldings.get(identity)
             if known is None or not _goes_on(known.stamp, stamp):
-                log = produce_log(store, identity)
+                log = store.open_log(identity)
                 known = self._foldings[identity] = _Folding(RunFold(identity), log.tail())
             self._foldings.move_to_end(identity)
             if len(self._foldings) > _FOLDS:
@@ -205,13 +205,13 @@ class RunIndex:
 
     def _look(self, identity: str) -> None:
         known = self._entries.get(identity)
-        stamp = measure_log(self.store, identity)
+        stamp = self.store.open_log(identity).measure()
         if known is not None and known.stamp == stamp and stamp is not None:
             return
         if known is not None:
             self._remove(identity)
         with suppress(StoreError):  # deleted meanwhile, or damaged
-            last = None if stamp is None else produce_log(self.store, identity).read_last()
+            last = None if stamp is None else self.store.open_log(identity).read_last()
             if last is not None:
                 entry = _Entry(identity, stamp, last.timestamp, survey_states(last.event))
                 if known is not None and _goes_on(known.stamp, stamp):
@@ -314,7 +314,7 @@ class RunIndex:
         possible = entry.possible
         # Most have come to rest: whether somebody has asked again while they worked is read once.
         if wanted & possible == {"queued"}:
-            log = produce_log(self.store, entry.identity)
+            log = self.store.open_log(entry.identity)
             if not is_asked_again(log, possible):
                 with self._changing(entry):
                     entry.possible = possible = possible - {"queued"}

@@ -26,15 +26,9 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.delivering import take_letters
+from vibe_llms.runs.earlier_calls import survey_doubtful, survey_inherited
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.places import (
-    keeps_logs,
-    produce_inbox,
-    produce_log,
-    survey_doubtful,
-    survey_inherited,
-)
 from vibe_llms.runs.settling import settle_calls
 from vibe_llms.values import define
 
@@ -165,7 +159,8 @@ class _Opening:
     def take_over(self, begun: BegunRun) -> None:
         """Goes on with a log that was claimed for this run, and all of which is known."""
         self.journal.log = begun.log
-        self.inbox = produce_inbox(self.store, self.journal.conversation_id)
+        assert self.store is not None  # a run that was asked for is in a store
+        self.inbox = self.store.open_inbox(self.journal.conversation_id)
         self.earlier = [each.event for each in begun.events]
 
     def open(self) -> None:
@@ -179,7 +174,7 @@ class _Opening:
         settle_calls(journal.conversation, store, log, journal.keep)
         journal.keep()
         if store is not None:
-            self.inbox = produce_inbox(store, identity)
+            self.inbox = store.open_inbox(identity)
             if not self.inbox.is_empty:
                 self.unheard = take_letters(self.inbox, log, self.run_id)
         self.earlier = _read_earlier(log, store, journal.conversation)
@@ -188,14 +183,14 @@ class _Opening:
         if self.store is None:
             return _claim_own(self.journal.conversation)
         try:
-            return self._claim_there()
+            return self._claim_there(self.store)
         except UnknownConversationError:  # a new one: only the logs of its parents know of calls
             settle_calls(self.journal.conversation, self.store, MemoryLog(), self.journal.keep)
             self.journal.keep()  # it has a place for a log from now on
-            return self._claim_there()
+            return self._claim_there(self.store)
 
-    def _claim_there(self) -> RunLog:
-        log = produce_log(self.store, self.journal.conversation_id)
+    def _claim_there(self, store: ConversationStore) -> RunLog:
+        log = store.open_log(self.journal.conversation_id)
         log.claim()
         return log
 
@@ -229,7 +224,7 @@ def _read_earlier(
     if store is None or is_at_hand(store):
         return [*inherited, *own]
     is_killed = own and not isinstance(own[-1], RESTED)
-    if is_killed or not keeps_logs(store):
+    if is_killed or not store.keeps_logs:
         # A run was killed, or nobody knows. What it had stored is acted upon from here on,
         # and may not have reached the disk: a loss of power would take it away from under
         # what follows.

@@ -10,7 +10,6 @@ from vibe_llms.conversations.run_logs.lines import read_order_subject
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.conversations.tags import OWNER_TAG, PART_TAG
 from vibe_llms.exceptions import UnknownConversationError
-from vibe_llms.runs.places import produce_log
 
 _REQUESTED: Final = "run.requested"
 
@@ -58,7 +57,7 @@ def read_subject(store: ConversationStore, identity: str) -> str | None:
     Raises:
         StoreError: The log does not read.
     """
-    tail = produce_log(store, identity).tail()
+    tail = store.open_log(identity).tail()
     while lines := tail.read():
         for line in lines:
             if line.word == _REQUESTED:

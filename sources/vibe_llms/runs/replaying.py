@@ -40,7 +40,7 @@ from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import AnyCanister, SupervisorCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.plain import JsonValue
-from vibe_llms.runs.places import produce_log, survey_inherited
+from vibe_llms.runs.earlier_calls import survey_inherited
 from vibe_llms.runs.summaries import summarize
 from vibe_llms.values import frozen
 
@@ -115,7 +115,7 @@ async def replay_run(
         CorruptionError: It, or its log, does not read.
     """
     conversation = Conversation.restore(store, identity)
-    logged = produce_log(store, identity).read()
+    logged = store.open_log(identity).read()
     if not logged:
         raise StoreError(detail=f"{identity} has not run: there is nothing to replay.")
     events = [each.event for each in logged]

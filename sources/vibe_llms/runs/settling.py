@@ -24,7 +24,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import LogEvent
 from vibe_llms.exceptions import StoreError
 from vibe_llms.messages.canisters import AnyCanister, InvocationCanister, Owner, ResultCanister
-from vibe_llms.runs.places import produce_log, survey_inherited
+from vibe_llms.runs.earlier_calls import survey_inherited
 
 _TELLING: Final = (GenerationStartedEvent, InvocationFinishedEvent, InvocationStartedEvent)
 
@@ -81,7 +81,7 @@ def settle_stored(
     """
     if not _find_abandoned(conversation.canisters):
         return
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     try:
         claim_soon(log, wait_seconds=wait_seconds)
     except StoreError:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol, Self, TypeGuard
+from collections.abc import Sequence
+from typing import Final, Self
 
 import attrs
 
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
-from vibe_llms.conversations.run_logs.file_log import RUNS, TALLY
-from vibe_llms.conversations.run_logs.inbox import INBOX, Letter
+from vibe_llms.conversations.run_logs.inbox import Letter
 from vibe_llms.conversations.run_logs.lines import Flaw, find_base, read_head, read_lines
-from vibe_llms.conversations.run_logs.log import AdoptingLog, CompactingLog, RunLog
+from vibe_llms.conversations.run_logs.log import RunLog
+from vibe_llms.conversations.stores.defaults import adopt_lines
 from vibe_llms.conversations.stores.interfaces import ConversationStore, History, Position
 from vibe_llms.conversations.stores.naming import find_references
 from vibe_llms.events.codec import encode_event
 from vibe_llms.exceptions import CorruptionError, Finding, StoreError
-from vibe_llms.logs.tallies import Tally, encode_tally
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.runs.compacting import shorten
-from vibe_llms.runs.places import at_once, keeps_logs, produce_inbox, produce_log
 from vibe_llms.runs.summaries import RunFold
 from vibe_llms.values import frozen
 
@@ -84,26 +82,6 @@ class Snapshot:
         return set().union(*map(find_references, own))
 
 
-class _PlantingFolders(Protocol):
-    """A store that brings in a whole folder at once, as `DirectoryStore` does."""
-
-    def plant(
-        self,
-        identity: str,
-        metadata: ConversationMetadata,
-        canisters: Sequence[AnyCanister],
-        beside: Mapping[str, bytes],
-    ) -> Position: ...
-
-
-class _PlantingRows(Protocol):
-    """A store that brings in a conversation with its moments, as `PostgresqlStore` does."""
-
-    def plant(
-        self, identity: str, metadata: ConversationMetadata, canisters: Sequence[AnyCanister]
-    ) -> Position: ...
-
-
 def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
     """Reads a conversation with all that lives beside it, while others may add to it.
 
@@ -118,10 +96,10 @@ def take_snapshot(store: ConversationStore, identity: str) -> Snapshot:
     """
     from vibe_llms.messages.codec.lines import encode_canister
 
-    with at_once(store, reading=True):
+    with store.transact(reading=True):
         store.read_metadata(identity)  # an unknown one is told as such
-        letters = tuple(produce_inbox(store, identity).read())
-        events = _read_lines(produce_log(store, identity)) if keeps_logs(store) else ()
+        letters = tuple(store.open_inbox(identity).read())
+        events = _read_lines(store.open_log(identity)) if store.keeps_logs else ()
         history, inherited = _read_history(store, identity)
     return Snapshot(
         identity=identity,
@@ -176,33 +154,20 @@ def _is_working(identity: str, events: Sequence[bytes]) -> bool:
     return bool(events) and fold.summarize().state == "working"
 
 
-def plants_whole(store: ConversationStore) -> bool:
-    """Tells whether a conversation that is brought into a store is there with all that belongs to
-    it, or not at all, whatever happens meanwhile: so it is in a directory and in a database."""
-    return _plants_folders(store) or _plants_rows(store)
-
-
 def plant(store: ConversationStore, snapshot: Snapshot) -> Position:
-    """Brings a conversation into a store that has none of its name, whole where it can do that.
-
-    Returns:
-        Where it ends.
+    """Bring a conversation into a store that has none of its identity; return where it ends.
 
     Raises:
-        StoreError: There is one of this identity already, the parent or content that it names is
-            missing, or the store cannot be written to.
+        StoreError: The identity is taken, the parent or content that it names is missing, or the
+            store cannot be written to.
     """
-    own = snapshot.canisters[snapshot.inherited :]
-    if _plants_folders(store):
-        return store.plant(snapshot.identity, snapshot.metadata, own, _compose_files(snapshot))
-    with at_once(store):
-        if _plants_rows(store):
-            position = store.plant(snapshot.identity, snapshot.metadata, own)
-        else:
-            store.create(snapshot.identity, snapshot.metadata)
-            position = store.append(snapshot.identity, own).position
-        _add_beside(store, snapshot, (), ())
-    return position
+    return store.plant(
+        snapshot.identity,
+        snapshot.metadata,
+        snapshot.canisters[snapshot.inherited :],
+        events=snapshot.events,
+        letters=snapshot.letters,
+    )
 
 
 def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> None:
@@ -219,13 +184,13 @@ def extend(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> 
             store cannot be written to.
     """
     old, new = existing.metadata, snapshot.metadata
-    with at_once(store):
+    with store.transact():
         rest = snapshot.canisters[len(existing.canisters) :]
         if rest:
             store.append(snapshot.identity, rest, after=existing.position)
         if (old.name, old.tags, old.model) != (new.name, new.tags, new.model):
             store.update_metadata(snapshot.identity, name=new.name, tags=new.tags, model=new.model)
-        _add_beside(store, snapshot, existing.events, existing.letters)
+        _add_beside(store, snapshot, existing)
 
 
 def _find_last(lines: Sequence[bytes]) -> int:
@@ -251,54 +216,13 @@ def _find_base(lines: Sequence[bytes]) -> int:
     return (find_base(lines) or (0, 0))[1]
 
 
-def _add_beside(
-    store: ConversationStore,
-    snapshot: Snapshot,
-    events: Sequence[bytes],
-    letters: Sequence[Letter],
-) -> None:
-    known = len(events)
-    if snapshot.events[:known] != tuple(events):
-        known = 0  # it was compacted since: the log as it is now takes the place of what was
-    if lines := snapshot.events[known:]:
-        log = produce_log(store, snapshot.identity)
-        if not isinstance(log, AdoptingLog) or not keeps_logs(store):
-            raise StoreError(
-                detail=f"{type(store).__name__} takes over no logs of runs.",
-                remedy="Its `produce_log` has to return one with `adopt`.",
-            )
-        log.claim()
-        try:
-            last = log.read_last()
-            until = last.sequence if last else 0
-            if until != _find_last(events):
-                raise StoreError(detail="A run has written to its log meanwhile.")
-            if known or not events:
-                log.adopt(lines)
-            elif isinstance(log, CompactingLog):
-                log.replace(lines, until)
-        finally:
-            log.close()
-    inbox = produce_inbox(store, snapshot.identity)
+def _add_beside(store: ConversationStore, snapshot: Snapshot, existing: Snapshot) -> None:
+    known = len(existing.events)
+    is_compacted = snapshot.events[:known] != existing.events
+    if lines := snapshot.events[0 if is_compacted else known :]:
+        last = _find_last(existing.events)
+        adopt_lines(store, snapshot.identity, lines, last=last, replaces=is_compacted)
+    inbox = store.open_inbox(snapshot.identity)
     for letter in snapshot.letters:
-        if letter not in letters:
+        if letter not in existing.letters:
             inbox.put(letter)
-
-
-def _compose_files(snapshot: Snapshot) -> dict[str, bytes]:
-    """Returns what lies beside the messages in a folder."""
-    files = {}
-    if snapshot.events:
-        files[RUNS] = b"".join([line + b"\n" for line in snapshot.events])
-        files[TALLY] = encode_tally(Tally(_find_last(snapshot.events), len(files[RUNS])))
-    if snapshot.letters:
-        files[INBOX] = b"".join([encode_event(letter) + b"\n" for letter in snapshot.letters])
-    return files
-
-
-def _plants_folders(store: object) -> TypeGuard[_PlantingFolders]:
-    return hasattr(store, "plant") and hasattr(store, "locate")
-
-
-def _plants_rows(store: object) -> TypeGuard[_PlantingRows]:
-    return hasattr(store, "plant") and hasattr(store, "database")

@@ -12,13 +12,13 @@ import attrs
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs.lines import read_head
 from vibe_llms.conversations.run_logs.log import ClaimedLog, RunLog
+from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspendedEvent
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent, LogEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunRetriedEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.identities import access_now
-from vibe_llms.runs.places import produce_log, require_logs
 from vibe_llms.runs.summaries import RunFold, RunState, RunSummary
 from vibe_llms.unreadable import UNREADABLE
 
@@ -132,7 +132,7 @@ def fold_log(store: ConversationStore, identity: str) -> tuple[RunSummary | None
         CorruptionError: It does not read.
     """
     fold = RunFold(identity)
-    for each in produce_log(store, identity).read():
+    for each in store.open_log(identity).read():
         fold.feed(each)
     return (None if fold.is_empty else fold.summarize()), fold.visits
 
@@ -152,7 +152,7 @@ def summarize_run(
         summary = complete_summary(found, store.read_metadata(identity))
         if not summary.starts or _is_alive(store, summary):
             break
-        last = produce_log(store, identity).read_last()
+        last = store.open_log(identity).read_last()
         if last is None or last.sequence == summary.sequence or looks == _LOOKS:
             summary = _describe_dead(summary)
             break
@@ -170,7 +170,7 @@ def _describe_dead(summary: RunSummary) -> RunSummary:
 
 def _is_alive(store: ConversationStore, summary: RunSummary) -> bool:
     """Tell whether a run that was begun and has not come to rest still has a process."""
-    log = produce_log(store, summary.id)
+    log = store.open_log(summary.id)
     if not isinstance(log, ClaimedLog) or log.is_claimed:
         return True
     # A run that is tried again later says why; its host claims it again then.
@@ -185,7 +185,7 @@ def is_pausing(store: ConversationStore, run_id: str) -> bool:
     Raises:
         StoreError: Its log cannot be read.
     """
-    last = produce_log(store, run_id).read_last()
+    last = store.open_log(run_id).read_last()
     if last is None or not isinstance(last.event, RunRetriedEvent):
         return False
     return access_now() < last.timestamp + timedelta(seconds=last.event.seconds)

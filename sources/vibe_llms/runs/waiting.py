@@ -13,6 +13,7 @@ from datetime import datetime
 import attrs
 
 from vibe_llms.conversations.run_logs.log import RunLog
+from vibe_llms.conversations.stores.defaults import require_logs
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.engine.approving import produce_answer
 from vibe_llms.events.engine import ApprovalRequestedEvent, RunEndedEvent
@@ -21,7 +22,6 @@ from vibe_llms.exceptions import Stage, StoreError, UnknownNameError
 from vibe_llms.invocables.approvals import Approval, ApprovalRequest, settle
 from vibe_llms.messages.identities import produce_identity
 from vibe_llms.runs.delivering import deliver, survey_open
-from vibe_llms.runs.places import produce_inbox, produce_log, require_logs
 from vibe_llms.values import frozen
 
 
@@ -59,11 +59,11 @@ def survey_waiting(
     """
     require_logs(store)
     if conversation_id is not None:
-        return tuple(_find_waiting(conversation_id, produce_log(store, conversation_id)))
+        return tuple(_find_waiting(conversation_id, store.open_log(conversation_id)))
     found: list[Waiting] = []
     for identity in store.survey():
         with suppress(StoreError):  # deleted meanwhile, or damaged
-            log = produce_log(store, identity)
+            log = store.open_log(identity)
             # For most, the last event says enough: not all logs have to be read whole.
             last = log.read_last()
             if last is not None and not isinstance(last.event, RunEndedEvent):
@@ -98,13 +98,13 @@ def answer(
         StoreError: The answer cannot be written, or the store keeps no logs of runs.
     """
     require_logs(store)
-    log = produce_log(store, conversation_id)
+    log = store.open_log(conversation_id)
     wanted = choose(_find_waiting(conversation_id, log), approval.digest, key)
     # Before it is written down: what does not fit must not be found by the next run.
     settle(wanted.request, approval)
     answered = produce_answer(wanted.key, wanted.request, approval)
     letter = attrs.evolve(answered, letter=produce_identity(), subject=subject)
-    produce_inbox(store, conversation_id).put(letter)
+    store.open_inbox(conversation_id).put(letter)
     deliver(store, conversation_id)
     for logged in reversed(log.read()):
         if getattr(logged.event, "letter", "") == letter.letter:

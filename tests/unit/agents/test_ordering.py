@@ -21,7 +21,6 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.opening import BegunRun
 from vibe_llms.runs.surveying import read_summary
 
@@ -52,7 +51,7 @@ def test_a_crash_leaves_an_order_whole_or_nothing(tmp_path: Path) -> None:
             found.add("nothing")
             continue
         found.add("whole")
-        (logged,) = produce_log(after, RUN).read()
+        (logged,) = after.open_log(RUN).read()
         assert isinstance(logged.event, RunRequestedEvent)
         assert [each.id for each in said] == [each.id for each in logged.event.canisters]
         if is_over:
@@ -71,7 +70,7 @@ def test_the_log_is_claimed_for_one(tmp_path: Path) -> None:
     begun = begin(store)
     assert begun is not None
     assert summarize_begun(begun) == read_summary(store, RUN)
-    other = produce_log(store, RUN)
+    other = store.open_log(RUN)
     with pytest.raises(StoreError, match="on its way"):
         other.claim()
     begun.log.close()
@@ -96,7 +95,7 @@ def test_whoever_has_found_it_first_performs_it(
 def test_without_a_host_nothing_stays_claimed(tmp_path: Path, kind: Any) -> None:
     store = MemoryStore() if kind is MemoryStore else DirectoryStore(tmp_path)
     assert begin(store, claims=False) is None
-    produce_log(store, RUN).claim()
+    store.open_log(RUN).claim()
 
 
 async def test_while_there_is_no_room_others_may_have_it(tmp_path: Path) -> None:
@@ -107,7 +106,7 @@ async def test_while_there_is_no_room_others_may_have_it(tmp_path: Path) -> None
         assert not premises.host.has_room
         premises.host.begin(begun)
         await asyncio.sleep(0)
-        log = produce_log(premises.store, RUN)
+        log = premises.store.open_log(RUN)
         log.claim()
         log.close()
         await premises.host.close()
@@ -119,7 +118,7 @@ async def test_a_host_that_leaves_lets_go_of_what_it_has_not_begun(tmp_path: Pat
     assert begun is not None
     premises.host.begin(begun)
     await premises.host.close()  # before its task was in turn
-    produce_log(premises.store, RUN).claim()
+    premises.store.open_log(RUN).claim()
 
 
 async def test_who_leaves_while_they_ask_has_a_run_that_is_performed(

@@ -19,7 +19,6 @@ from vibe_llms.events.engine import RunEndedEvent, RunStartedEvent, RunSuspended
 from vibe_llms.events.flow import FlowEndedEvent, LogEvent
 from vibe_llms.events.runs import RunResumedEvent, RunRetriedEvent
 from vibe_llms.exceptions import ConverseError, StoreError, TransportError
-from vibe_llms.runs.places import produce_log
 
 BEGUN = RunStartedEvent(run_id="r", conversation_id="c", length=1)
 ANSWERED = RunEndedEvent(run_id="other", reason="answered")
@@ -47,14 +46,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Conversati
 
 def write(store: ConversationStore, *events: LogEvent) -> None:
     """Adds events to the log, as another host."""
-    log = produce_log(store, "c")
+    log = store.open_log("c")
     log.claim()
     log.append("other", *events)
     log.close()
 
 
 def read(store: ConversationStore) -> Sequence[LoggedEvent]:
-    return produce_log(store, "c").read()
+    return store.open_log("c").read()
 
 
 def say(outcome: LogEvent) -> Callable[[Sequence[LoggedEvent]], LogEvent]:
@@ -120,7 +119,7 @@ def test_whoever_has_the_log_is_not_written_beside(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outcomes, "claim_soon", lambda log: claim_soon(log, wait_seconds=0))
-    other = produce_log(store, "c")
+    other = store.open_log("c")
     other.claim()
     with pytest.raises(StoreError, match="on its way"):
         write_outcome(store, "c", read(store), say(RETRIED))

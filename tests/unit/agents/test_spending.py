@@ -19,7 +19,7 @@ from vibe_llms.events.flow import LogEvent
 from vibe_llms.events.runs import MessageReceivedEvent, RunRequestedEvent
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.identities import Moments
-from vibe_llms.runs import RunLog, produce_log
+from vibe_llms.runs import RunLog
 from vibe_llms.runs.spending import measure_spent
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -56,7 +56,7 @@ def test_what_others_wrote_to_one_that_was_killed_is_none_of_its_time() -> None:
 def produce_file_log(folder: Path) -> RunLog:
     store = DirectoryStore(folder)
     store.create("a", ConversationMetadata())
-    return produce_log(store, "a")
+    return store.open_log("a")
 
 
 @pytest.mark.parametrize("jump", [timedelta(days=400), timedelta(days=-400)])

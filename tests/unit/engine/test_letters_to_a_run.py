@@ -25,7 +25,6 @@ from vibe_llms.instruments.engines import Engine
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.views import text_of
 from vibe_llms.runs.local import LocalRunContext
-from vibe_llms.runs.places import produce_inbox, produce_log
 
 
 def prepare(folder: Path) -> tuple[DirectoryStore, Conversation]:
@@ -37,7 +36,7 @@ def prepare(folder: Path) -> tuple[DirectoryStore, Conversation]:
 
 def write_letter(store: DirectoryStore, letter: Letter) -> str:
     """Puts a letter into the inbox, as another process would."""
-    produce_inbox(store, "a").put(letter)
+    store.open_inbox("a").put(letter)
     return "seen"
 
 
@@ -72,7 +71,7 @@ async def test_a_message_is_heard_when_no_call_is_owed(tmp_path: Path) -> None:
 async def test_a_message_that_came_before_a_crash_is_said_once(tmp_path: Path) -> None:
     store, conversation = prepare(tmp_path)
     message = UserCanister("And there.", id="m1")
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     log.claim()
     log.append("earlier", MessageReceivedEvent(canister=message, letter="l1"))
     log.close()
@@ -101,7 +100,7 @@ async def test_a_stop_ends_a_run_where_it_is(tmp_path: Path) -> None:
     assert outcome.reason is Reason.CANCELLED
     assert outcome.detail == "It was stopped by ann: enough."
     assert outcome.conversation.canisters[-1].role == "result"
-    words = [each.event.type for each in produce_log(store, "a").read()]
+    words = [each.event.type for each in store.open_log("a").read()]
     assert words[-2:] == ["run.state", "run.ended"]
     assert "run.stop_requested" in words
 

@@ -20,7 +20,6 @@ from vibe_llms.instruments.engines import Engine, RunOutcome
 from vibe_llms.limits import Limits
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs.places import produce_log
 
 
 def look() -> str:
@@ -131,6 +130,6 @@ async def test_whatever_is_written_waits_for_a_disk_that_is_full(
         return
     assert outcome is not None
     assert (outcome.text, outcome.reason, disk.times) == ("Done.", Reason.ANSWERED, 0)
-    kinds = [each.event.type for each in produce_log(store, conversation.id).read()]
+    kinds = [each.event.type for each in store.open_log(conversation.id).read()]
     assert [kinds.count(each) for each in ("generation.started", "run.ended")] == [2, 1]
     assert "a run waits for room" in caplog.text

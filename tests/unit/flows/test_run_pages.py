@@ -20,7 +20,6 @@ from vibe_llms.flows import AdapterConfig, run_task
 from vibe_llms.flows.live_pages import LivePage
 from vibe_llms.flows.pages import compose_table, embed_json
 from vibe_llms.flows.run_pages import read_run_page
-from vibe_llms.runs.places import produce_log
 
 ATTACK = "</script><script>alert(1)</script><!-- <script> \u2028\u2029 {{topic}} &amp; \"'"
 
@@ -152,7 +151,7 @@ async def test_a_page_follows_its_run() -> None:
     store, pages, is_saved = MemoryStore(), list[str](), asyncio.Event()
     loop = asyncio.get_running_loop()
     store.create("run", ConversationMetadata())
-    log = produce_log(store, "run")
+    log = store.open_log("run")
     log.claim()  # it is performed by a process
 
     def save(page: str) -> None:
@@ -178,7 +177,7 @@ def test_a_run_whose_process_is_gone_is_no_longer_followed() -> None:
     store = MemoryStore()
     store.create("run", ConversationMetadata())
     task = compose_task(DIAGRAM, "a", "b")
-    produce_log(store, "run").append("run", FlowStartedEvent(run_id="run", task=task))
+    store.open_log("run").append("run", FlowStartedEvent(run_id="run", task=task))
 
     page = read_run_page(store, "run")
 
@@ -191,7 +190,7 @@ async def test_a_page_is_saved_when_it_has_changed() -> None:
     store, pages = MemoryStore(), list[str]()
     store.create("run", ConversationMetadata())
     started = FlowStartedEvent(run_id="run", task=compose_task(DIAGRAM, "a", "b"))
-    produce_log(store, "run").append("run", started)
+    store.open_log("run").append("run", started)
 
     async with LivePage(store, pages.append, pause_seconds=0) as live:
         live.feed(started)

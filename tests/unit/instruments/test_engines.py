@@ -20,7 +20,6 @@ from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.messages.contents import Native
 from vibe_llms.messages.descriptions import InvocableDescription
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs.places import produce_log
 
 
 def weather(place: str) -> str:
@@ -226,7 +225,7 @@ async def test_an_interrupt_in_a_call_is_raised_and_ends_the_run(
     with pytest.raises(KeyboardInterrupt):
         await Engine(model, [stop, weather], store=store).answer(conversation)
 
-    last = produce_log(store, conversation.id).read_last()
+    last = store.open_log(conversation.id).read_last()
     assert last is not None
     assert isinstance(last.event, RunEndedEvent)
     assert last.event.reason == "cancelled"

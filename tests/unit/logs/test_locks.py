@@ -21,7 +21,6 @@ from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.files import read_file, write_file
 from vibe_llms.logs import locks
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs.places import produce_inbox
 
 needs_descriptors = pytest.mark.skipif(
     not Path("/proc/self/fd").is_dir(), reason="the system does not list open descriptors"
@@ -85,7 +84,7 @@ def claim_log(store: DirectoryStore) -> None:
 
 
 def leave_letter(store: DirectoryStore) -> None:
-    produce_inbox(store, "a").put(StopRequestedEvent(letter="1"))
+    store.open_inbox("a").put(StopRequestedEvent(letter="1"))
 
 
 def write_journal(store: DirectoryStore) -> None:

@@ -55,7 +55,7 @@ from vibe_llms.runs import compacting
 from vibe_llms.runs.compacting import Compaction, compact_log, compact_logs
 from vibe_llms.runs.comparing import read_moments
 from vibe_llms.runs.copying import copy_store
-from vibe_llms.runs.places import produce_inbox, produce_log, survey_inherited
+from vibe_llms.runs.earlier_calls import survey_inherited
 from vibe_llms.runs.replaying import replay_run
 from vibe_llms.runs.surveying import read_summary
 
@@ -139,7 +139,7 @@ def describe(store: ConversationStore, identity: str) -> dict[str, Any]:
     replayed = asyncio.run(replay_run(store, identity))
     return {
         "summary": read_summary(store, identity),
-        "unsettled": read_unsettled(produce_log(store, identity)),
+        "unsettled": read_unsettled(store.open_log(identity)),
         "moments": read_moments(store, identity),
         "difference": replayed.difference,
         "asked": [each for each in replayed.steps if each.step in ("generate", "terminate")],
@@ -160,7 +160,7 @@ def compact(store: ConversationStore, identity: str) -> Compaction:
 
 def read(store: ConversationStore, identity: str, after: int = 0) -> list[LoggedEvent]:
     """Reads a log in both ways that there are."""
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     tail, told = log.tail(after), list[int]()
     while lines := tail.read():
         told += [line.sequence for line in lines]
@@ -288,7 +288,7 @@ def test_030_whatever_happened_it_says_the_same(
     # What was copied before is found to be the same, and made so; and a new copy is whole.
     for target in (copied, MemoryStore()):
         assert copy_store(store, target).is_whole
-        assert produce_log(target, identity).read() == produce_log(store, identity).read()
+        assert target.open_log(identity).read() == store.open_log(identity).read()
 
 
 def test_040_only_what_ended_long_ago(store: ConversationStore) -> None:
@@ -307,14 +307,14 @@ def test_050_what_somebody_has_or_was_written_to_is_left_alone(store: Conversati
     """A run on its way has the log; and a letter may be in the log already."""
     identity = act(store, USUAL)
     old = read(store, identity)
-    other = produce_log(store, identity)
+    other = store.open_log(identity)
     other.claim()
     with pytest.raises(StoreError, match="on its way"):
         compact_log(store, identity, FUTURE)
     assert list(compact_logs(store, FUTURE)) == []
     other.close()
     letter = MessageReceivedEvent(canister=UserCanister("Wait."), letter="l")
-    produce_inbox(store, identity).put(letter)
+    store.open_inbox(identity).put(letter)
 
     assert compact_log(store, identity, FUTURE) is None
 
@@ -357,7 +357,7 @@ def test_070_whoever_follows_a_log_hears_each_event_once(tmp_path: Path, heard: 
     """Also where it is compacted twice meanwhile, so that the file has the number that it had."""
     store = DirectoryStore(tmp_path, disk=HastyDisk())
     identity = act(store, USUAL)
-    tail = produce_log(store, identity).tail(min(heard, len(read(store, identity))))
+    tail = store.open_log(identity).tail(min(heard, len(read(store, identity))))
     told = [] if heard != 3 else [line.sequence for line in tail.read()]
     start = told[-1] if told else min(heard, len(read(store, identity)))
     compact(store, identity)
@@ -386,7 +386,7 @@ def test_080_a_line_that_is_missing_is_missed(tmp_path: Path, line: int) -> None
     path.write_bytes(b"".join(lines))
 
     with pytest.raises(CorruptionError):
-        produce_log(store, identity).read()
+        store.open_log(identity).read()
     (finding,) = FileLog(store.locate(identity)).examine()[1][:1]
     assert "it says that" in finding.message
     with pytest.raises(CorruptionError):
@@ -419,7 +419,7 @@ def test_082_in_memory_a_log_that_cannot_be_replaced_is_as_it_was() -> None:
     store = MemoryStore()
     identity = act(store, USUAL)
     old = read(store, identity)
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     assert isinstance(log, MemoryLog)
 
@@ -446,7 +446,7 @@ def test_090_a_call_that_a_fork_shares_is_not_made_again(store: ConversationStor
 
 def write(store: ConversationStore, identity: str, *events: Any) -> None:
     """Writes events as of a run."""
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     for event in events:
         log.append("run", event)
@@ -530,7 +530,7 @@ def test_097_where_a_store_can_do_so_it_is_done_as_one(monkeypatch: pytest.Monke
         told.append("replaced")
         replace(log, lines, until)
 
-    monkeypatch.setattr(compacting, "at_once", enter)
+    monkeypatch.setattr(MemoryStore, "transact", enter)
     monkeypatch.setattr(MemoryLog, "replace", note)
     compact(store, "a")
     assert told == [store, "replaced", "left"]
@@ -543,7 +543,7 @@ def test_095_what_is_at_work_or_has_not_run_hides_no_other() -> None:
         store.create(identity, ConversationMetadata())
     for identity in ("works", "rests"):
         write(store, identity, StateEnteredEvent(state="generate", turn=0), SETTLED)
-    claimed = produce_log(store, "works")
+    claimed = store.open_log("works")
     claimed.claim()
 
     assert [each.identity for each in compact_logs(store, FUTURE)] == ["rests"]

@@ -43,11 +43,9 @@ from vibe_llms.messages.canisters import (
 )
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.journals import ConversationJournal, is_at_hand
 from vibe_llms.runs.local import LocalRunContext
 from vibe_llms.runs.opening import BegunRun, open_run
-from vibe_llms.runs.places import produce_inbox
 
 STATE = StateEnteredEvent(state="generate", turn=0)
 PROGRESS = InvocationProgressEvent(key="k", invocation_id="i", name="f", text="half")
@@ -112,7 +110,7 @@ async def test_012_an_event_is_written_before_it_is_told(tmp_path: Path) -> None
     counts = []
 
     def look(_: RunEvent) -> None:
-        counts.append(len(produce_log(store, conversation.id).read()))
+        counts.append(len(store.open_log(conversation.id).read()))
 
     async with open_run(conversation, store, listener=look) as (context, _):
         await context.emit(STATE)
@@ -130,7 +128,7 @@ async def test_012_events_are_told_in_the_order_of_the_log(tmp_path: Path) -> No
             context.emit(STARTED, durable=True), context.emit(STATE), context.emit(FINISHED)
         )
 
-    logged = [each.event for each in produce_log(store, conversation.id).read()]
+    logged = [each.event for each in store.open_log(conversation.id).read()]
     assert heard == logged == [STARTED, STATE, FINISHED]
 
 
@@ -214,7 +212,7 @@ async def test_018_what_nothing_came_after_is_written_when_the_run_is_let_go(
             if error is not None:
                 raise error
 
-    logged = [each.event for each in produce_log(store, conversation.id).read()]
+    logged = [each.event for each in store.open_log(conversation.id).read()]
     assert heard == logged == [STATE, FINISHED]
 
 
@@ -470,7 +468,7 @@ def produce_claimed(folder: Path, kind: str) -> tuple[ConversationStore, Convers
     store = DirectoryStore(folder) if kind == "files" else MemoryStore()
     conversation = produce_conversation()
     conversation.save(store)
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     log.claim()
     return store, conversation, log
 
@@ -489,10 +487,10 @@ async def test_050_a_run_that_was_just_begun_knows_its_order_and_hears_what_is_s
         assert context.survey() == [STATE]
         assert journal.log is log
         assert await context.receive() == ()
-        produce_inbox(store, conversation.id).put(said)
+        store.open_inbox(conversation.id).put(said)
         assert await context.receive() == [said]
         with pytest.raises(StoreError, match="on its way"):
-            produce_log(store, conversation.id).claim()
+            store.open_log(conversation.id).claim()
 
     assert [(each.run_id, each.event) for each in log.read()] == [("run", said)]
     log.claim()
@@ -507,7 +505,7 @@ async def test_051_a_run_that_is_taken_up_by_who_has_its_log_is_read_and_stored(
     store, conversation, log = produce_claimed(tmp_path, kind)
     log.append("run", STATE)
     begun = BegunRun(conversation=conversation, log=log, events=log.read())
-    produce_inbox(store, conversation.id).put(
+    store.open_inbox(conversation.id).put(
         said := MessageReceivedEvent(canister=UserCanister("Wait."), letter="one")
     )
     conversation.add_user_message("More.")
@@ -519,19 +517,19 @@ async def test_051_a_run_that_is_taken_up_by_who_has_its_log_is_read_and_stored(
         assert await context.receive() == [said]
         assert store.read(conversation.id).canisters[-1] == conversation.canisters[-1]
         with pytest.raises(StoreError, match="on its way"):
-            produce_log(store, conversation.id).claim()
+            store.open_log(conversation.id).claim()
 
     log.claim()  # somebody else, for all that the run knows
     begun.let_go()
     with pytest.raises(StoreError, match="on its way"):
-        produce_log(store, conversation.id).claim()
+        store.open_log(conversation.id).claim()
     log.close()
 
 
 def test_052_a_claim_that_nobody_has_taken_is_let_go_of_once() -> None:
     store, conversation = MemoryStore(), produce_conversation()
     conversation.save(store)
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     log.claim()
     begun = BegunRun(conversation=conversation, log=log, events=())
     begun.let_go()

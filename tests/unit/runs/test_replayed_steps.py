@@ -33,7 +33,6 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.runs import replaying
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import Replay, ReplayStep, Variant, replay_run
 
 CALL = InvocationCanister(id="k", name="look", arguments="{}", invocation_id="i", turn_id="t")
@@ -70,7 +69,7 @@ def replay(*events: Any, said: list[AnyCanister] = SAID, **variant: Any) -> Repl
     """Replays a log of these events."""
     store = MemoryStore()
     Conversation(id="c", canisters=said).save(store)
-    log = produce_log(store, "c")
+    log = store.open_log("c")
     log.claim()
     for event in events:
         log.append("r", event)
@@ -210,7 +209,7 @@ def test_what_broke_off_and_is_asked_again_replays() -> None:
     half = AssistantCanister("Half", id="h", turn_id="t3")
     store = MemoryStore()
     Conversation(id="c", canisters=[*SAID[:2], half]).save(store)
-    log = produce_log(store, "c")
+    log = store.open_log("c")
     log.claim()
     for event in (
         STARTED,
@@ -338,7 +337,7 @@ def test_a_fork_knows_what_its_parent_has_begun() -> None:
         ],
     }
     for identity, events in logs.items():
-        log = produce_log(store, identity)
+        log = store.open_log(identity)
         log.claim()
         for event in events:
             log.append("r", event)

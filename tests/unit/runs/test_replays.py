@@ -20,7 +20,6 @@ from vibe_llms.invocables import produce_invoker
 from vibe_llms.invocables.approvals import Approval, Decision
 from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import SupervisorCanister
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.replaying import Variant, replay_run
 
 
@@ -167,4 +166,4 @@ def test_040_what_has_not_run_is_told() -> None:
 
     with pytest.raises(StoreError, match="has not run"):
         replay(store, conversation.id)
-    assert not produce_log(store, conversation.id).read()
+    assert not store.open_log(conversation.id).read()

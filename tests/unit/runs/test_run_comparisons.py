@@ -28,7 +28,6 @@ from vibe_llms.messages.canisters import (
     UserCanister,
 )
 from vibe_llms.messages.contents import ImageContent, RefusalContent, TextualContent
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.comparing import Moment, RunDifference, bisect, compare_runs, read_moments
 
 PICTURE = ImageContent(mime_type="image/png", data=b"1")
@@ -61,7 +60,7 @@ EVENTS: list[Any] = [
 
 def keep(store: MemoryStore, identity: str, *events: Any) -> None:
     Conversation(id=identity, canisters=SAID).save(store)
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     for event in events:
         log.append("r", event)
@@ -156,7 +155,7 @@ def test_what_was_sent_is_compared_by_value(first: AnyCanister, second: AnyCanis
     for identity, canister in (("a", first), ("b", second), ("c", first)):
         said = [attrs.evolve(canister, id="u")]
         Conversation(id=identity, canisters=said).save(store)
-        log = produce_log(store, identity)
+        log = store.open_log(identity)
         log.claim()
         log.append("r", ASKED)
         log.close()

@@ -19,6 +19,7 @@ from disks import HastyDisk
 from vibe_llms.conversations import DirectoryStore
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.run_logs import lines
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.conversations.tags import PART_TAG, is_part
 from vibe_llms.events.engine import (
@@ -30,7 +31,7 @@ from vibe_llms.events.engine import (
 from vibe_llms.events.flow import FlowEndedEvent, FlowStartedEvent
 from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopRequestedEvent
 from vibe_llms.exceptions import CodecError, CorruptionError, UnknownConversationError
-from vibe_llms.runs import indexing, produce_log, read_summary, survey_runs
+from vibe_llms.runs import indexing, read_summary, survey_runs
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.owners import read_subject
 from vibe_llms.runs.summaries import RunState, RunSummary
@@ -51,7 +52,7 @@ def begin(store: Any, number: int, *events: Any) -> str:
 
 
 def grow(store: Any, identity: str, *events: Any) -> None:
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     for event in events:
         log.append("r", event)
@@ -102,7 +103,7 @@ def counting_looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def read_all(store: MemoryStore, states: Collection[RunState]) -> list[RunSummary]:
     """Reads where each run stands, and sorts what is wanted, as plainly as it can be done."""
-    ran = [each for each in store.survey() if produce_log(store, each).read_last() is not None]
+    ran = [each for each in store.survey() if store.open_log(each).read_last() is not None]
     whole = [each for each in ran if not is_part(store.read_metadata(each).tags)]
     found = [each for each in (read_summary(store, one) for one in whole) if each.state in states]
     return sorted(found, key=lambda each: (each.updated, each.id), reverse=True)
@@ -299,23 +300,28 @@ def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing is read twice; what is deleted meanwhile is passed over, and then forgotten."""
-    store, looked, opened = MemoryStore(), list[str](), list[str]()
+    store, looked, opened = MemoryStore(), list[str](), list[object]()
     ids = [begin(store, number, ORDER, STARTED, ENDED) for number in range(3)]
     broken = begin(store, 9, STARTED)
-    index, look = RunIndex(store), RunIndex._may_be
+    index, look, read_last = RunIndex(store), RunIndex._may_be, MemoryLog.read_last
 
     def may_be(self: RunIndex, entry: Any, wanted: Any) -> bool:
         looked.append(entry.identity)
         return look(self, entry, wanted)
 
-    def produce(store: Any, identity: str) -> Any:
-        opened.append(identity)
-        return produce_log(store, identity)
+    def read(log: Any) -> Any:
+        opened.append(log)
+        return read_last(log)
+
+    def measure(log: Any) -> Any:  # of all logs, and reads none
+        last = read_last(log)
+        return None if last is None else (id(log), last.sequence)
 
     index.refresh(all_of_them=True)
     assert [each.id for each in index.survey(owner="ann")] == ids[::-1]  # whose they are is known
     monkeypatch.setattr(RunIndex, "_may_be", may_be)
-    monkeypatch.setattr(indexing, "produce_log", produce)
+    monkeypatch.setattr(MemoryLog, "read_last", read)
+    monkeypatch.setattr(MemoryLog, "measure", measure)
     assert [each.id for each in index.survey(states=["broken_off"])] == [broken]
     assert looked == [broken]
     assert [each.id for each in index.survey(states=["ended"], owner="ann")] == ids[::-1]
@@ -334,16 +340,20 @@ def test_what_is_looked_at_is_what_may_be_wanted_and_is_there(
     assert [each.id for each in index.survey()] == [broken, ids[1], ids[0]]
     index.refresh(all_of_them=True)
     assert [each.id for each in index.survey(limit=2)] == [broken, ids[1]]
+    opened.clear()
+    begin(store, 10, STARTED)
+    index.refresh(all_of_them=True)
+    assert opened
 
 
 def test_a_longer_log_under_the_same_id_is_another_all_the_same() -> None:
     store = MemoryStore()
     identity = begin(store, 1, ORDER, STARTED)
-    former, index = produce_log(store, identity), RunIndex(store)
+    former, index = store.open_log(identity), RunIndex(store)
     assert index.read_summary(identity).state == "broken_off"
     store.delete(identity)
     begin(store, 1, RunRequestedEvent(order={"model": "m"}, subject="bob"), STARTED, ENDED, ORDER)
-    assert produce_log(store, identity) is not former
+    assert store.open_log(identity) is not former
     assert index.read_summary(identity) == read_summary(store, identity)
 
 
@@ -440,7 +450,7 @@ TURNS = st.sampled_from(
 def test_whether_a_run_is_over_is_known_from_few_lines(events: list[Any]) -> None:
     store = MemoryStore()
     store.create("c", ConversationMetadata())
-    log, index = produce_log(store, "c"), RunIndex(store)
+    log, index = store.open_log("c"), RunIndex(store)
     for number, event in enumerate(events, 1):
         log.append("r", event)
         state = index.read_summary("c").state
@@ -454,7 +464,7 @@ def test_the_end_of_a_long_log_is_known_without_its_events(
 ) -> None:
     store = DirectoryStore(tmp_path, disk=HastyDisk())
     store.create("c", ConversationMetadata())
-    log = produce_log(store, "c")
+    log = store.open_log("c")
     log.claim()
     log.append("r", RunRequestedEvent(order={"model": "m:n"}))
     log.append("r", RunStartedEvent(run_id="r", conversation_id="c", length=1))

@@ -10,7 +10,6 @@ from vibe_llms.conversations.tags import OWNER_TAG, PART_TAG
 from vibe_llms.events.engine import RunStartedEvent
 from vibe_llms.events.runs import RunRequestedEvent
 from vibe_llms.exceptions import UnknownConversationError
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.owners import read_owner, read_subject
 
 STARTED = RunStartedEvent(run_id="r", conversation_id="c", length=1)
@@ -20,7 +19,7 @@ def begin(store: MemoryStore, identity: str, *tags: str, subject: str | None = N
     """Makes a conversation, and a run that somebody asked for behind another event."""
     store.create(identity, ConversationMetadata(tags=("first", *tags)))
     if subject is not None:
-        log = produce_log(store, identity)
+        log = store.open_log(identity)
         log.claim()
         log.append("r", STARTED)
         log.append("r", RunRequestedEvent(order={"model": "m"}, subject=subject))

@@ -46,7 +46,6 @@ from vibe_llms.events.runs import (
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.flows.courses import Course
 from vibe_llms.messages.canisters import StopReason, Usage, UserCanister
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.delivering import survey_open
 from vibe_llms.runs.indexing import survey_runs
 from vibe_llms.runs.summaries import RunFold, RunSummary, summarize
@@ -435,7 +434,7 @@ def write(
 ) -> None:
     """Lets a run happen."""
     store.create(identity, ConversationMetadata(**metadata))
-    kept = produce_log(store, identity)
+    kept = store.open_log(identity)
     kept.claim()
     for each in log(events):
         kept.append(each.run_id, each.event)
@@ -473,7 +472,7 @@ def test_009_a_flow_waits_for_what_its_visits_ask(store: ConversationStore) -> N
     summary = read_summary(store, "flow")
     assert (summary.state, summary.waiting) == ("waiting", 1)
 
-    kept = produce_log(store, "visit")
+    kept = store.open_log("visit")
     kept.claim()
     kept.append("r", ANSWERED)
     kept.close()
@@ -487,7 +486,7 @@ def test_010_a_fork_says_of_what(store: ConversationStore) -> None:
     """As the conversation knows."""
     write(store, "a", [STARTED, end("answered")])
     child = store.fork("a", child="b")
-    kept = produce_log(store, child)
+    kept = store.open_log(child)
     kept.claim()
     kept.append("r", STARTED)
     kept.close()

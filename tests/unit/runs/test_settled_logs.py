@@ -26,7 +26,6 @@ from vibe_llms.invocables.approvals import Approval, Decision
 from vibe_llms.logs import lines
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.runs.opening import open_run
-from vibe_llms.runs.places import produce_log
 
 STARTED = RunStartedEvent(run_id="run", conversation_id="a", length=1)
 SETTLED = RunEndedEvent(run_id="run", reason="answered", settles=True)
@@ -42,7 +41,7 @@ def fill(store: DirectoryStore, identity: str, runs: int) -> None:
     """Keeps a conversation with so many runs, and letters that came since."""
     store.create(identity, ConversationMetadata())
     store.append(identity, [UserCanister("Hello.")])
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     for _ in range(runs):
         log.append("run", STARTED)
@@ -115,7 +114,7 @@ def test_020_a_run_says_whether_it_settles(tmp_path: Path) -> None:
             (request,) = outcome.requests
             given = Approval(digest=request.digest, decision=Decision.ALLOW)
             asyncio.run(engine.answer(outcome.conversation, approvals=[given]))
-        events = [each.event for each in produce_log(store, conversation.id).read()]
+        events = [each.event for each in store.open_log(conversation.id).read()]
         return [event.settles for event in events if isinstance(event, RunEndedEvent)]
 
     assert perform([say("Done.")]) == [True]
@@ -127,7 +126,7 @@ def test_030_an_answer_for_calls_to_come_is_not_forgotten() -> None:
     store, conversation = MemoryStore(), Conversation()
     conversation.add_user_message("Go.")
     conversation.save(store)
-    log = produce_log(store, conversation.id)
+    log = store.open_log(conversation.id)
     log.claim()
     always = ApprovalAnsweredEvent(
         key="k", name="look", digest="d", decision="allow", scope="always"

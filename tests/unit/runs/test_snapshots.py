@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,15 +29,12 @@ from vibe_llms.logs.tallies import Tally, read_tally
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.lines import encode_canister
 from vibe_llms.messages.contents import ImageContent
-from vibe_llms.runs import snapshots
 from vibe_llms.runs.compacting import compact_log
-from vibe_llms.runs.places import produce_inbox, produce_log
 from vibe_llms.runs.snapshots import (
     Snapshot,
     extend,
     is_beginning,
     plant,
-    plants_whole,
     take_snapshot,
 )
 
@@ -54,7 +51,7 @@ def picture(text: str) -> UserCanister:
 
 
 def write(store: Any, identity: str, *events: Any) -> None:
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     for event in events:
         log.append("r", event)
@@ -66,7 +63,7 @@ def begin(store: Any) -> Any:
     store.create("a", ConversationMetadata(name="n", tags=("t",), model="m"))
     store.append("a", [picture("one"), UserCanister("two")])
     write(store, "a", STARTED, ENDED)
-    produce_inbox(store, "a").put(letter("first"))
+    store.open_inbox("a").put(letter("first"))
     store.fork("a", from_index=1, child="b")
     store.append("b", [picture("three")])
     return store
@@ -90,7 +87,7 @@ def test_a_snapshot_has_all_that_a_conversation_is(kind: str, tmp_path: Path) ->
         canisters=history.canisters,
         inherited=0,
         said=tuple(encode_canister(each) for each in history.canisters),
-        events=tuple(write_logged(each) for each in produce_log(store, "a").read()),
+        events=tuple(write_logged(each) for each in store.open_log("a").read()),
         letters=whole.letters,
         position=history.position,
         is_working=False,
@@ -188,7 +185,7 @@ def test_what_is_put_there_is_what_was_taken(kind: str, tmp_path: Path) -> None:
     for store in (source, target):
         store.contents.add(b"one", mime_type="image/png")
         store.contents.add(b"three", mime_type="image/png")
-    assert plants_whole(target) == (kind == "directory")
+    assert target.plants_whole == (kind == "directory")
     for identity in ("a", "b"):
         position = plant(target, take_snapshot(source, identity))
         assert position == target.read(identity).position
@@ -199,7 +196,7 @@ def test_what_is_put_there_is_what_was_taken(kind: str, tmp_path: Path) -> None:
 
     source.append("a", [UserCanister("more")])
     write(source, "a", STARTED, ENDED)
-    produce_inbox(source, "a").put(letter("second"))
+    source.open_inbox("a").put(letter("second"))
     extend(target, take_snapshot(source, "a"), take_snapshot(target, "a"))
     check_same(source, target, "a")
     updated = target.read_metadata("a")
@@ -233,40 +230,12 @@ def test_what_belongs_together_is_read_and_written_as_one(monkeypatch: pytest.Mo
         yield
         told.append("left")
 
-    monkeypatch.setattr(snapshots, "at_once", enter)
+    monkeypatch.setattr(MemoryStore, "transact", enter)
     snapshot = take_snapshot(source, "a")
     existing = attrs.evolve(snapshot, position=plant(target, snapshot))
     extend(target, snapshot, existing)
 
     assert told == [(source, True), "left", (target, False), "left", (target, False), "left"]
-
-
-class Rows(MemoryStore):
-    """A store that brings in a conversation with its moments, in a database."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.database = SimpleNamespace(transact=lambda *, reading: nullcontext())
-        self.planted: list[object] = []
-
-    def plant(self, identity: str, metadata: ConversationMetadata, canisters: Any) -> Position:
-        self.planted.append((identity, metadata, canisters))
-        self.create(identity, metadata)
-        return self.append(identity, canisters).position
-
-
-def test_a_database_brings_in_what_is_a_conversation_s_own() -> None:
-    source, target = begin(MemoryStore()), Rows()
-    for text in (b"one", b"three"):
-        target.contents.add(text, mime_type="image/png")
-
-    for identity in ("a", "b"):
-        snapshot = take_snapshot(source, identity)
-        assert plant(target, snapshot) == target.read(identity).position
-        own = snapshot.canisters[snapshot.inherited :]
-        assert target.planted[-1] == (identity, snapshot.metadata, own)
-        check_same(source, target, identity)
-    assert plants_whole(target)
 
 
 def test_a_log_that_has_grown_there_meanwhile_is_left_alone() -> None:
@@ -281,7 +250,7 @@ def test_a_log_that_has_grown_there_meanwhile_is_left_alone() -> None:
         extend(target, take_snapshot(source, "a"), existing)
 
     assert len(take_snapshot(target, "a").events) == 3
-    produce_log(target, "a").claim()  # it was given up
+    target.open_log("a").claim()  # it was given up
 
 
 def test_only_what_is_new_is_added_and_a_log_that_is_shorter_by_now_takes_its_place(
@@ -306,7 +275,7 @@ def test_only_what_is_new_is_added_and_a_log_that_is_shorter_by_now_takes_its_pl
     extend(target, take_snapshot(source, "a"), take_snapshot(target, "a"))
     check_same(source, target, "a")
     assert told == [("adopt", 3)]
-    produce_inbox(source, "a").empty(lambda letters: None)
+    source.open_inbox("a").empty(lambda letters: None)
     assert compact_log(source, "a", datetime(9999, 1, 1, tzinfo=UTC)) is not None
     told.clear()
     short = take_snapshot(source, "a")
@@ -344,36 +313,23 @@ def test_a_log_is_read_to_its_end_however_many_pieces_it_comes_in() -> None:
     lines = [write_line(number, moment, "r", STARTED) for number in (1, 2)]
     pieces: list[Any] = [[], [SimpleNamespace(data=lines[1])], [SimpleNamespace(data=lines[0])]]
     log = SimpleNamespace(tail=lambda: SimpleNamespace(read=pieces.pop))
-    store.produce_log = lambda identity: log
+    store.open_log = lambda identity: log  # type: ignore[method-assign]
     assert take_snapshot(store, "a").events == tuple(lines)  # type: ignore[arg-type]
 
 
-def test_a_database_that_brings_nothing_in_whole_is_written_to_as_others_are() -> None:
-    class Plain(MemoryStore):
-        database: Any = SimpleNamespace(transact=lambda *, reading: nullcontext())
-
-    source, target = begin(MemoryStore()), Plain()
-    target.contents.add(b"one", mime_type="image/png")
-    assert not plants_whole(target)
-    plant(target, take_snapshot(source, "a"))
-    check_same(source, target, "a")
-
-
-class OwnLogs:
-    """A store that keeps its logs itself, of which none takes over lines."""
+class OwnLogs(MemoryStore):
+    """A store whose logs take over no lines, or that keeps none."""
 
     def __init__(self, *, has_logs: bool) -> None:
-        self.inner = MemoryStore()
-        if has_logs:
-            self.produce_log = self._produce_log
+        super().__init__()
+        self.has_logs = has_logs
 
-    def _produce_log(self, identity: str) -> Any:
-        return self.inner.access_companion(identity, MemoryInbox)  # without `adopt`
+    @property
+    def keeps_logs(self) -> bool:  # type: ignore[override]
+        return self.has_logs
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("access_companion", "locate", "disk", "produce_log", "plant", "database"):
-            raise AttributeError(name)
-        return getattr(self.inner, name)
+    def open_log(self, identity: str) -> Any:
+        return MemoryInbox() if self.has_logs else MemoryLog()  # the former without `adopt`
 
 
 @pytest.mark.parametrize("has_logs", [True, False])
@@ -392,7 +348,7 @@ def test_events_are_a_beginning_as_they_are_or_as_a_shorter_log_has_them() -> No
     write(source, "a", STARTED, ENDED, STARTED, ENDED)
     long = take_snapshot(source, "a")
     early = attrs.evolve(long, events=long.events[:2])
-    events = list(produce_log(source, "a").read())
+    events = list(source.open_log("a").read())
     marked = write_logged(attrs.evolve(events[3], kept=4))
     short = attrs.evolve(long, events=(*long.events[:3], marked))
     other = write_logged(attrs.evolve(events[1], run_id="other"))

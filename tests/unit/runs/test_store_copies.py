@@ -29,7 +29,6 @@ from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.codec.canonical import encode_document
 from vibe_llms.messages.codec.lines import encode_canister
 from vibe_llms.runs.copying import copy_store
-from vibe_llms.runs.places import produce_inbox, produce_log
 
 
 def produce(path: Path | None) -> DirectoryStore | MemoryStore:
@@ -97,7 +96,7 @@ def test_020_another_conversation_of_the_same_id_is_left_alone(tmp_path: Path) -
     source.fork("differs", child="fork")
     source.create("whole", ConversationMetadata())
     say_more(target, "ahead", "more")
-    log = produce_log(target, "log")
+    log = target.open_log("log")
     log.claim()
     log.append("run", ENDED)
     log.close()
@@ -122,7 +121,7 @@ def test_030_a_run_on_its_way_is_told_and_not_disturbed() -> None:
     """It is copied as far as it was; a later copy has the rest."""
     source, target = MemoryStore(), MemoryStore()
     source.create("a", ConversationMetadata())
-    log = produce_log(source, "a")
+    log = source.open_log("a")
     log.claim()
     log.append("run", RunStartedEvent(run_id="run", conversation_id="a", model="m", length=1))
 
@@ -144,7 +143,7 @@ def test_040_a_run_at_the_other_side_keeps_what_it_has() -> None:
     source.create("a", ConversationMetadata())
     copy_store(source, target)
     say_more(source, "a", "more")
-    claimed = produce_log(target, "a")
+    claimed = target.open_log("a")
     claimed.claim()
 
     report = copy_store(source, target)
@@ -242,7 +241,7 @@ def test_081_what_is_chosen_comes_with_its_parents_and_the_content_that_it_names
     source.fork("fork-a", child="fork-b")
     source.contents.add(b"alone", mime_type="text/plain")
     letter = MessageReceivedEvent(canister=UserCanister("later"), letter="one")
-    produce_inbox(source, "root").put(letter)
+    source.open_inbox("root").put(letter)
     named = {hashlib.sha256(b"root").hexdigest()}
 
     report = copy_store(source, target, identities=["fork-b", "root"])
@@ -252,7 +251,7 @@ def test_081_what_is_chosen_comes_with_its_parents_and_the_content_that_it_names
     sums = {each.kind: each.target.count for each in report.comparisons}
     assert sums == {"conversations": 3, "canisters": 2, "events": 2, "letters": 1, "contents": 1}
     assert report.is_whole
-    assert [*produce_inbox(target, "root").read()] == [letter]
+    assert [*target.open_inbox("root").read()] == [letter]
     (contents,) = [each.source for each in report.comparisons if each.kind == "contents"]
     written = b"%d:%b" % (64, named.pop().encode())
     assert contents.digest == hashlib.sha256(written).hexdigest()

@@ -12,12 +12,13 @@ from vibe_llms import Conversation, Engine
 from vibe_llms.conversations import MemoryStore
 from vibe_llms.conversations.run_logs.file_log import FileLog
 from vibe_llms.conversations.run_logs.memory_log import MemoryLog
+from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.exceptions import StoreError
 from vibe_llms.invocables import invocable
 from vibe_llms.invocables.approvals import Approval, allow, produce_approval_request
 from vibe_llms.messages.canisters import InvocationCanister, UserCanister
 from vibe_llms.messages.views import text_of
-from vibe_llms.runs import answer, produce_log, survey_waiting
+from vibe_llms.runs import answer, survey_waiting
 
 PAID: list[int] = []
 REQUEST = produce_approval_request("call-1", "pay", {"amount": 3})
@@ -45,15 +46,13 @@ def look(amount: int) -> str:
     return "seen"
 
 
-class Bare:
+class Bare(StoreDefaults):
     """A store with what every store has, and nothing else."""
 
     def __init__(self) -> None:
         self._inner = MemoryStore()
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("access_companion", "locate", "disk", "produce_log", "index"):
-            raise AttributeError(name)
         return getattr(self._inner, name)
 
 
@@ -142,19 +141,21 @@ def test_nobody_outside_can_answer(store: Any) -> None:
         lambda: survey_waiting(store, conversation.id),
         lambda: answer(store, conversation.id, allow(REQUEST)),
     ):
-        with pytest.raises(StoreError, match=r"Bare keeps no logs of runs.*produce_log"):
+        with pytest.raises(StoreError, match=r"Bare keeps no logs of runs.*open_log"):
             attempt()
 
 
 def test_a_store_s_own_log_is_used(store: Any, tmp_path: Path) -> None:
     """Wherever it puts it."""
-    assert isinstance(produce_log(store, "a"), MemoryLog)
+    assert isinstance(store.open_log("a"), MemoryLog)
 
     class Logged(Bare):
-        def produce_log(self, identity: str) -> FileLog:
+        keeps_logs = True
+
+        def open_log(self, identity: str) -> FileLog:
             return FileLog(str(tmp_path / identity))
 
-    log = produce_log(Logged(), "a")  # type: ignore[arg-type]
+    log = Logged().open_log("a")  # type: ignore[arg-type]
 
     assert isinstance(log, FileLog)
     assert survey_waiting(Logged()) == ()  # type: ignore[arg-type]

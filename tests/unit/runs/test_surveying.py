@@ -38,7 +38,6 @@ from vibe_llms.events.runs import (
 )
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import (
     STATES,
     fold_log,
@@ -130,7 +129,7 @@ def test_a_line_that_does_not_read_is_left_to_who_reads_it_whole() -> None:
 
 def begin(store: MemoryStore, identity: str, *events: Any) -> None:
     store.create(identity, ConversationMetadata())
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     for event in events:
         log.append("r", event)
@@ -189,7 +188,7 @@ def test_what_a_log_does_not_say_its_conversation_does() -> None:
         store.update_metadata(identity, name=name, model="c:m")
     store.create("none", ConversationMetadata())
     store.fork("none", child="fork")
-    begin_again = produce_log(store, "fork")
+    begin_again = store.open_log("fork")
     begin_again.claim()
     begin_again.append("r", STARTED)
     begin_again.close()
@@ -218,7 +217,7 @@ def test_a_run_whose_process_is_gone_has_broken_off(
     """Its log is claimed as long as it lives; one that was told to stop is stopped by then."""
     with open_store(kind, tmp_path) as store:
         store.create(IDENTITY, ConversationMetadata())
-        log = produce_log(store, IDENTITY)
+        log = store.open_log(IDENTITY)
         log.claim()
         for event in last:
             log.append("r", event)
@@ -242,7 +241,7 @@ def test_a_run_that_ends_while_it_is_looked_at_has_not_broken_off(
     """It gives its log up after its last line, which a reader of the lines before has not seen."""
     with open_store(kind, tmp_path) as store:
         store.create(IDENTITY, ConversationMetadata())
-        log = produce_log(store, IDENTITY)
+        log = store.open_log(IDENTITY)
         log.claim()
         log.append("r", STARTED)
         endings = [ENDED]
@@ -264,12 +263,12 @@ def test_a_reader_that_is_always_late_is_not_waited_for(tmp_path: Path) -> None:
     """As while a database comes back; the run counts as what was read last."""
     with open_store("directory", tmp_path) as store:
         store.create(IDENTITY, ConversationMetadata())
-        log = produce_log(store, IDENTITY)
+        log = store.open_log(IDENTITY)
         log.claim()
         log.append("r", STARTED)
         log.close()
         late = fold_log(store, IDENTITY)
-        log = produce_log(store, IDENTITY)
+        log = store.open_log(IDENTITY)
         log.claim()
         log.append("r", STARTED)
         log.close()
@@ -293,14 +292,14 @@ def test_who_looks_whether_a_log_is_claimed_keeps_nobody_from_claiming_it(tmp_pa
     """They have its lock for a moment."""
     store = DirectoryStore(tmp_path)
     store.create(IDENTITY, ConversationMetadata())
-    log = produce_log(store, IDENTITY)
+    log = store.open_log(IDENTITY)
     log.claim()
     log.close()
     is_over, seen = threading.Event(), set[bool]()
 
     def look() -> None:
         while not is_over.is_set():
-            looked = produce_log(store, IDENTITY)
+            looked = store.open_log(IDENTITY)
             assert isinstance(looked, ClaimedLog)
             seen.add(looked.is_claimed)
 

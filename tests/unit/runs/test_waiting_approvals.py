@@ -33,9 +33,8 @@ from vibe_llms.invocables.approvals import (
     edit,
     produce_approval_request,
 )
-from vibe_llms.runs import answer, produce_log, survey_waiting, waiting
+from vibe_llms.runs import answer, survey_waiting, waiting
 from vibe_llms.runs.delivering import deliver
-from vibe_llms.runs.places import produce_inbox
 
 SEND = produce_approval_request(
     "call_1", "send", {"to": "a"}, description="Sends.", effect="idempotent"
@@ -73,7 +72,7 @@ def write(
     store: ConversationStore, identity: str, events: Sequence[EngineEvent], run_id: str = "run"
 ) -> None:
     """Lets a run happen."""
-    log = produce_log(store, identity)
+    log = store.open_log(identity)
     log.claim()
     begun = RunStartedEvent(run_id=run_id, conversation_id=identity, length=1)
     for event in (begun, *events):
@@ -82,7 +81,7 @@ def write(
 
 
 def survey_events(store: ConversationStore) -> list[EngineEvent]:
-    return [each.event for each in produce_log(store, "a").read()]
+    return [each.event for each in store.open_log("a").read()]
 
 
 def test_000_what_waits_is_listed_with_what_is_asked(store: ConversationStore) -> None:
@@ -101,7 +100,7 @@ def test_000_what_waits_is_listed_with_what_is_asked(store: ConversationStore) -
     moments = {
         each.event.key: each.timestamp
         for identity in ("a", "b")
-        for each in produce_log(store, identity).read()
+        for each in store.open_log(identity).read()
         if isinstance(each.event, ApprovalRequestedEvent)
     }
     assert {each.key: each.timestamp for each in waiting} == moments
@@ -126,7 +125,7 @@ def test_001_an_answer_is_written_to_the_log_where_the_run_finds_it(
 
     assert (answered.conversation_id, answered.key, answered.request) == ("a", "k1", SEND)
     assert [each.key for each in survey_waiting(store)] == ["k2"]
-    last = produce_log(store, "a").read_last()
+    last = store.open_log("a").read_last()
     assert last is not None
     assert last.run_id == "run"
     event = last.event
@@ -152,7 +151,7 @@ def test_002_an_answer_that_reaches_further_settles_more(store: ConversationStor
     answer(store, "a", allow(SEND, scope=Scope.ALWAYS), subject="ann")
 
     assert [each.request for each in survey_waiting(store)] == [doubted]
-    last = produce_log(store, "a").read_last()
+    last = store.open_log("a").read_last()
     assert last is not None
     assert isinstance(last.event, ApprovalAnsweredEvent)
     assert last.event.subject == "ann"
@@ -206,7 +205,7 @@ def test_012_who_answers_while_the_run_goes_on_is_heard_when_it_rests(
     """The run may have an approver of its own; of two answers from outside the first counts."""
     monkeypatch.setattr(waiting, "deliver", partial(deliver, wait_seconds=0.01))
     write(store, "a", [request("k1", SEND), SUSPENDED])
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     log.claim()
 
     answer(store, "a", allow(SEND), subject="first")
@@ -229,13 +228,13 @@ def test_016_who_is_only_just_too_late_is_told_so(store: ConversationStore) -> N
     """Another answer lay in the inbox already, and counts."""
     write(store, "a", [request("k1", SEND), SUSPENDED])
     first = produce_answer("k1", SEND, deny(SEND))
-    produce_inbox(store, "a").put(attrs.evolve(first, letter="first"))
+    store.open_inbox("a").put(attrs.evolve(first, letter="first"))
 
     with pytest.raises(UnknownNameError, match="answered meanwhile") as raised:
         answer(store, "a", allow(SEND), key="k1")
 
     assert raised.value.name == f"{SEND.digest} (k1)"
-    told = [each.event for each in produce_log(store, "a").read()][-2:]
+    told = [each.event for each in store.open_log("a").read()][-2:]
     assert [event.type for event in told] == ["approval.answered", "approval.refused"]
     assert isinstance(told[0], ApprovalAnsweredEvent)
     assert told[0].decision == "deny"

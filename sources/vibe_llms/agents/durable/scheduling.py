@@ -15,7 +15,6 @@ from vibe_llms.agents.queues import DEFAULT_QUEUE
 from vibe_llms.conversations.run_logs.log import is_claimed
 from vibe_llms.exceptions import StoreError
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.places import produce_log
 from vibe_llms.runs.surveying import OPEN
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Scheduler:
             return
         # The process that has claimed the log reads new messages, and again when it closes the log.
         if summary.state not in OPEN or not (
-            summary.state == "queued" or not is_claimed(produce_log(self._index.store, run_id))
+            summary.state == "queued" or not is_claimed(self._index.store.open_log(run_id))
         ):
             return
         with reaching(self._database.place):

@@ -308,6 +308,11 @@ class DatabaseLog:
             ).fetchone()
         return self._decode(*row) if row else None
 
+    def measure(self) -> tuple[object, int] | None:
+        """Return the number of the last event."""
+        last = self.read_last()
+        return None if last is None else (0, last.sequence)
+
     def tail(self, after: int = 0) -> DatabaseTail:
         """Returns what reads the log on from a number."""
         return DatabaseTail(self._database, self._identity, self.place, after)

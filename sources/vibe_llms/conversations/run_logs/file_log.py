@@ -267,6 +267,14 @@ class FileLog:
         logged = [each for each in read if not isinstance(each, Flaw)]
         return logged if len(logged) == len(read) else None
 
+    def measure(self) -> tuple[object, int] | None:
+        """Return the file's number in its file system, and its size."""
+        try:
+            found = os.stat(self.path)  # often, of all
+        except OSError:
+            return None
+        return (found.st_ino, found.st_size) if found.st_size else None
+
     def tail(self, after: int = 0) -> FileTail:
         """Returns what reads the log on from a number while it may grow."""
         return FileTail(self.path, after)

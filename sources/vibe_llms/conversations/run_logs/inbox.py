@@ -90,10 +90,10 @@ class Inbox(Protocol):
 class FileInbox:
     """Letters in a file of a conversation's folder; see :class:`Inbox`."""
 
-    def __init__(self, folder: str, disk: Disk) -> None:
+    def __init__(self, folder: str, disk: Disk | None = None) -> None:
         self._folder = folder
         self._path = f"{folder}/{INBOX}"
-        self._disk = disk
+        self._disk = Disk() if disk is None else disk
 
     @property
     def is_empty(self) -> bool:

@@ -176,6 +176,13 @@ class RunLog(Protocol):
             CorruptionError: The last line does not read.
         """
 
+    def measure(self) -> tuple[object, int] | None:
+        """Return which log this is and how much is in it; ``None`` if it is empty.
+
+        An equal measure says that nothing was added. It is asked of all logs of a store, often.
+        A log that cannot tell without reading returns ``(0, number of its last event)``.
+        """
+
     def tail(self, after: int = 0) -> LogTail:
         """Returns what reads the log on from a number while it may grow; needs no claim.
 

@@ -111,6 +111,11 @@ class MemoryLog:
             return compacted[-1] if compacted else None
         return self.read(after=base + len(entries) - 1)[0]
 
+    def measure(self) -> tuple[object, int] | None:
+        """Return which log this is, and the number of its last event."""
+        last = self.read_last()
+        return None if last is None else (id(self), last.sequence)
+
     def tail(self, after: int = 0) -> MemoryTail:
         """Returns what reads the log on from a number."""
         return MemoryTail(self, after)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -17,6 +18,7 @@ from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink, o
 from vibe_llms.conversations.stores import chain, parts
 from vibe_llms.conversations.stores import descriptors as toml
 from vibe_llms.conversations.stores.content_directory import ContentDirectory
+from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.guards import Guards
 from vibe_llms.conversations.stores.interfaces import (
     Examination,
@@ -30,7 +32,7 @@ from vibe_llms.conversations.stores.mapping import mapping_errors
 from vibe_llms.conversations.stores.media import detach_media, ensure_distinct
 from vibe_llms.conversations.stores.moments import find_moment
 from vibe_llms.conversations.stores.naming import find_references, is_identity_form
-from vibe_llms.conversations.stores.planting import EMPTY, put_in_place
+from vibe_llms.conversations.stores.planting import EMPTY, compose_beside, put_in_place
 from vibe_llms.exceptions import (
     CorruptionError,
     Finding,
@@ -44,9 +46,13 @@ from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.values import define, frozen
 
+if TYPE_CHECKING:
+    from vibe_llms.conversations.run_logs.file_log import FileLog
+    from vibe_llms.conversations.run_logs.inbox import FileInbox, Letter
+
 
 @define(init=False)
-class DirectoryStore:
+class DirectoryStore(StoreDefaults):
     """Keeps conversations in a directory; see :class:`.interfaces.ConversationStore`.
 
     Args:
@@ -59,6 +65,7 @@ class DirectoryStore:
     disk: Disk = attrs.field(eq=False)
     guards: Guards = attrs.field(eq=False)
     contents: ContentDirectory = attrs.field(eq=False)
+    keeps_logs = plants_whole = True
 
     def __init__(
         self,
@@ -95,19 +102,13 @@ class DirectoryStore:
         identity: str,
         metadata: ConversationMetadata,
         canisters: Sequence[AnyCanister],
-        beside: Mapping[str, bytes],
+        *,
+        events: Sequence[bytes] = (),
+        letters: Sequence[Letter] = (),
     ) -> Position:
-        """Brings in a conversation whole: it is there, with all that belongs to it, or not at all.
-
-        Args:
-            canisters: What it has stored itself.
-            beside: What else is to live and end with it, as files by name.
-
-        Raises:
-            StoreError: There is a conversation of this identity already, its parent is not
-                there, or content that is referred to.
-        """
+        """Create a conversation with its canisters, the log of its runs and its inbox."""
         ensure_distinct(canisters)
+        beside = compose_beside(events, letters)
         table = toml.produce_table(identity, metadata)
         holds = needs_content_store(canisters) or any(map(find_references, beside.values()))
         with self.contents.hold() if holds else nullcontext(), self.guards.together():
@@ -321,8 +322,20 @@ class DirectoryStore:
         return toml.interpret_table(table, self.layout.metadata(identity), written)
 
     def locate(self, identity: str) -> str:
-        """Returns the folder of a conversation, for what else is to live and end with it."""
+        """Return the folder of a conversation."""
         return self.layout.folder(identity)
+
+    def open_log(self, identity: str) -> FileLog:
+        """Return the log of a conversation's runs, in its folder."""
+        from vibe_llms.conversations.run_logs.file_log import FileLog
+
+        return FileLog(self.layout.folder(identity), contents=self.contents, disk=self.disk)
+
+    def open_inbox(self, identity: str) -> FileInbox:
+        """Return the inbox of a conversation's runs, in its folder."""
+        from vibe_llms.conversations.run_logs.inbox import FileInbox
+
+        return FileInbox(self.layout.folder(identity), self.disk)
 
     @mapping_errors
     def survey(self) -> Iterator[str]:

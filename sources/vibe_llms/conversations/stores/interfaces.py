@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -22,6 +22,10 @@ from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.exceptions import Finding
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.run_logs.inbox import Inbox, Letter
+    from vibe_llms.conversations.run_logs.log import RunLog
 
 
 @frozen(kw_only=True)
@@ -197,11 +201,72 @@ class ConversationStore(Protocol):
     with a StoreError before anything is touched. Methods which take one raise
     UnknownConversationError where there is no such conversation, and StoreError where another
     process keeps it locked for longer than the store is willing to wait.
+
+    :class:`.defaults.StoreDefaults` has the members from ``keeps_logs`` to ``plant`` for stores
+    that do not bring their own.
     """
 
     @property
     def contents(self) -> ContentStore:
         """Where media data go."""
+
+    @property
+    def keeps_logs(self) -> bool:
+        """Whether the store keeps logs and inboxes of runs.
+
+        Without, a call without a result counts as begun, and only the process of a run can be
+        asked about it.
+        """
+
+    @property
+    def plants_whole(self) -> bool:
+        """Whether :meth:`plant` brings in everything or nothing, also if the process is killed."""
+
+    def open_log(self, identity: str) -> RunLog:
+        """Return the log of a conversation's runs. Read and write nothing yet.
+
+        The log lives and ends with the conversation. A store that keeps no logs returns a new one
+        in memory.
+        """
+
+    def open_inbox(self, identity: str) -> Inbox:
+        """Return the inbox of a conversation's runs. Read and write nothing yet.
+
+        The inbox lives and ends with the conversation.
+        """
+
+    def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
+        """Do all or nothing of what the caller does with the store inside the block.
+
+        Blocks inside a block join it. A store without transactions does nothing here.
+
+        Args:
+            reading: The caller only reads, and sees the store as it is at one moment.
+
+        Raises:
+            StoreUnavailableError: The database is out of reach.
+        """
+
+    def plant(
+        self,
+        identity: str,
+        metadata: ConversationMetadata,
+        canisters: Sequence[AnyCanister],
+        *,
+        events: Sequence[bytes] = (),
+        letters: Sequence[Letter] = (),
+    ) -> Position:
+        """Create a conversation with its canisters, the log of its runs and its inbox.
+
+        Args:
+            canisters: What it stores itself, without what it has from its parent.
+            events: Lines of the log.
+            letters: What the inbox holds, oldest first.
+
+        Raises:
+            StoreError: The identity is taken, the parent or content that is named is missing, or
+                the store cannot take over logs.
+        """
 
     def create(self, identity: str, metadata: ConversationMetadata) -> Position:
         """Begins a conversation. Its parent, if it has one, must be there.

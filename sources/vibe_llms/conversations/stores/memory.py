@@ -8,13 +8,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 import attrs
 
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import find_required
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.interfaces import (
     ContentMetadata,
     Examination,
@@ -39,7 +40,9 @@ from vibe_llms.messages.identities import access_now, produce_identity
 from vibe_llms.messages.views import media_of
 from vibe_llms.values import define
 
-_Companion = TypeVar("_Companion")
+if TYPE_CHECKING:
+    from vibe_llms.conversations.run_logs.inbox import MemoryInbox
+    from vibe_llms.conversations.run_logs.memory_log import MemoryLog
 
 
 @define
@@ -123,7 +126,8 @@ class _Entry:
     own: list[AnyCanister] = attrs.field(factory=list)
     merged: int = 0
     touched: datetime | None = None
-    companions: dict[type, object] = attrs.field(factory=dict)
+    log: MemoryLog | None = None
+    inbox: MemoryInbox | None = None
 
     def describe(self) -> ConversationMetadata:
         """Returns the metadata as of now; to make them with each append would double its cost."""
@@ -133,7 +137,7 @@ class _Entry:
 
 
 @define(eq=False)
-class MemoryStore:
+class MemoryStore(StoreDefaults):
     """Keeps conversations in memory; see :class:`.interfaces.ConversationStore`.
 
     Attributes:
@@ -141,6 +145,7 @@ class MemoryStore:
     """
 
     contents: MemoryContents = attrs.field(factory=MemoryContents)
+    keeps_logs = True
     _entries: dict[str, _Entry] = attrs.field(factory=dict)
     # `fork` holds it while it creates.
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
@@ -275,15 +280,25 @@ class MemoryStore:
                 child.metadata = attrs.evolve(child.metadata, parent=above)
             del self._entries[identity]
 
-    def access_companion(self, identity: str, kind: type[_Companion]) -> _Companion:
-        """Returns what else lives and ends with a conversation; makes it when first wanted."""
+    def open_log(self, identity: str) -> MemoryLog:
+        """Return the log of a conversation's runs, the same for all who ask."""
+        from vibe_llms.conversations.run_logs.memory_log import MemoryLog
+
         with self._lock:
-            companions = self._access(identity).companions
-            if kind not in companions:
-                companions[kind] = kind()
-            companion = companions[kind]
-        assert isinstance(companion, kind)
-        return companion
+            entry = self._access(identity)
+            if entry.log is None:
+                entry.log = MemoryLog()
+            return entry.log
+
+    def open_inbox(self, identity: str) -> MemoryInbox:
+        """Return the inbox of a conversation's runs, the same for all who ask."""
+        from vibe_llms.conversations.run_logs.inbox import MemoryInbox
+
+        with self._lock:
+            entry = self._access(identity)
+            if entry.inbox is None:
+                entry.inbox = MemoryInbox()
+            return entry.inbox
 
     def survey(self) -> Iterator[str]:
         """Yields the identities of all conversations."""

@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from vibe_llms.conversations.stores.layout import LOCK, MESSAGES, METADATA, TALLY, Layout
 from vibe_llms.exceptions import StoreError
 from vibe_llms.logs.disk import Disk, make_folders, unfinished_folder, write_new_file
+from vibe_llms.logs.tallies import Tally, encode_tally
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.run_logs.inbox import Letter
 
 EMPTY: Mapping[str, bytes] = {MESSAGES: b"", TALLY: b"", LOCK: b""}
 """What a conversation has in which nothing was said.
 
 An empty tally says that nothing was acknowledged; without one, nothing would be known.
 """
+
+
+def compose_beside(events: Sequence[bytes], letters: Sequence[Letter]) -> dict[str, bytes]:
+    """Compose the files of a log, from its lines, and of an inbox, by their names."""
+    files: dict[str, bytes] = {}
+    if events:
+        from vibe_llms.conversations.run_logs.file_log import RUNS, TALLY
+        from vibe_llms.conversations.run_logs.lines import read_head
+
+        files[RUNS] = b"".join([line + b"\n" for line in events])
+        files[TALLY] = encode_tally(Tally(read_head(events[-1]).sequence, len(files[RUNS])))
+    if letters:
+        from vibe_llms.conversations.run_logs.inbox import INBOX
+        from vibe_llms.events.codec import encode_event
+
+        files[INBOX] = b"".join([encode_event(letter) + b"\n" for letter in letters])
+    return files
 
 
 def put_in_place(

@@ -13,7 +13,6 @@ import attrs
 from vibe_llms.asynchrony import finish
 from vibe_llms.conversations.stores.interfaces import ConversationStore
 from vibe_llms.exceptions import StoreUnavailableError
-from vibe_llms.runs.places import reach
 from vibe_llms.values import define
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -46,7 +45,7 @@ class Availability:
             ConverseError: It cannot be started for another reason.
         """
         try:
-            await asyncio.to_thread(reach, self._store)
+            await asyncio.to_thread(_reach, self._store)
             await self._begin()
         except StoreUnavailableError as error:
             _LOGGER.warning("the daemon waits for its database: %s", error)
@@ -58,7 +57,7 @@ class Availability:
         while not self._is_begun:
             await asyncio.sleep(_PAUSE_SECONDS)
             try:
-                await asyncio.to_thread(reach, self._store)
+                await asyncio.to_thread(_reach, self._store)
                 await self._begin()
             except StoreUnavailableError:
                 continue
@@ -92,10 +91,16 @@ class Availability:
 
     async def _look(self) -> None:
         try:
-            await asyncio.to_thread(reach, self._store)
+            await asyncio.to_thread(_reach, self._store)
         except StoreUnavailableError:
             self._is_there = False
         else:
             self._is_there = True
         finally:
             self._seen, self._looking = time.monotonic(), None
+
+
+def _reach(store: ConversationStore) -> None:
+    """Raise StoreUnavailableError if the database of a store is out of reach. Blocks."""
+    with store.transact(reading=True):
+        pass

@@ -21,7 +21,6 @@ from vibe_llms.daemons.agents.feed import Feed
 from vibe_llms.daemons.agents.frames import KEPT
 from vibe_llms.exceptions import StoreError, UnknownConversationError
 from vibe_llms.runs.indexing import RunIndex
-from vibe_llms.runs.places import produce_log
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -106,7 +105,7 @@ class Feeds:
         feed = self._feeds.get(run_id)
         if feed is None or feed.is_deleted or feed.error is not None:
             # One that has ended stays for as long as one who watched does not take its last word.
-            log = produce_log(self.store, run_id)
+            log = self.store.open_log(run_id)
             # So near to the end, reading on serves the first who watches as well.
             feed = Feed(run_id, log, after if last - after <= _NEAR else last)
             self._feeds[run_id] = feed
@@ -133,7 +132,7 @@ class Feeds:
         """Gives the log behind a number to one who is behind what a feed keeps."""
         self._behind += 1
         try:
-            yield produce_log(self.store, run_id).tail(after)
+            yield self.store.open_log(run_id).tail(after)
         finally:
             self._behind -= 1
 

@@ -16,9 +16,11 @@ from vibe_llms.conversations.index.reading import produce_index
 from vibe_llms.conversations.lookup import find_newest, resolve
 from vibe_llms.conversations.metadata import ConversationMetadata
 from vibe_llms.conversations.proof import collect_content, plan_collection, verify
+from vibe_llms.conversations.run_logs.lines import write_line
 from vibe_llms.conversations.run_logs.log import read_events
 from vibe_llms.conversations.tags import PART_TAG
 from vibe_llms.events.engine import RunEndedEvent
+from vibe_llms.events.runs import StopRequestedEvent
 from vibe_llms.exceptions import (
     AmbiguousIdentityError,
     StoreError,
@@ -26,7 +28,7 @@ from vibe_llms.exceptions import (
 )
 from vibe_llms.messages.canisters import UserCanister
 from vibe_llms.messages.contents import ImageContent, TextualContent, compute_content_id
-from vibe_llms.runs.places import keeps_logs, produce_log
+from vibe_llms.messages.identities import access_now
 from vibe_llms.testing.contracts.histories import (
     HistoryPromises,
     begin,
@@ -222,27 +224,140 @@ class StoreContract(HistoryPromises):
         wanted = [(f"{number} one", f"{number} two") for number in range(8)]
         require(found == wanted, f"It reads {texts}.", "Let one append after the other.")
 
+    def test_a_store_that_keeps_logs_says_so(self, tmp_path: Path) -> None:
+        """What a run writes to a log is read again by others only if ``keeps_logs`` is true."""
+        store = self.produce_store(tmp_path)
+        begin(store, "a", "one")
+        log = store.open_log("a")
+        log.claim()
+        log.append("run", RunEndedEvent(run_id="run", reason="answered"))
+        log.synchronize()
+        log.close()
+
+        read = read_events(store.open_log("a"))
+        found = f"keeps_logs is {store.keeps_logs}, and a log that was closed has {read}."
+        require(store.keeps_logs == bool(read), found, "Set keeps_logs = True and keep them.")
+
     def test_logs_of_runs_live_and_end_with_their_conversation(self, tmp_path: Path) -> None:
         """Of a store that keeps logs: one writes, all read, and a deletion ends them."""
         store = self.produce_store(tmp_path)
-        if not keeps_logs(store):  # a store need not: runs then take for begun what has no result
+        if not store.keeps_logs:  # then a call without a result counts as begun
             return
-        remedy = "See RunLog; or leave out produce_log."
+        remedy = "See RunLog; or inherit open_log from StoreDefaults and keep no logs."
         with expect(UnknownConversationError, "A ghost has a log.", remedy):
-            produce_log(store, "a").claim()
+            store.open_log("a").claim()
         begin(store, "a", "one")
-        log = produce_log(store, "a")
+        log = store.open_log("a")
+        require(log.measure() is None, "An empty log has a measure.", remedy)
         log.claim()
 
         log.append("run", RunEndedEvent(run_id="run", reason="answered"))
         log.synchronize()
 
         with expect(StoreError, "Two runs have it.", remedy):
-            produce_log(store, "a").claim()
+            store.open_log("a").claim()
         log.close()
-        read = read_events(produce_log(store, "a"))
+        read = read_events(store.open_log("a"))
         require(len(read) == 1, f"It reads {read}.", remedy)
         store.delete("a")
         begin(store, "a", "two")
-        read = read_events(produce_log(store, "a"))
+        read = read_events(store.open_log("a"))
         require(read == [], f"It reads {read} of one that is deleted.", remedy)
+
+    def test_events_are_numbered_over_all_runs(self, tmp_path: Path) -> None:
+        """A log is read from any number on, in one piece or line by line; its measure grows."""
+        store = self.produce_store(tmp_path)
+        if not store.keeps_logs:
+            return
+        remedy = "Number the events of a log from 1, over all its runs; see RunLog."
+        begin(store, "a", "one")
+        measures, tail = [], store.open_log("a").tail()
+        for number in (1, 3):
+            log = store.open_log("a")
+            log.claim()
+            end = RunEndedEvent(run_id="run", reason="answered")
+            last = log.append("run", end, end)
+            require(last == number + 1, f"The last of two is number {last}.", remedy)
+            log.synchronize()
+            log.close()
+            measures.append(store.open_log("a").measure())
+            lines = [line.sequence for line in tail.read()]
+            require(lines == [number, number + 1], f"The tail reads {lines}.", remedy)
+
+        log = store.open_log("a")
+        read = [each.sequence for each in log.read(after=1)]
+        require(read == [2, 3, 4], f"It reads {read} after 1.", remedy)
+        newest = log.read_last()
+        require(newest is not None and newest.sequence == 4, f"It ends with {newest}.", remedy)
+        again = store.open_log("a").measure()
+        told = f"The measures are {[*measures, again]}."
+        require(measures[0] != measures[1] == again, told, "See RunLog.measure.")
+        data, last = log.tail(after=3).read_raw()
+        whole = data.count(b"\n") == 1 and data.endswith(b"\n")
+        require(whole and last == 4, f"It reads {data!r} up to {last}.", remedy)
+
+    def test_letters_wait_in_the_inbox_until_a_run_takes_them(self, tmp_path: Path) -> None:
+        """Of a store that keeps logs: others put letters in, a run takes all of them, once."""
+        store = self.produce_store(tmp_path)
+        if not store.keeps_logs:
+            return
+        remedy = "See Inbox: the letters live and end with the conversation."
+        letters = [StopRequestedEvent(letter=f"letter-{number}") for number in range(2)]
+        with expect(UnknownConversationError, "A ghost has an inbox.", remedy):
+            store.open_inbox("a").put(letters[0])
+        begin(store, "a", "one")
+        require(store.open_inbox("a").is_empty, "A new inbox is not empty.", remedy)
+        for letter in letters:
+            store.open_inbox("a").put(letter)
+
+        inbox = store.open_inbox("a")
+        read = list(inbox.read())
+        require(read == letters, f"It reads {read}.", remedy)
+        with expect(RuntimeError, "What failed is not told.", remedy):
+            inbox.empty(_refuse)
+        kept = list(store.open_inbox("a").read())
+        require(kept == letters, f"It has {kept} after a run that failed.", remedy)
+        taken: list[object] = []
+        inbox.empty(taken.extend)
+        require(taken == letters, f"It hands over {taken}.", remedy)
+        require(store.open_inbox("a").is_empty, "What was taken is there.", remedy)
+        store.open_inbox("a").put(letters[0])
+        store.delete("a")
+        begin(store, "a", "two")
+        require(store.open_inbox("a").is_empty, "It has letters of one deleted.", remedy)
+
+    def test_a_conversation_is_planted_with_all_that_belongs_to_it(self, tmp_path: Path) -> None:
+        """Its canisters, its log and its inbox are there; a second one of its name is refused."""
+        store = self.produce_store(tmp_path)
+        if not store.keeps_logs:
+            return
+        remedy = "Inherit plant from StoreDefaults, and let your logs have `adopt`."
+        end = RunEndedEvent(run_id="run", reason="answered")
+        line, letter = write_line(1, access_now(), "run", end), StopRequestedEvent(letter="l")
+        about = ConversationMetadata(name="planted")
+
+        position = store.plant("a", about, say("one"), events=[line], letters=[letter])
+
+        require(position == store.read("a").position, f"It ends at {position}.", remedy)
+        require(store.read_metadata("a").name == "planted", "It has no name.", remedy)
+        texts, read = read_texts(store, "a"), read_events(store.open_log("a"))
+        require(texts == ["one"] and read == [end], f"It reads {texts} and {read}.", remedy)
+        found = list(store.open_inbox("a").read())
+        require(found == [letter], f"Its inbox has {found}.", remedy)
+        with expect(StoreError, "It is there twice.", remedy):
+            store.plant("a", about, say("two"))
+        store.create("b", ConversationMetadata())  # it goes on
+
+    def test_a_transaction_is_joined_and_ends(self, tmp_path: Path) -> None:
+        """Methods may be called inside; one inside another is a part of it."""
+        store = self.produce_store(tmp_path)
+        with store.transact(), store.transact():
+            begin(store, "a", "one")
+        with store.transact(reading=True):
+            texts = read_texts(store, "a")
+
+        require(texts == ["one"], f"It reads {texts}.", "See transact; StoreDefaults has one.")
+
+
+def _refuse(_: object) -> None:
+    raise RuntimeError

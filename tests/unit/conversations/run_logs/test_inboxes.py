@@ -41,7 +41,6 @@ from vibe_llms.logs import locks
 from vibe_llms.logs.disk import Disk
 from vibe_llms.messages.canisters import ResultCanister, UserCanister
 from vibe_llms.runs.delivering import deliver, is_heard, survey_open, take_letters
-from vibe_llms.runs.places import produce_inbox, produce_log
 
 
 @pytest.fixture(params=["directory", "memory"])
@@ -52,7 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
 
 
 def test_letters_come_in_their_order_and_once(store: ConversationStore) -> None:
-    inbox, log = produce_inbox(store, "a"), produce_log(store, "a")
+    inbox, log = store.open_inbox("a"), store.open_log("a")
     assert inbox.is_empty
     letters = [
         MessageReceivedEvent(canister=UserCanister("More."), letter="1", subject="ann"),
@@ -73,7 +72,7 @@ def test_of_several_answers_the_first_counts_and_the_others_are_refused(
     store: ConversationStore,
 ) -> None:
     """Whoever gave one learns it: what the log says names the letter, and who wrote it."""
-    inbox, log = produce_inbox(store, "a"), produce_log(store, "a")
+    inbox, log = store.open_inbox("a"), store.open_log("a")
     asked = ApprovalRequestedEvent(
         key="k", invocation_id="i", name="pay", arguments="{}", digest="d"
     )
@@ -130,7 +129,7 @@ def test_a_letter_is_heard_where_a_run_was_not_over(
     store: ConversationStore, before: list[str], is_in_time: bool
 ) -> None:
     """What happens afterwards makes no difference."""
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     log.claim()
     started = RunStartedEvent(run_id="run", conversation_id="a", length=1)
     ended = RunEndedEvent(run_id="run", reason="answered")
@@ -154,7 +153,7 @@ def test_a_letter_is_heard_where_a_run_was_not_over(
 def test_nobody_is_waited_for_longer_than_is_said(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inbox, log = produce_inbox(store, "a"), produce_log(store, "a")
+    inbox, log = store.open_inbox("a"), store.open_log("a")
     log.claim()
     inbox.put(StopRequestedEvent(letter="1"))
     monkeypatch.setattr(time, "sleep", None)
@@ -164,7 +163,7 @@ def test_nobody_is_waited_for_longer_than_is_said(
 
 
 def test_what_cannot_be_written_down_stays_a_letter(store: ConversationStore) -> None:
-    inbox, log = produce_inbox(store, "a"), produce_log(store, "a")
+    inbox, log = store.open_inbox("a"), store.open_log("a")
     inbox.put(StopRequestedEvent(letter="1"))
     with pytest.raises(Exception, match="claim"):
         take_letters(inbox, _Unwritable(log), "run")  # type: ignore[arg-type]
@@ -183,9 +182,9 @@ class _Unwritable:
 
 
 def test_a_run_that_works_is_waited_for_a_little(store: ConversationStore) -> None:
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     log.claim()
-    produce_inbox(store, "a").put(StopRequestedEvent(letter="1"))
+    store.open_inbox("a").put(StopRequestedEvent(letter="1"))
     assert not deliver(store, "a", wait_seconds=0.05)
     log.append("r", RunSuspendedEvent(run_id="r", digests=()))
     log.close()
@@ -197,13 +196,13 @@ def test_a_run_that_works_is_waited_for_a_little(store: ConversationStore) -> No
 def test_a_letter_that_was_torn_was_never_acknowledged(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
-    inbox = produce_inbox(store, "a")
+    inbox = store.open_inbox("a")
     inbox.put(StopRequestedEvent(letter="1"))
     path = Path(store.locate("a"), inboxes.INBOX)
     path.write_bytes(path.read_bytes() + b'{"type":"run.stop')
     inbox.put(StopRequestedEvent(letter="2"))
     assert deliver(store, "a")
-    letters = [getattr(each.event, "letter", "") for each in produce_log(store, "a").read()]
+    letters = [getattr(each.event, "letter", "") for each in store.open_log("a").read()]
     assert letters == ["1", "2"]
 
 
@@ -211,7 +210,7 @@ def test_a_letter_that_does_not_read_is_damage_of_the_store(tmp_path: Path) -> N
     """Whoever looks through a store passes that by; a later version may have written it."""
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
-    inbox = produce_inbox(store, "a")
+    inbox = store.open_inbox("a")
     inbox.put(StopRequestedEvent(letter="1"))
     path = Path(store.locate("a"), inboxes.INBOX)
     path.write_bytes(path.read_bytes() + b'{"type":"run.to_come"}\n')
@@ -219,15 +218,15 @@ def test_a_letter_that_does_not_read_is_damage_of_the_store(tmp_path: Path) -> N
         inbox.read()
     with pytest.raises(CorruptionError):
         deliver(store, "a")
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     log.claim()  # nobody has it
     log.close()
-    assert (inbox.is_empty, produce_log(store, "a").read()) == (False, [])
+    assert (inbox.is_empty, store.open_log("a").read()) == (False, [])
 
 
 def test_an_inbox_has_an_end(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inboxes, "LETTERS", 2)
-    inbox = produce_inbox(store, "a")
+    inbox = store.open_inbox("a")
     inbox.put(StopRequestedEvent(letter="1"))
     inbox.put(StopRequestedEvent(letter="2"))
     with pytest.raises(LimitError, match=r"2 letters wait.*Let it go on") as caught:
@@ -252,9 +251,9 @@ def test_two_who_make_an_inbox_at_once_write_to_the_same(tmp_path: Path) -> None
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
     disk.is_near = True
 
-    produce_inbox(store, "a").put(StopRequestedEvent(letter="1"))
+    store.open_inbox("a").put(StopRequestedEvent(letter="1"))
 
-    assert len(produce_inbox(store, "a").read()) == 1
+    assert len(store.open_inbox("a").read()) == 1
 
 
 def test_an_inbox_that_could_not_be_opened_is_left_to_others(
@@ -262,7 +261,7 @@ def test_an_inbox_that_could_not_be_opened_is_left_to_others(
 ) -> None:
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
-    inbox = produce_inbox(store, "a")
+    inbox = store.open_inbox("a")
 
     def fail(*arguments: object, **more: object) -> None:
         raise StoreError(detail="Input/output error.")
@@ -278,7 +277,7 @@ def test_an_inbox_that_could_not_be_opened_is_left_to_others(
 def test_who_only_looks_makes_no_inbox(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
-    inbox, before = produce_inbox(store, "a"), sorted(tmp_path.rglob("*"))
+    inbox, before = store.open_inbox("a"), sorted(tmp_path.rglob("*"))
 
     assert inbox.is_empty
     assert inbox.read() == ()
@@ -290,7 +289,7 @@ def test_who_only_looks_makes_no_inbox(tmp_path: Path) -> None:
 def test_there_is_no_inbox_without_a_conversation(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     with pytest.raises(UnknownConversationError) as caught:
-        produce_inbox(store, "none").put(StopRequestedEvent(letter="1"))
+        store.open_inbox("none").put(StopRequestedEvent(letter="1"))
     assert (caught.value.identity, caught.value.path) == ("none", store.locate("none"))
 
 
@@ -300,7 +299,7 @@ def test_an_inbox_is_open_to_others_also_where_a_child_was_forked_meanwhile(
     """It keeps the descriptors that there are: the lock is given back, and not only closed."""
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
-    inbox, acquire, kept = produce_inbox(store, "a"), locks.acquire, list[int]()
+    inbox, acquire, kept = store.open_inbox("a"), locks.acquire, list[int]()
 
     def fork(path: str, **more: float) -> FileIO:
         file = acquire(path, **more)  # type: ignore[arg-type]

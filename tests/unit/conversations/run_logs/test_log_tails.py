@@ -23,7 +23,6 @@ from vibe_llms.conversations.stores.memory import MemoryStore
 from vibe_llms.events.engine import InvocationProgressEvent, RunSuspendedEvent
 from vibe_llms.exceptions import CorruptionError
 from vibe_llms.messages.canisters import UserCanister
-from vibe_llms.runs.places import produce_log
 
 
 def read_all(tail: LogTail) -> list[LogLine]:
@@ -41,7 +40,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
 
 
 def test_any_number_can_be_gone_on_from(store: ConversationStore) -> None:
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     early = log.tail()
     assert read_all(early) == []
     log.claim()
@@ -128,7 +127,7 @@ def test_who_goes_on_reading_looks_for_nothing(
     """But until there is what it is to begin behind."""
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
-    log, looked = produce_log(store, "a"), list[int]()
+    log, looked = store.open_log("a"), list[int]()
 
     def look(*given: Any) -> int:
         looked.append(given[2])
@@ -182,7 +181,7 @@ def test_a_file_that_grows_by_bytes_is_told_line_by_line(
 ) -> None:
     store = DirectoryStore(tmp_path_factory.mktemp("growing"))
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     log.claim()
     for number in range(5):
         log.append("r", RunSuspendedEvent(run_id="r", digests=("d" * number,)))
@@ -202,7 +201,7 @@ def test_a_file_that_grows_by_bytes_is_told_line_by_line(
 def test_a_line_that_does_not_read_is_told(tmp_path: Path, line: str) -> None:
     store = DirectoryStore(tmp_path)
     Conversation(id="a", canisters=[UserCanister("Hi.")]).save(store)
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     path = Path(store.locate("a"), "runs.jsonl")
     path.write_text(f"{line}\n")
     with pytest.raises(CorruptionError, match=r"runs\.jsonl.*A line does not read"):

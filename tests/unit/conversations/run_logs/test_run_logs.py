@@ -47,7 +47,7 @@ from vibe_llms.logs.log import Log
 from vibe_llms.logs.tallies import read_tally
 from vibe_llms.messages.canisters import AssistantCanister, ResultCanister
 from vibe_llms.messages.contents import ImageContent
-from vibe_llms.runs import RunLog, produce_log
+from vibe_llms.runs import RunLog
 
 EVENTS: list[EngineEvent] = [
     RunStartedEvent(run_id="run", conversation_id="a", length=1, limits={"run_steps": 50}),
@@ -84,7 +84,7 @@ def find_path(store: DirectoryStore) -> Path:
 
 def open_log(store: DirectoryStore) -> FileLog:
     """Returns the log of ``a``, claimed."""
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     assert isinstance(log, FileLog)
     log.claim()
     return log
@@ -191,7 +191,7 @@ async def test_003_many_writers_of_one_run_get_into_order(store: DirectoryStore)
 
 async def test_004_nothing_is_made_before_it_is_claimed(store: DirectoryStore) -> None:
     """To look for a log makes none, and reading one that is not there finds nothing."""
-    log = produce_log(store, "a")
+    log = store.open_log("a")
 
     assert log.read() == []
 
@@ -212,8 +212,8 @@ async def test_010_a_torn_line_is_set_aside_and_reported(store: DirectoryStore, 
     whole = path.read_bytes()
     torn = whole[:-cut]
     path.write_bytes(torn)
-    assert len(produce_log(store, "a").read()) == 3  # a reader leaves it where it is
-    last = produce_log(store, "a").read_last()
+    assert len(store.open_log("a").read()) == 3  # a reader leaves it where it is
+    last = store.open_log("a").read_last()
     assert last is not None
     assert last.sequence == 3
     assert path.read_bytes() == torn
@@ -528,9 +528,9 @@ def test_011g_who_has_a_log_for_a_moment_is_waited_for_a_moment(
 def test_011h_a_log_that_somebody_has_is_left_and_one_that_is_damaged_is_told(
     store: DirectoryStore,
 ) -> None:
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     assert claim_at_once(log)
-    assert not claim_at_once(produce_log(store, "a"))
+    assert not claim_at_once(store.open_log("a"))
     log.close()
     find_path(store).write_bytes(b"{}\n")
     with pytest.raises(CorruptionError):
@@ -782,7 +782,7 @@ def test_014f_a_log_is_not_closed_while_the_disk_is_at_work(tmp_path: Path) -> N
         closing = threads.submit(log.close)
         try:
             with pytest.raises(StoreError, match="on its way"):
-                produce_log(store, "a").claim()
+                store.open_log("a").claim()
             assert not closing.done()
         finally:
             may_go_on.set()
@@ -913,7 +913,7 @@ def test_020d_who_is_interrupted_while_claiming_keeps_nobody_out(
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     with monkeypatch.context() as patched:
         patched.setattr(Disk, step, interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -925,7 +925,7 @@ def test_020d_who_is_interrupted_while_claiming_keeps_nobody_out(
 def test_020e_who_is_interrupted_while_the_last_line_is_read_keeps_nobody_out(
     store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = produce_log(store, "a")
+    log = store.open_log("a")
 
     def interrupt(self: Log) -> bytes:
         raise KeyboardInterrupt
@@ -941,8 +941,7 @@ def test_020e_who_is_interrupted_while_the_last_line_is_read_keeps_nobody_out(
 HOLDER = """
 import sys
 from vibe_llms.conversations import DirectoryStore
-from vibe_llms.runs import produce_log
-log = produce_log(DirectoryStore(sys.argv[1]), "a")
+log = DirectoryStore(sys.argv[1]).open_log("a")
 log.claim()
 print("ready", flush=True)
 sys.stdin.readline()
@@ -968,14 +967,14 @@ def test_021_the_lock_of_a_dead_process_is_no_lock(store: DirectoryStore, tmp_pa
 
 def test_022_there_is_no_log_without_a_conversation(store: DirectoryStore) -> None:
     """A log ends with its conversation; one that was never stored has none."""
-    log = produce_log(store, "b")
+    log = store.open_log("b")
     assert isinstance(log, FileLog)
     with pytest.raises(UnknownConversationError) as caught:
         log.claim()
     folder = str(Path(log.path).parent)
     assert (caught.value.identity, caught.value.path) == ("b", folder)
     with pytest.raises(UnknownConversationError):
-        produce_log(MemoryStore(), "b")
+        MemoryStore().open_log("b")
 
 
 @pytest.mark.parametrize("kind", ["files", "memory"])
@@ -983,19 +982,19 @@ async def test_030_deleting_a_conversation_deletes_its_log(tmp_path: Path, kind:
     """Nothing of what was done in it is left; a fork of it is whole and has a log of its own."""
     store = DirectoryStore(tmp_path) if kind == "files" else MemoryStore()
     store.create("a", ConversationMetadata())
-    log = produce_log(store, "a")
+    log = store.open_log("a")
     log.claim()
     await log.write("run", EVENTS[0])
     log.close()
     child = store.fork("a")
-    assert produce_log(store, child).read() == []
+    assert store.open_log(child).read() == []
 
     store.delete("a")
 
     assert list(store.survey()) == [child]
     assert not list(tmp_path.rglob("runs*"))
     store.create("a", ConversationMetadata())
-    assert produce_log(store, "a").read() == []
+    assert store.open_log("a").read() == []
     assert verify(store).findings == ()
 
 

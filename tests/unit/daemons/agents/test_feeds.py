@@ -45,7 +45,6 @@ from vibe_llms.events.runs import RunRequestedEvent, RunResumedEvent, StopReques
 from vibe_llms.events.stream import ContentDeltaEvent
 from vibe_llms.exceptions import StoreError, StoreUnavailableError
 from vibe_llms.messages.canisters import StopReason
-from vibe_llms.runs import produce_log
 from vibe_llms.runs.indexing import RunIndex
 from vibe_llms.runs.summaries import RunFold
 from vibe_llms.runs.surveying import RESTS
@@ -67,7 +66,7 @@ def produce_store(folder: Path) -> DirectoryStore:
 
 def grow(store: Any, count: int, size: int = 1) -> int:
     """Writes events; returns the number of the last."""
-    log = produce_log(store, RUN)
+    log = store.open_log(RUN)
     log.claim()
     number = [log.append("r", StopRequestedEvent(reason="x" * size)) for _ in range(count)][-1]
     log.close()
@@ -211,7 +210,7 @@ def test_every_event_is_told_once_and_in_order(kind: str, data: st.DataObject) -
 
     async def play(store: Any) -> None:
         store.create(RUN, ConversationMetadata())
-        log = produce_log(store, RUN)
+        log = store.open_log(RUN)
         log.claim()
         feeds = Feeds(RunIndex(store))
         watchers: list[Watcher] = []
@@ -257,7 +256,7 @@ async def test_what_another_process_writes_is_told_however_busy_this_one_is(
 ) -> None:
     """By a look while nobody writes here, and at once where a number is not the next one."""
     store = produce_store(tmp_path)
-    log = produce_log(store, RUN)
+    log = store.open_log(RUN)
     log.claim()
     feeds = Feeds(RunIndex(store))
     watching = follow(feeds, RUN, 0, 0, ends=False)

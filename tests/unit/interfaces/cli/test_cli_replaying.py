@@ -22,7 +22,6 @@ from vibe_llms.interfaces.cli.access import open_store
 from vibe_llms.messages.canisters import SupervisorCanister, UserCanister
 from vibe_llms.messages.contents import ImageContent
 from vibe_llms.runs.indexing import survey_runs
-from vibe_llms.runs.places import produce_log
 from vibe_llms.testing.replays import check_run
 
 Vibe = Callable[..., Any]
@@ -73,7 +72,7 @@ def test_a_run_replays_and_a_change_is_named(vibe: Vibe, identity: str, tmp_path
 
 def test_a_run_whose_process_is_gone_replays_as_broken_off(vibe: Vibe, identity: str) -> None:
     """As `vibe runs list` says of it."""
-    log = produce_log(open_store(), identity)
+    log = open_store().open_log(identity)
     log.claim()
     log.append(identity, RunStartedEvent(run_id="r", conversation_id=identity, length=2))
     log.close()
@@ -227,7 +226,7 @@ def test_old_runs_are_removed_and_what_waits_stays(vibe: Vibe, identity: str) ->
     plain.save(store)
     waiting.add_user_message("Hello.")
     waiting.save(store)
-    log = produce_log(store, waiting.id)
+    log = store.open_log(waiting.id)
     log.claim()
     log.append("run", RunStartedEvent(run_id="run", conversation_id=waiting.id, length=1))
     log.append("run", RunSuspendedEvent(run_id="run", digests=()))

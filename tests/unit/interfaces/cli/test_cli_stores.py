@@ -23,7 +23,7 @@ Plug = Callable[..., Path]
 EXAMPLES = Path(__file__).parents[3] / "fixtures" / "example-plugins"
 
 CLUMSY = """
-from vibe_llms.conversations import MemoryStore
+from vibe_llms.conversations import ConversationStore, MemoryStore, StoreDefaults
 from vibe_llms.plugins import StoreSpecification, hook
 
 def break_down(context):
@@ -40,11 +40,18 @@ class Sealed(MemoryStore):
     def append(self, identity, canisters, *, after=None):
         raise ValueError("signed")
 
+class Short:
+    def __init__(self):
+        for name in vars(ConversationStore):
+            if not name.startswith("_") and name not in vars(StoreDefaults):
+                setattr(self, name, getattr(MemoryStore(), name))
+
 @hook
 def survey_stores():
     return [
         StoreSpecification("broken", "cannot be made", break_down),
         StoreSpecification("hollow", "is no store", lambda context: {}),
+        StoreSpecification("short", "has no defaults", lambda context: Short()),
         StoreSpecification("directory", "takes another's place", break_down),
         StoreSpecification("signed", "fails later", Sealed),
     ]
@@ -215,6 +222,8 @@ def test_the_library_uses_the_configured_store(database: Path) -> None:
         ("sqlit", "There is no store 'sqlit'; did you mean 'sqlite'?"),
         ("broken", "The store 'broken' of [plugins.clumsy] (clumsy) cannot be made: OSError: no"),
         ("hollow", "returned dict, which is no store: it lacks contents, create, append"),
+        ("short", "returned Short, which is no store: it lacks keeps_logs, plants_whole, open_log"),
+        ("short", "(vibe_llms.conversations.StoreDefaults, inherited, has keeps_logs, plants"),
     ],
 )
 def test_a_store_that_cannot_be_had_is_named_by_every_command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,6 +11,7 @@ import attrs
 from vibe_llms.absence import ABSENT, Absence
 from vibe_llms.conversations.contents import find_required, needs_content_store
 from vibe_llms.conversations.metadata import ConversationMetadata, ParentLink
+from vibe_llms.conversations.stores.defaults import StoreDefaults
 from vibe_llms.conversations.stores.examining import find_doubles
 from vibe_llms.conversations.stores.interfaces import (
     Examination,
@@ -38,6 +39,10 @@ from vibe_llms.values import define
 if TYPE_CHECKING:
     import psycopg
 
+    from vibe_llms.conversations.run_logs.database_inbox import DatabaseInbox
+    from vibe_llms.conversations.run_logs.database_log import DatabaseLog
+    from vibe_llms.conversations.run_logs.inbox import Letter
+
 # One round trip for what is said: nothing is added where the conversation does not end where it is
 # said to (a size), nor where a claim that is named is not held any more.
 _ADD = f"""
@@ -63,7 +68,7 @@ WHERE position('"content_id"' IN line) > 0
 
 
 @define(init=False)
-class PostgresqlStore:
+class PostgresqlStore(StoreDefaults):
     """Keeps conversations in a database; see :class:`..interfaces.ConversationStore`.
 
     Args:
@@ -77,6 +82,7 @@ class PostgresqlStore:
     url: str  # stores of one database are equal, wherever they put content
     database: Database = attrs.field(eq=False)
     contents: PostgresqlContents = attrs.field(eq=False)
+    keeps_logs = plants_whole = True
 
     def __init__(self, url: str) -> None:
         self.url, address = split_content(url)
@@ -84,6 +90,22 @@ class PostgresqlStore:
         self.contents = PostgresqlContents(
             self.database, produce_place(address) if address else None
         )
+
+    def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
+        """Keep all that is done inside the block, or nothing."""
+        return self.database.transact(reading=reading)
+
+    def open_log(self, identity: str) -> DatabaseLog:
+        """Return the log of a conversation's runs, in rows of its own."""
+        from vibe_llms.conversations.run_logs.database_log import DatabaseLog
+
+        return DatabaseLog(self.database, ensure_identity(identity), contents=self.contents)
+
+    def open_inbox(self, identity: str) -> DatabaseInbox:
+        """Return the inbox of a conversation's runs, in rows of its own."""
+        from vibe_llms.conversations.run_logs.database_inbox import DatabaseInbox
+
+        return DatabaseInbox(self.database, ensure_identity(identity))
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -116,22 +138,22 @@ class PostgresqlStore:
         return Position()
 
     def plant(
-        self, identity: str, metadata: ConversationMetadata, canisters: Sequence[AnyCanister]
+        self,
+        identity: str,
+        metadata: ConversationMetadata,
+        canisters: Sequence[AnyCanister],
+        *,
+        events: Sequence[bytes] = (),
+        letters: Sequence[Letter] = (),
     ) -> Position:
-        """Brings in a conversation: it is there, with what it has stored itself, or not at all.
-
-        Raises:
-            StoreError: There is a conversation of this identity already, its parent is not
-                there, or content that is referred to.
-        """
+        """Create a conversation with its canisters, the log of its runs and its inbox."""
         with self.database.transact() as connection:
-            self.create(identity, metadata)
-            receipt = self.append(identity, canisters)
+            position = super().plant(identity, metadata, canisters, events=events, letters=letters)
             connection.execute(
                 "UPDATE vibe_conversations SET updated = %s WHERE id = %s",
                 (metadata.updated, identity),
             )
-        return receipt.position
+        return position
 
     def append(
         self, identity: str, canisters: Sequence[AnyCanister], *, after: Position | None = None

@@ -64,12 +64,11 @@ def _prove_logs(
     """Proves the logs of the conversations' runs; returns how many events, and what is wrong."""
     from vibe_llms.conversations.run_logs.file_log import FileLog
     from vibe_llms.exceptions import Finding, StoreError
-    from vibe_llms.runs.places import produce_log
 
     count = 0
     findings: list[Finding] = []
     for identity in sorted(store.survey()) if identities is None else identities:
-        log = produce_log(store, identity)
+        log = store.open_log(identity)
         if isinstance(log, FileLog):
             try:
                 events, found = log.examine()

@@ -64,13 +64,12 @@ def _measure(store: ConversationStore, history: History) -> Account:
     """Measures a conversation; of a flow, the conversations of its visits, too."""
     from vibe_llms.events.flow import NodeStartedEvent
     from vibe_llms.exceptions import ConverseError, UnknownConversationError
-    from vibe_llms.runs.places import produce_log
     from vibe_llms.telemetry.measuring import add_times, measure_canisters
     from vibe_llms.telemetry.odometer import measure_events
 
     account = measure_canisters(history.canisters)
     try:
-        log = produce_log(store, history.identity).read()
+        log = store.open_log(history.identity).read()
     except ConverseError as error:  # what the canisters tell does not depend on it
         note(str(error))
         return account

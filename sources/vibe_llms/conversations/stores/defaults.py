@@ -1,0 +1,111 @@
+"""Defaults for the optional members of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from vibe_llms.exceptions import StoreError
+
+if TYPE_CHECKING:
+    from vibe_llms.conversations.metadata import ConversationMetadata
+    from vibe_llms.conversations.run_logs.inbox import Inbox, Letter
+    from vibe_llms.conversations.run_logs.log import RunLog
+    from vibe_llms.conversations.stores.interfaces import ConversationStore, Position
+    from vibe_llms.messages.canisters import AnyCanister
+
+
+class StoreDefaults:
+    """Base of a store, with a default for each optional member of ``ConversationStore``.
+
+    A store that inherits it and overrides nothing keeps no logs of runs.
+    """
+
+    __slots__ = ()
+
+    keeps_logs = False
+    plants_whole = False
+
+    def open_log(self, identity: str) -> RunLog:
+        """Return a new log in memory, which is lost when the caller drops it."""
+        from vibe_llms.conversations.run_logs.memory_log import MemoryLog
+
+        return MemoryLog()
+
+    def open_inbox(self, identity: str) -> Inbox:
+        """Return a new inbox in memory, which only the caller can write to."""
+        from vibe_llms.conversations.run_logs.inbox import MemoryInbox
+
+        return MemoryInbox()
+
+    def transact(self, *, reading: bool = False) -> AbstractContextManager[object]:
+        """Do nothing: each method of the store stands for itself."""
+        return nullcontext()
+
+    def plant(
+        self: ConversationStore,
+        identity: str,
+        metadata: ConversationMetadata,
+        canisters: Sequence[AnyCanister],
+        *,
+        events: Sequence[bytes] = (),
+        letters: Sequence[Letter] = (),
+    ) -> Position:
+        """Create the conversation, then add its canisters, its log and its letters."""
+        with self.transact():
+            self.create(identity, metadata)
+            position = self.append(identity, canisters).position
+            if events:
+                adopt_lines(self, identity, events)
+            for letter in letters:
+                self.open_inbox(identity).put(letter)
+        return position
+
+
+def adopt_lines(
+    store: ConversationStore,
+    identity: str,
+    lines: Sequence[bytes],
+    *,
+    last: int = 0,
+    replaces: bool = False,
+) -> None:
+    """Append lines of another log to the log of a conversation.
+
+    Args:
+        last: Number of the last event that the log has.
+        replaces: Put the lines in the place of all events up to that one.
+
+    Raises:
+        StoreError: The store or its log cannot do this, or a run has written to the log.
+    """
+    from vibe_llms.conversations.run_logs.log import AdoptingLog, CompactingLog
+
+    log = store.open_log(identity)
+    if not store.keeps_logs or not isinstance(log, AdoptingLog):
+        raise StoreError(
+            detail=f"{type(store).__name__} takes over no logs of runs.",
+            remedy="Let its `open_log` return a log with a method `adopt`.",
+        )
+    log.claim()
+    try:
+        found = log.read_last()
+        if (found.sequence if found else 0) != last:
+            raise StoreError(detail="A run has written to its log meanwhile.")
+        if not replaces:
+            log.adopt(lines)
+        elif isinstance(log, CompactingLog):
+            log.replace(lines, last)
+    finally:
+        log.close()
+
+
+def require_logs(store: ConversationStore) -> None:
+    """Raise StoreError if a store keeps no logs of runs."""
+    if not store.keeps_logs:
+        raise StoreError(
+            detail=f"{type(store).__name__} keeps no logs of runs: only the process of a run "
+            "knows what the run waits for.",
+            remedy="Answer there, or choose a store that keeps logs (`keeps_logs`, `open_log`).",
+        )

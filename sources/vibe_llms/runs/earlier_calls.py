@@ -1,0 +1,98 @@
+"""Calls that runs of parents, or runs that left no log, may have executed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from vibe_llms.conversations.conversation import Conversation
+from vibe_llms.conversations.metadata import ParentLink
+from vibe_llms.conversations.run_logs.memory_log import MemoryLog
+from vibe_llms.conversations.stores.interfaces import ConversationStore
+from vibe_llms.engine.tails import read_tail
+from vibe_llms.events.engine import (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+)
+from vibe_llms.events.flow import LogEvent
+from vibe_llms.exceptions import UnknownConversationError
+from vibe_llms.messages.canisters import AnyCanister, ResultCanister
+
+
+def survey_doubtful(
+    store: ConversationStore | None, conversation: Conversation
+) -> Sequence[LogEvent]:
+    """Returns what must be taken for begun where the store keeps no logs of runs.
+
+    Of a call without a result nobody knows then whether an earlier run has executed it: it counts
+    as begun, so that what must not be repeated is not repeated in silence.
+    """
+    if store is None or store.keeps_logs or not len(conversation):
+        return ()
+    return [
+        InvocationStartedEvent(
+            key=call.id,
+            invocation_id=call.invocation_id,
+            name=call.name,
+            arguments=call.arguments,
+            effect="",
+            idempotency_key="",
+        )
+        for call in read_tail(conversation.canisters).owed
+    ]
+
+
+_ABOUT_CALLS: Final = (
+    ApprovalAnsweredEvent,
+    ApprovalRequestedEvent,
+    InvocationFinishedEvent,
+    InvocationStartedEvent,
+)
+
+
+def survey_inherited(
+    store: ConversationStore | None,
+    conversation: Conversation,
+    kinds: tuple[type[LogEvent], ...] = _ABOUT_CALLS,
+) -> Sequence[LogEvent]:
+    """Returns what is known about calls that a fork shares with its parents, oldest first.
+
+    A call that took effect in the parent's run must not be repeated in a fork.
+    """
+    link: ParentLink | None = conversation.metadata.parent
+    if store is None:
+        boxes = reversed(conversation.companions.maps[1:])
+        logs: list[MemoryLog] = [each[MemoryLog] for each in boxes if MemoryLog in each]
+        events = (each.event for log in logs for each in log.read())
+        return [event for event in events if isinstance(event, kinds)]
+    if link is None:
+        return ()
+    parents: list[list[LogEvent]] = []
+    while link is not None:
+        try:
+            logged = store.open_log(link.identity).read()
+            known: list[LogEvent] = [each.event for each in logged if isinstance(each.event, kinds)]
+            if any(each.kept for each in logged):
+                known = _restore_results(known, store.read(link.identity).canisters)
+            parents.append(known)  # before it may be deleted: what was begun has begun
+            link = store.read_metadata(link.identity).parent
+        except UnknownConversationError:  # deleted meanwhile
+            break
+    return [event for events in reversed(parents) for event in events]
+
+
+def _restore_results(
+    events: Sequence[LogEvent], canisters: Sequence[AnyCanister]
+) -> list[LogEvent]:
+    """Returns the events with the results that a compacted log has left to the conversation."""
+    results = {each.id: each for each in canisters if isinstance(each, ResultCanister)}
+    return [
+        attrs.evolve(each, result=results.get(each.result.id, each.result))
+        if isinstance(each, InvocationFinishedEvent)
+        else each
+        for each in events
+    ]
