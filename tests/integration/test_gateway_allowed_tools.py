@@ -63,7 +63,7 @@ async def test_the_others_are_not_told_of(tmp_path: Path, face: str, names: str,
             losses = json.loads(answer.headers["x-vibe-losses"])
         (asked,) = [each.body for each in simulator.requests]
     assert [tool["name"] for tool in asked["tools"]] == [*names]
-    told = [each.split(" is not told of")[0] for each in losses if "not told of" in each]
+    told = [each.split(" is not offered")[0] for each in losses if "not offered" in each]
     others = sorted({*"abc"} - {*names})
     assert told == [f"dropped invocables[{'abc'.index(name)}]: {name}" for name in others]
     is_required = mode in ("required", "any")

@@ -205,7 +205,9 @@ async def test_a_limit_that_is_made_up_is_told(
         _, _, headers = await post(session, "/v1/chat/completions", body)
         told = json.loads(headers.get("x-vibe-losses", "[]"))
         limit = simulator.requests[-1].body["max_tokens"]
-        wanted = [f"synthesized controls.max_tokens: the vendor wants a limit, and {limit} tokens"]
+        wanted = [
+            f"synthesized controls.max_tokens: the vendor requires a limit, and {limit} tokens"
+        ]
         assert [loss.rpartition(" are")[0] for loss in told] == ([] if more else wanted)
 
 

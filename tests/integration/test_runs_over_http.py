@@ -78,7 +78,7 @@ async def test_a_path_that_is_none_is_no_fault_of_a_provider(tmp_path: Path) -> 
         for path in ("/runs/any/nothing", "/nothing"):
             status, told = await daemon.ask("POST", path, {})
             assert status == 404
-            assert told["error"]["message"].startswith("There is nothing at this path")
+            assert told["error"]["message"].startswith("Unknown path")
 
 
 async def test_a_key_asks_once(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""The ASGI application that all daemons are: admission, errors, and each request's end.
+"""ASGI application of all daemons: admission, errors, and records of requests.
 
-What a daemon does stands in its routes; what holds for every request stands here.
+The routes define what a daemon does; the service does what all requests have in common.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("vibe_llms.daemons")
 _LARGE_BYTES: Final = 8_000_000
-"""Behind so much of a request and its answer, memory is returned to the system."""
+"""After a request and a response of this size, memory is returned to the system."""
 _GONE_STATUS: Final = 499
-"""As nginx has it, for logs alone: the client has left before it was answered."""
+"""nginx's status for logs: the client disconnected before the response."""
 
 
 class Service:
     """An ASGI application made of routes.
 
     Args:
-        routes: What it answers; of several that fit a path, the one that is it, or the first.
-        limits: What it takes on at once.
-        listeners: Hear of each request when it is over.
-        start, stop: Are awaited before the first request, and after the last.
-        on_drain: Ends what would go on for as long as its client stays.
-        sockets: Answer web sockets, by path.
-        on_reload: Reads again what the daemon was made of.
-        tracing: Makes spans of requests; by default nobody does.
-        keeps_contents: Whether listeners hear what was asked and answered, too.
-        survey_spellings: Yields for which paths one stands that is none; by default for none.
-        admits_page: Tells whether pages of the origin of a request may read what it is answered;
-            by default none may.
+        routes: If several match a path, an exact match wins, then the first.
+        limits: Limits on concurrent requests and their size.
+        listeners: Called with the record of each completed request.
+        start, stop: Awaited before the first request, and after the last.
+        on_drain: Ends responses that last as long as their client stays.
+        sockets: WebSocket handlers, by path.
+        on_reload: Reads the configuration again.
+        tracing: Creates spans of requests; by default there are none.
+        keeps_contents: Whether records contain request and response bodies.
+        survey_spellings: Yields the paths that an unknown path may stand for.
+        admits_page: Returns whether pages of a request's origin may read the response; by default
+            none may.
     """
 
     def __init__(
@@ -98,22 +98,22 @@ class Service:
         self.watch = LoopWatch()
 
     def adopt_routes(self, routes: Sequence[Route]) -> None:
-        """Answers other kinds of requests from now on."""
+        """Replace the routes."""
         self.routes = tuple(routes)
         self._table = RouteTable(self.routes)
 
     @property
     def busy_count(self) -> int:
-        """How many requests are being answered."""
+        """Number of requests being answered."""
         return self._admission.taken
 
     @property
     def waiting_count(self) -> int:
-        """How many requests wait for their turn."""
+        """Number of queued requests."""
         return self._admission.waiting
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one connection of ASGI."""
+        """Handle one ASGI connection."""
         match scope["type"]:
             case "http":
                 await self._answer(scope, receive, send)
@@ -123,28 +123,25 @@ class Service:
                 await self._converse(scope, receive, send)
 
     def reload(self) -> None:
-        """Reads again what the daemon was made of, as far as it can; goes on with it in any case.
-
-        For ``on_reload`` of the server, which calls it at a SIGHUP.
-        """
+        """Read the configuration again. The server calls this on SIGHUP."""
         if self._on_reload is not None:
             self._on_reload()
 
     async def start(self) -> None:
-        """Makes the daemon ready; the server's lifespan does that."""
+        """Prepare the daemon; called by the server's lifespan."""
         if self._start is not None:
             await self._start()
         self.watch.begin()
         self.is_ready = True
 
     def drain(self) -> None:
-        """Says from now on that nothing new is to be asked here; what is under way goes on."""
+        """Report that the daemon is not ready; requests under way continue."""
         if self.is_ready and self._on_drain is not None:
             self._on_drain()
         self.is_ready = False
 
     async def stop(self) -> None:
-        """Frees what the daemon holds."""
+        """Release the daemon's resources."""
         self.drain()
         self.watch.end()
         if self._stop is not None:
@@ -160,10 +157,10 @@ class Service:
             try:
                 await (self.start() if what == "startup" else self.stop())
             except Exception as error:
-                if not isinstance(error, ConverseError):  # which says all that there is to know
+                if not isinstance(error, ConverseError):  # its message is complete
                     _LOGGER.error("%s failed: %s", what, error, exc_info=error)
                 await send({"type": f"lifespan.{what}.failed", "message": str(error)})
-                return  # the server waits for our end, and asks nothing more
+                return  # the server sends nothing more
             else:
                 await send({"type": f"lifespan.{what}.complete"})
             if what == "shutdown":
@@ -203,7 +200,7 @@ class Service:
         if contents is not None:
             contents.credential = read_credential(call.headers, call.query)
         span = None if self.tracing is None else self.tracing.begin(call)
-        TRACE.set(read_trace(call.headers))  # of this task, and so of this request
+        TRACE.set(read_trace(call.headers))  # for this task, and so for this request
         try:
             await self._route(call, record)
         finally:
@@ -225,17 +222,20 @@ class Service:
     async def _route(self, call: HttpCall, record: CallRecord) -> None:
         if "origin" in call.headers and self._admits_page(call):
             call.added = compose_page_headers(call)
-            if call.method == "OPTIONS" and ASKED_METHOD in call.headers:
-                await call.answer(204, b"", {})
-                return
         route, names = self._table.find(call.method, call.path)
         if route is None:
             route, names = self._find_spelt(call)
-        if route is None:
+        if call.added and call.method == "OPTIONS" and ASKED_METHOD in call.headers:
+            await call.answer(204, b"", {})
+        elif route is None:
             await self._refuse(call, record)
-            return
-        call.names, call.body_types = names, route.body_types
-        record.route = route.pattern
+        else:
+            call.names, call.body_types = names, route.body_types
+            record.route = route.pattern
+            await self._follow_client(route, call, record)
+
+    async def _follow_client(self, route: Route, call: HttpCall, record: CallRecord) -> None:
+        """Respond until the client disconnects."""
         try:
             await self._respond(route, call, record)
         except ClientGone:
@@ -250,7 +250,7 @@ class Service:
                 task.uncancel()
 
     async def _respond(self, route: Route, call: HttpCall, record: CallRecord) -> None:
-        """Lets the handler answer, or tells why it did not."""
+        """Call the handler; write its error for the client."""
         try:
             await self._perform(route, call, record)
         except ClientGone:
@@ -264,16 +264,20 @@ class Service:
             _LOGGER.error("request %s failed", call.request_id, exc_info=error)
             drop_frames(error)
             internal = ConverseError(
-                detail=f"Something went wrong here (request {call.request_id}).",
-                remedy="It is in the log of the server.",
+                detail=f"Internal error (request {call.request_id}).",
+                remedy="See the server's log.",
                 stage=Stage.EXECUTE,
             )
             await self._tell(internal, route, call, record)
 
     async def _perform(self, route: Route, call: HttpCall, record: CallRecord) -> None:
-        if not route.is_admitted:
+        if route.is_admitted:
+            await self._admit(route, call, record)
+        else:
             await route.handler(call, record)
-            return
+
+    async def _admit(self, route: Route, call: HttpCall, record: CallRecord) -> None:
+        """Call the handler within the limits on concurrent requests and their duration."""
         seconds = self.limits.total_seconds
         try:
             async with asyncio.timeout_at(record.started + seconds) as limit:
@@ -289,14 +293,14 @@ class Service:
                 raise
             raise LimitError(
                 detail=f"The request took longer than total_seconds = {seconds:g} allows.",
-                remedy="Ask for less, or have total_seconds raised where this is served.",
+                remedy="Send a smaller request, or raise total_seconds in the server's file.",
                 limit="total_seconds",
                 value=seconds,
                 stage=Stage.EXECUTE,
             ) from error
 
     def _find_spelt(self, call: HttpCall) -> tuple[Route | None, Mapping[str, str]]:
-        """Finds the route of a path of ours that is spelt otherwise, which the call then has."""
+        """Find the route of a path in another spelling, and set the path of the call to it."""
         came = call.path
         for call.path in self._survey_spellings(came):
             route, names = self._table.find(call.method, call.path)
@@ -306,14 +310,14 @@ class Service:
         return None, {}
 
     async def _refuse(self, call: HttpCall, record: CallRecord) -> None:
-        """Answers what no route is for."""
+        """Respond to a request without a route."""
         allowed = self._table.list_methods(call.method, call.path)
         record.error = "method" if allowed else "path"
         record.detail = "no such path" if not allowed else "no such method"
         text = (
             f"Use {' or '.join(allowed)} here."
             if allowed
-            else "There is nothing at this path; /openapi.json has all that there is."
+            else "Unknown path; /openapi.json lists all paths."
         )
         if "GET" in allowed:
             allowed.insert(allowed.index("GET") + 1, "HEAD")
@@ -332,12 +336,12 @@ class Service:
     async def _tell(
         self, error: ConverseError, route: Route, call: HttpCall, record: CallRecord
     ) -> None:
-        """Answers with an error, or cuts an answer that has begun."""
+        """Send an error, or cut a response that has started."""
         record.error, record.detail = error.WORD, str(error)
-        if _is_for_operator(error):  # to a client it is said that the log has it
+        if _is_for_operator(error):  # the client is referred to the log
             _LOGGER.error("request %s: %s", call.request_id, error)
         if call.status:
-            # What was begun cannot be taken back; a whole end would be a lie.
+            # The status is sent; a complete body would hide the error.
             raise BrokenAnswer(str(error)) from error
         write = route.write_error if route.choose_writer is None else route.choose_writer(call)
         told = write(error)
@@ -346,7 +350,7 @@ class Service:
 
 
 def _is_for_operator(error: ConverseError) -> bool:
-    """Tells whether a client is told no more of an error than that it is ours."""
+    """Return whether the client only learns that the error is internal."""
     if isinstance(error, TransportError):
         return not error.is_retryable
     if isinstance(error, StoreError):
@@ -355,10 +359,10 @@ def _is_for_operator(error: ConverseError) -> bool:
 
 
 def _return_memory() -> None:
-    """Return what was freed to the system: glibc keeps it, and a process would look large."""
+    """Return freed memory to the system; glibc would keep it."""
     import ctypes
 
-    with contextlib.suppress(OSError, AttributeError):  # of other systems
+    with contextlib.suppress(OSError, AttributeError):  # other systems
         ctypes.CDLL(None).malloc_trim(0)
 
 

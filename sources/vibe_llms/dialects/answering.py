@@ -215,7 +215,7 @@ class StreamWriter(abc.ABC):
 
     Attributes:
         content_type: Of what is written.
-        sign_of_life: May go between any two frames, and means nothing.
+        keep_alive: Ignored by clients; may be sent between any two frames.
         provider: Whose answer it is, where that is known: seals of its go in an envelope.
         ending: What stands behind the last object of the stream.
         takes_comments: Whether clients skip comments (lines that begin with a colon).
@@ -223,7 +223,7 @@ class StreamWriter(abc.ABC):
     """
 
     content_type: str = "text/event-stream"
-    sign_of_life: bytes = b": keep-alive\n\n"
+    keep_alive: bytes = b": keep-alive\n\n"
     provider: str = ""
     ending: bytes = b"\n\n"
     takes_comments: bool = True

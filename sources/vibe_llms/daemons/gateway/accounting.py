@@ -1,66 +1,65 @@
-"""What an account is told of a request: before it is sent, and when it is over."""
+"""Accounting stages: reserve what a request may use, and settle what it has used."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from decimal import Decimal
 
 from vibe_llms.asynchrony import finish
-from vibe_llms.daemons.gateway.client_requests import ClientRequest
-from vibe_llms.daemons.gateway.estimating import price_in_cents
+from vibe_llms.daemons.gateway.calls import GatewayCall
+from vibe_llms.daemons.gateway.estimating import estimate, price_in_cents
 from vibe_llms.daemons.gateway.routing.outcomes import may_be_billed
-from vibe_llms.daemons.gateway.upstreams import Upstream
-from vibe_llms.daemons.records import CallRecord
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import Usage
 from vibe_llms.plugins.specification.daemons import Demand, Reservation
 
 
-def demand_nothing(asked: ClientRequest, upstream: Upstream) -> Demand:
-    """Says what a count of tokens would use: it is free, but a request as any other."""
-    return Demand(
-        model=asked.model or upstream.address,
-        address=upstream.address,
-        input_tokens=0,
-        output_tokens=0,
-        cents=Decimal(0),
-    )
+async def account(call: GatewayCall) -> None:
+    """Reserve the estimated cost, and settle the real one; a refused request costs nothing.
+
+    Raises:
+        AccessError: The client's budget does not allow the request.
+    """
+    if call.grant is None:
+        await call.proceed()
+    else:
+        demand = estimate(call.request, call.upstream)
+        call.reservation = await call.grant.reserve(demand)
+        is_unbilled = False
+        try:
+            await call.proceed()
+        except ConverseError as error:
+            is_unbilled = not may_be_billed(error)
+            raise
+        finally:
+            await finish(_settle(call, call.reservation, is_unbilled=is_unbilled))
 
 
-@asynccontextmanager
-async def settling_nothing(reservation: Reservation | None) -> AsyncIterator[None]:
-    """Tells in the end that a request was answered which has used nothing."""
-    try:
-        yield
-    finally:
-        if reservation is not None:
-            used = Usage(input_tokens=0, output_tokens=0)
-            await finish(reservation.settle(used, Decimal(0)))
-
-
-@asynccontextmanager
-async def settling(
-    reservation: Reservation | None, record: CallRecord, upstream: Upstream
-) -> AsyncIterator[None]:
-    """Tells in the end what was used; what an upstream has refused has used nothing."""
-    is_unbilled = False
-    try:
-        yield
-    except ConverseError as error:
-        is_unbilled = not may_be_billed(error)
-        raise
-    finally:
-        if reservation is not None:
-            is_refused = not record.way or record.status >= 400 or is_unbilled
-            await finish(_settle(reservation, record, upstream, is_refused=is_refused))
-
-
-async def _settle(
-    reservation: Reservation, record: CallRecord, upstream: Upstream, *, is_refused: bool
-) -> None:
-    if is_refused:
+async def _settle(call: GatewayCall, reservation: Reservation, *, is_unbilled: bool) -> None:
+    record = call.record
+    if not record.way or record.status >= 400 or is_unbilled:
         await reservation.release()
-        return
-    record.cents = price_in_cents(record.usage, upstream.model.descriptor)
-    await reservation.settle(record.usage, record.cents)
+    else:
+        record.cents = price_in_cents(record.usage, call.upstream.model.descriptor)
+        await reservation.settle(record.usage, record.cents)
+
+
+async def account_count(call: GatewayCall) -> None:
+    """Account for a count of tokens: a request as any other, but free."""
+    call.record.streamed = False
+    if call.grant is None:
+        await call.proceed()
+    else:
+        address = call.upstream.address
+        demand = Demand(
+            model=call.request.model or address,
+            address=address,
+            input_tokens=0,
+            output_tokens=0,
+            cents=Decimal(0),
+        )
+        call.reservation = await call.grant.reserve(demand)
+        try:
+            await call.proceed()
+        finally:
+            used = Usage(input_tokens=0, output_tokens=0)
+            await finish(call.reservation.settle(used, Decimal(0)))

@@ -1,4 +1,4 @@
-"""What the gateway has to know of a request to send it on, and what a face is."""
+"""A client's request as read from its body, and the protocols (faces) of clients."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.losses import Translation
 from vibe_llms.messages.requests import Request, Response
 from vibe_llms.models.attributes import ModelAttributes
+from vibe_llms.models.tokens import TokenCount
 from vibe_llms.plain import JsonObject
 from vibe_llms.values import frozen
 
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class ServingDialect(Protocol):
-    """What a package in ``dialects`` has, as far as answering clients goes."""
+    """The serving half of a package in ``dialects``."""
 
     @property
-    def PROTOCOL(self) -> str: ...  # noqa: N802  # so all packages call it
+    def PROTOCOL(self) -> str: ...  # noqa: N802  # the name in all packages
 
     @property
     def StreamWriter(self) -> Callable[..., StreamWriter]: ...  # noqa: N802  # it is a class
@@ -41,23 +42,30 @@ class ServingDialect(Protocol):
     def nativize_error(self, error: ConverseError) -> ErrorAnswer: ...
 
 
+def _write_count(counted: TokenCount) -> JsonObject:
+    return {"input_tokens": counted.tokens}
+
+
 @frozen(kw_only=True)
 class Face:
-    """How clients of one protocol are answered.
+    """A protocol of clients.
 
     Attributes:
-        name: What logs and metrics call it.
-        dialect: The protocol.
-        framing: How a streamed answer is cut.
-        passed: Headers of a client that go to an upstream of the same protocol, as beginnings of
-            their names.
-        streams_by_default: Whether an answer is streamed unless the request says otherwise.
-        model_field: Of a whole answer: says who gave it.
-        id_header: In which its libraries look for the id of a request.
-        echo: Returns what a whole answer repeats of the request, where the protocol does.
-        is_ours: Whether it is our own protocol, in which nothing is lost: the request says by
-            itself what may be, and the answer tells what was.
-        is_path: Whether it is no protocol but a path of the vendor's, whatever that speaks.
+        name: Used in logs and metrics.
+        dialect: Translates the protocol.
+        framing: Separates the events of a stream: ``sse`` or ``ndjson``.
+        passed: Prefixes of client headers to forward to an upstream of the same protocol.
+        streams_by_default: Whether an answer is a stream unless the request says otherwise.
+        model_field: Field of a complete answer that names the model.
+        id_header: Header in which client libraries look for the request id.
+        echo: Returns the fields of the request that a complete answer repeats.
+        count_path: Path at a vendor of this protocol that counts tokens, with ``{model}`` for the
+            model's name; empty if the request itself has it.
+        write_count: Writes a token count in the words of the protocol.
+        is_stored: Whether clients may refer to earlier responses.
+        is_ours: Whether this is vibe-llms' own protocol: requests contain the accepted losses,
+            and answers the losses that occurred.
+        is_path: Whether any protocol is passed through, for further paths of a vendor.
     """
 
     name: str
@@ -68,41 +76,42 @@ class Face:
     model_field: str = "model"
     id_header: str = ""
     echo: Callable[[Mapping[str, Any]], JsonObject] | None = None
-    is_kept: bool = False
+    count_path: str = ""
+    write_count: Callable[[TokenCount], JsonObject] = _write_count
+    is_stored: bool = False
     is_ours: bool = False
     is_path: bool = False
 
     def write_error(self, error: ConverseError) -> ErrorAnswer:
-        """Writes an error in the words of the protocol."""
+        """Write an error in the words of the protocol."""
         told: ErrorAnswer = self.dialect.nativize_error(error)
         return told
 
     def find_allowed(self, native: Mapping[str, Any]) -> frozenset[str] | None:
-        """Returns the names of the tools that a request lets be called; ``None`` for any."""
-        find = getattr(self.dialect, "find_allowed", None)  # three protocols have a word for it
+        """Return the names of the tools that the model may call; ``None`` for any."""
+        find = getattr(self.dialect, "find_allowed", None)  # only three protocols restrict them
         return None if find is None else find(native)
 
 
 def rename_model(body: bytes, model: str) -> bytes:
-    """Returns a body that names another model, each other value of it as it was written."""
+    """Return the body with another model name; all other values keep their bytes."""
     return replace_field(body, "model", model)
 
 
 @frozen(kw_only=True)
 class ClientRequest:
-    """A request of a client, as far as it has been read.
+    """A client's request, parsed as far as the gateway needs.
 
     Attributes:
-        body: As it came.
-        model: By the name that the client used; empty where it named none.
-        streaming: Whether the answer is wanted piece by piece.
-        rename: Makes the body name another model; ``None`` where the model does not stand there.
-        response_id: The id that an answer of ours must have; by default it is made up.
-        echo: The request as the client wrote it, but for its input, where ``body`` is another.
-        method: Of HTTP, by which the request goes on.
-        find_path: Returns the path at a model's vendor that the request is for, where that is
-            another than the one at which the model answers.
-        writing: How the dialect's writer of streams is to write, beyond what the body says.
+        body: The original bytes.
+        model: Name used by the client; empty if the request has none.
+        streaming: Whether the client wants a stream.
+        rename: Replaces the model's name in the body; ``None`` if the body does not contain it.
+        response_id: Id of the answer; generated by default.
+        echo: The client's original request without its input, if ``body`` was expanded.
+        method: HTTP method of the request to the upstream.
+        find_path: Returns the path at the model's vendor; by default the model's own path.
+        writing: Further arguments for the dialect's stream writer.
     """
 
     body: bytes = attrs.field(repr=False)
@@ -116,7 +125,7 @@ class ClientRequest:
     writing: Mapping[str, bool] = attrs.field(factory=dict)
 
     def move(self, path: str) -> ClientRequest:
-        """Returns the request for another path behind a vendor's base URL."""
+        """Return the request for another path below the vendor's base URL."""
         return attrs.evolve(self, find_path=lambda model: path)
 
 
@@ -131,7 +140,7 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
 def read_client_request(face: Face, body: bytes) -> ClientRequest:
-    """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
+    """Read the model and the form of the answer from a body. Raises RequestError."""
     head = read_head(_HEAD, body)
     if _EMPTY.fullmatch(head.messages):
         raise refuse_nothing("messages")

@@ -79,12 +79,12 @@ def produce_service(
     """
     application.restrict()
     tracing = tracing or _produce_tracing(application)
-    keeper = _produce_keeper(application, keeping, knows_subjects=authorizer is not None)
+    storage = _produce_storage(application, keeping, knows_subjects=authorizer is not None)
     gateway = Gateway(
         Upstreams(application),
         limits=application.configuration.limits,
         authorizer=authorizer,
-        keeper=keeper,
+        storage=storage,
         reactors=None if tracing is None else tracing.reactors,
         hosts=hosts,
     )
@@ -93,7 +93,7 @@ def produce_service(
         tables = Tables(file, application, gateway, needs_models=needs_models)
     if tables is not None:
         limits = limits or tables.settings.limits
-        keeper.keeping = keeping or tables.settings.responses
+        storage.keeping = keeping or tables.settings.responses
         keeps_contents = keeps_contents or tables.settings.log_contents
     if isinstance(limits, GatewayLimits):
         gateway.bounds = limits
@@ -118,7 +118,7 @@ def produce_service(
     add_health(service, guard=gateway.authorize, needs_key=gateway.needs_key)
     if tables is not None:
         tables.serve(service)
-    keeper.background.service = service
+    storage.background.service = service
     return service
 
 
@@ -135,7 +135,7 @@ def _produce_tracing(application: Application) -> Tracing | None:
         return None
 
 
-def _produce_keeper(
+def _produce_storage(
     application: Application, keeping: StorageLimits | None, *, knows_subjects: bool
 ) -> ResponseStorage:
     configuration = application.configuration

@@ -1,34 +1,36 @@
-"""Carries a request to an upstream of the same protocol, and the answer back, as they are."""
+"""Passthrough: send a request to an upstream of the client's protocol, and its answer back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from vibe_llms.daemons.asgi import JSON, STAGE_HEADER, HttpCall
-from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
+from vibe_llms.daemons.gateway.calls import GatewayCall
+from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.stream_ends import EndWatch
+from vibe_llms.daemons.gateway.upstreams import can_pass_through
 from vibe_llms.daemons.gateway.usage_extraction import UsageExtractor
 from vibe_llms.daemons.gateway.usage_filter import UsageFilter, ask_for_usage
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects import chat_completions
+from vibe_llms.dialects.seals import MARK as ENVELOPE_MARK
 from vibe_llms.exceptions import Stage
-from vibe_llms.limits import Limits
 from vibe_llms.providers.remote_models import RemoteModel
 from vibe_llms.wire.exchanges import Exchange
 from vibe_llms.wire.tracing import read_trace
 
 _OURS: Final = frozenset({"access_token", "api-version", "key"})
-"""In the query of a client: they are for us, as is the version of Azure's door."""
+"""Query parameters for the gateway itself, such as Azure's version."""
 
-_KEPT: Final = frozenset(
+_NOT_FORWARDED: Final = frozenset(
     {
         "anthropic-organization-id",
         "openai-organization",
         "openai-project",
         "connection",
-        "content-encoding",  # what was packed has been unpacked
+        "content-encoding",  # the body is decompressed
         "content-length",
         "keep-alive",
         "proxy-authenticate",
@@ -44,68 +46,78 @@ _KEPT: Final = frozenset(
         "strict-transport-security",
     }
 )
-"""Headers of an upstream's answer that are about its connection, its site or our account there."""
+"""Response headers about the upstream's connection, its site or the gateway's account there."""
 
 
-async def pass_through(
-    call: HttpCall,
-    record: CallRecord,
-    face: Face,
-    asked: ClientRequest,
-    model: RemoteModel,
-    *,
-    limits: Limits,
-    is_accounted: bool = False,
-) -> None:
-    """Answers a call with what an upstream says, whatever that is.
+def can_pass(call: GatewayCall) -> bool:
+    """Return whether the request can go to its upstream unchanged.
 
-    Args:
-        model: Is asked.
-        is_accounted: Somebody has to know what it uses: the vendor is asked to tell.
+    It cannot if the vendor speaks another protocol, or is known to refuse or misread the body.
+    """
+    model, face, body = call.upstream.model, call.face, call.request.body
+    if face.is_path:
+        return isinstance(model, RemoteModel)
+    return (
+        not face.is_ours  # there, the upstream would receive this gateway's model name
+        and can_pass_through(model, face.dialect.PROTOCOL)
+        and ENVELOPE_MARK.encode() not in body  # another vendor's signature, which it would refuse
+        and not _touches_quirks(model, face, body)
+    )
+
+
+def _touches_quirks(model: RemoteModel, face: Face, body: bytes) -> bool:
+    touches: Callable[[bytes, Any], bool] | None = getattr(face.dialect, "touches_quirks", None)
+    return touches is not None and touches(
+        body, model.client.vendor.find_known_quirks(model.descriptor)
+    )
+
+
+async def pass_through(call: GatewayCall) -> None:
+    """Send the request's bytes to the upstream, and its response to the client, errors included.
 
     Raises:
-        ConverseError: It cannot be reached; or the answer broke off after it had begun.
+        ConverseError: The upstream cannot be reached, or its response broke off.
     """
-    body, name = asked.body, model.descriptor.name
-    if asked.rename is not None and asked.model != name:
-        body = asked.rename(body, name)
-    asking = ask_for_usage(body) if is_accounted and _may_hide_usage(face, asked, model) else None
-    if asked.find_path is None:
-        path = model.compose_path(streaming=asked.streaming)
+    model, request, record = call.upstream.model, call.request, call.record
+    assert isinstance(model, RemoteModel)
+    body, name = request.body, model.descriptor.name
+    if request.rename is not None and request.model != name:
+        body = request.rename(body, name)
+    asking = ask_for_usage(body) if call.reservation and _may_hide_usage(call, model) else None
+    if request.find_path is None:
+        path = model.compose_path(streaming=request.streaming)
     else:
-        path = asked.find_path(model)
-    if told := call.scope["query_string"]:
-        path = add_query(path, told.decode("latin-1"))
+        path = request.find_path(model)
+    if query := call.http.scope["query_string"]:
+        path = add_query(path, query.decode("latin-1"))
     record.way = "passthrough"
     exchange = await model.client.pass_through(
-        asked.method, path, asking or body, choose_headers(face, call)
+        request.method, path, asking or body, choose_headers(call.face, call.http)
     )
     async with exchange:
-        headers = {key: text for key, text in exchange.headers.items() if key not in _KEPT}
-        headers["x-vibe-request-id"] = call.request_id
+        headers = {
+            name: text for name, text in exchange.headers.items() if name not in _NOT_FORWARDED
+        }
+        headers["x-vibe-request-id"] = call.http.request_id
         record.status = exchange.status
         if exchange.status >= 400:
             headers[STAGE_HEADER] = str(Stage.PROVIDER)
-        # An error is told whole, whatever was asked for.
-        if asked.streaming and exchange.status < 400:
-            sieve = None if asking is None else UsageFilter()
-            watch = None if face.is_path else EndWatch(face.dialect.PROTOCOL)
-            await _pass_on(call, record, exchange, headers, face, limits, sieve, watch)
-            if watch is not None:
-                _note_failure(record, watch, model)
+        if request.streaming and exchange.status < 400:
+            usage_filter = None if asking is None else UsageFilter()
+            await _send_stream(call, model, exchange, headers, usage_filter)
         else:
-            await _hand_over(call, record, exchange, headers, face, limits)
+            await _send_whole(call, exchange, headers)
 
 
-def _may_hide_usage(face: Face, asked: ClientRequest, model: RemoteModel) -> bool:
-    """Tells whether a stream has an account only where it is asked for, and can be asked for it."""
-    if not asked.streaming or face.dialect.PROTOCOL != chat_completions.PROTOCOL:
+def _may_hide_usage(call: GatewayCall, model: RemoteModel) -> bool:
+    """Return whether the vendor reports the usage of a stream only on request."""
+    if not call.request.streaming or call.face.dialect.PROTOCOL != chat_completions.PROTOCOL:
         return False
     return bool(getattr(model.client.vendor.quirks, "stream_options", False))
 
 
 def add_query(path: str, told: str) -> str:
-    """Returns a path with the query of a client behind its own, but for what is ours and there."""
+    """Return a path with the client's query parameters, except the gateway's own and duplicates."""
     query = path.partition("?")[2]
     there = {name for name, _ in parse_qsl(query, keep_blank_values=True)} | _OURS
     more = [pair for pair in parse_qsl(told, keep_blank_values=True) if pair[0] not in there]
@@ -115,7 +127,7 @@ def add_query(path: str, told: str) -> str:
 
 
 def choose_headers(face: Face, call: HttpCall) -> dict[str, str]:
-    """Returns the headers of a client that concern its upstream, too."""
+    """Return the client's headers to forward."""
     headers = {"content-type": call.headers.get("content-type", JSON)}
     if face.passed:
         for name, text in call.headers.items():
@@ -133,52 +145,47 @@ def _find_framing(exchange: Exchange) -> str:
     return _FRAMINGS.get(kind, "")
 
 
-async def _hand_over(
-    call: HttpCall,
-    record: CallRecord,
-    exchange: Exchange,
-    headers: Mapping[str, str],
-    face: Face,
-    limits: Limits,
-) -> None:
+async def _send_whole(call: GatewayCall, exchange: Exchange, headers: Mapping[str, str]) -> None:
     body = await exchange.read()
     if exchange.status < 400:
-        tap = UsageExtractor(face.dialect.PROTOCOL, limits)
-        tap.read(body)
-        record.usage = tap.find_usage()
-    record.sent_bytes = len(body)
-    await call.answer(exchange.status, body, headers)
+        extractor = UsageExtractor(call.face.dialect.PROTOCOL, call.gateway.limits)
+        extractor.read(body)
+        call.record.usage = extractor.find_usage()
+    call.record.sent_bytes = len(body)
+    await call.http.answer(exchange.status, body, headers)
 
 
-async def _pass_on(
-    call: HttpCall,
-    record: CallRecord,
+async def _send_stream(
+    call: GatewayCall,
+    model: RemoteModel,
     exchange: Exchange,
     headers: Mapping[str, str],
-    face: Face,
-    limits: Limits,
-    sieve: UsageFilter | None,
-    watch: EndWatch | None,
+    usage_filter: UsageFilter | None,
 ) -> None:
-    tap = UsageExtractor(face.dialect.PROTOCOL, limits, framing := _find_framing(exchange), watch)
+    http, record, protocol = call.http, call.record, call.face.dialect.PROTOCOL
+    watch = None if call.face.is_path else EndWatch(protocol)
+    framing = _find_framing(exchange)
+    extractor = UsageExtractor(protocol, call.gateway.limits, framing, watch)
     if framing == "ndjson":
-        sieve = None
-    await call.begin(exchange.status, headers)
+        usage_filter = None
+    await http.begin(exchange.status, headers)
     try:
         while data := await exchange.receive():
-            tap.feed(data)
-            if sieve is not None and not (data := sieve.feed(data)):
+            extractor.feed(data)
+            if usage_filter is not None and not (data := usage_filter.feed(data)):
                 continue
             record.sent_bytes += len(data)
-            await call.send(data)
-    except Exception:  # it looks cut, and has all that came
-        if sieve is not None and (rest := sieve.finish()):
-            await call.send(rest)
+            await http.send(data)
+    except Exception:  # send all that has arrived before the stream is cut
+        if usage_filter is not None and (rest := usage_filter.finish()):
+            await http.send(rest)
         raise
     finally:
-        record.usage = tap.find_usage()
-        record.is_estimated = record.usage is not None and not tap.is_whole
-    await call.finish(b"" if sieve is None else sieve.finish())
+        record.usage = extractor.find_usage()
+        record.is_estimated = record.usage is not None and not extractor.is_whole
+    await http.finish(b"" if usage_filter is None else usage_filter.finish())
+    if watch is not None:
+        _note_failure(record, watch, model)
 
 
 def _note_failure(record: CallRecord, watch: EndWatch, model: RemoteModel) -> None:

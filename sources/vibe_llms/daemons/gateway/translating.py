@@ -1,8 +1,7 @@
-"""Answers a call by a model of another protocol: through canisters, with every loss told."""
+"""Translate a call for a model of another protocol, through canisters, and report every loss."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -12,16 +11,17 @@ import msgspec
 from vibe_llms.asynchrony import LENGTHY
 from vibe_llms.daemons.asgi import HttpCall, drop_frames
 from vibe_llms.daemons.bodies import LARGE_BYTES, decode_body, perform_sized
-from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
+from vibe_llms.daemons.gateway.calls import GatewayCall
+from vibe_llms.daemons.gateway.client_requests import Face
 from vibe_llms.daemons.gateway.estimating import raise_output
 from vibe_llms.daemons.gateway.keep_alive import KeepAliveStream
-from vibe_llms.daemons.gateway.request_limits import GatewayLimits, ensure_bounds
+from vibe_llms.daemons.gateway.loss_headers import LOSSES_HEADER, write_ranked
+from vibe_llms.daemons.gateway.request_limits import ensure_bounds
 from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.broken_media import correct_media_types, refuse_broken_media
 from vibe_llms.dialects.broken_requests import refuse_broken_schemas
 from vibe_llms.dialects.decoding import mend_escapes
-from vibe_llms.events.reactors import ConversationReactors
 from vibe_llms.events.stream import (
     ContentDeltaEvent,
     LossEvent,
@@ -33,7 +33,7 @@ from vibe_llms.events.stream import (
 from vibe_llms.exceptions import ConverseError
 from vibe_llms.messages.canisters import AnyCanister
 from vibe_llms.messages.field_types import renew
-from vibe_llms.messages.losses import Loss, LossKind, Translation, rank_losses
+from vibe_llms.messages.losses import Loss, LossKind, Translation
 from vibe_llms.messages.requests import Request
 from vibe_llms.models.counting import count_canister
 from vibe_llms.plain import JsonObject
@@ -41,90 +41,63 @@ from vibe_llms.providers.conversing import refuse_losses
 from vibe_llms.providers.interfaces import AsyncStream
 from vibe_llms.providers.streams import ResponseStream
 
-LOSSES_HEADER: Final = "x-vibe-losses"
 STRICT_HEADER: Final = "x-vibe-strict"
-_LOSSES_BYTES: Final = 4_096
-"""What is longer stands in the log alone; most clients refuse headers that are long."""
 
 
-async def translate(
-    call: HttpCall,
-    record: CallRecord,
-    face: Face,
-    asked: ClientRequest,
-    upstream: Upstream,
-    reactors: ConversationReactors | None = None,
-    bounds: GatewayLimits | None = None,
-) -> None:
-    """Answers a call with what a model answers, in the words of the face.
-
-    Args:
-        reactors: Hear of the model's answer.
-        bounds: How many of each the request may have.
+async def translate(call: GatewayCall) -> None:
+    """Ask the upstream through its provider, and write its answer in the client's protocol.
 
     Raises:
-        ConverseError: It does not answer, or cannot be asked that.
+        ConverseError: The upstream failed, or the request is invalid for it.
     """
-    read = partial(_read, call, record, face, asked, upstream, bounds or GatewayLimits())
-    LENGTHY.set(len(asked.body) >= LARGE_BYTES)  # of this task, and so of this request
-    native, request = await perform_sized(asked.body, read)
+    body, record = call.request.body, call.record
+    LENGTHY.set(len(body) >= LARGE_BYTES)  # for this task, and so for this request
+    native, request = await perform_sized(body, partial(_read, call))
     record.way = "translate"
-    if asked.streaming:
-        await _stream(call, record, face, asked, native, request, upstream, reactors)
-        return
-    response = await upstream.model.converse(request, reactors, stream=False)
-    record.usage = response.metadata.usage
-    written = face.dialect.nativize_response(response)
-    # What of the request would be lost was refused, where one is strict; this has been answered.
-    record.losses = (*record.losses, *response.losses, *written.losses)
-    body = msgspec.json.encode(complete_answer(face, written.value, asked, native, upstream))
-    record.sent_bytes = len(body)
-    await call.answer(200, body, _compose_headers(call, record.losses))
+    if call.request.streaming:
+        await _stream(call, native, request)
+    else:
+        model = call.upstream.model
+        response = await model.converse(request, call.gateway.reactors, stream=False)
+        record.usage = response.metadata.usage
+        written = call.face.dialect.nativize_response(response)
+        # Strict mode has refused losses of the request; losses of the answer are only reported.
+        record.losses = (*record.losses, *response.losses, *written.losses)
+        answer = msgspec.json.encode(_complete(call, written.value, native))
+        record.sent_bytes = len(answer)
+        await call.http.answer(200, answer, _compose_headers(call.http, record.losses))
 
 
-def _read(
-    call: HttpCall,
-    record: CallRecord,
-    face: Face,
-    asked: ClientRequest,
-    upstream: Upstream,
-    bounds: GatewayLimits,
-) -> tuple[dict[str, Any], Request]:
-    """Return the request of a call in its client's words, and in ours. Raises ConverseError."""
-    native = decode_body(asked.body)
-    ensure_bounds(native, bounds)
-    return native, _read_request(call, record, face, asked.body, native, upstream)
+def _read(call: GatewayCall) -> tuple[dict[str, Any], Request]:
+    """Return the request in the client's protocol, and normalized. Raises ConverseError."""
+    native = decode_body(call.request.body)
+    ensure_bounds(native, call.gateway.bounds)
+    return native, _normalize(call, native)
 
 
-def _read_request(
-    call: HttpCall,
-    record: CallRecord,
-    face: Face,
-    body: bytes,
-    native: dict[str, Any],
-    upstream: Upstream,
-) -> Request:
-    address = upstream.address
+def _normalize(call: GatewayCall, native: dict[str, Any]) -> Request:
+    face, upstream, record = call.face, call.upstream, call.record
     if not face.is_ours:
         refuse_broken_schemas(native)
-    read = _normalize(face, native, upstream)
+    read = _normalize_for(upstream, face, native)
     if face.is_ours:
         strict = upstream.strict or read.value.strict
-        return renew(read.value, model=address, strict=strict)
+        return renew(read.value, model=upstream.address, strict=strict)
     refuse_broken_media(read.value.canisters)
-    strict = upstream.strict or call.headers.get(STRICT_HEADER, "").lower() == "true"
+    strict = upstream.strict or call.http.headers.get(STRICT_HEADER, "").lower() == "true"
     offered = offer_allowed(read.value, face.find_allowed(native))
     known = correct_media_types(offered.value)
-    losses = (*read.losses, *offered.losses, *known.losses, *tell_halves(body))
+    replaced = _find_replaced(call.request.body)
+    losses = (*read.losses, *offered.losses, *known.losses, *replaced)
     if strict:
         refuse_losses(losses)
-    # A limit that is made up takes away nothing that was asked for.
-    record.losses = (*losses, *tell_limit(known.value, upstream))
-    return renew(known.value, model=address, strict=strict, lenient=not strict)
+    # An added limit is reported, but it is not a loss that strict mode refuses.
+    record.losses = (*losses, *_find_added_limit(known.value, upstream))
+    return renew(known.value, model=upstream.address, strict=strict, lenient=not strict)
 
 
-def _normalize(face: Face, native: dict[str, Any], upstream: Upstream) -> Translation[Request]:
-    """Return the request; fields unknown here stay as they are for a vendor of its protocol."""
+def _normalize_for(upstream: Upstream, face: Face, native: dict[str, Any]) -> Translation[Request]:
+    """Normalize a request; keep unknown fields for a vendor of the same protocol."""
     model = upstream.model
     normalize = getattr(face.dialect, "normalize_same", None)
     read: Translation[Request]
@@ -135,7 +108,7 @@ def _normalize(face: Face, native: dict[str, Any], upstream: Upstream) -> Transl
     return read
 
 
-def tell_halves(body: bytes) -> tuple[Loss, ...]:
+def _find_replaced(body: bytes) -> tuple[Loss, ...]:
     """Return the loss of a request that contains a lone surrogate, which cannot be encoded."""
     if b"\\ud" not in body.lower() or mend_escapes(body) == body:
         return ()
@@ -143,22 +116,22 @@ def tell_halves(body: bytes) -> tuple[Loss, ...]:
     return (Loss(kind=LossKind.COERCED, path="request", reason=reason),)
 
 
-def tell_limit(request: Request, upstream: Upstream) -> tuple[Loss, ...]:
+def _find_added_limit(request: Request, upstream: Upstream) -> tuple[Loss, ...]:
     """Return the loss where an output limit is added that the client did not set."""
     limit = upstream.model.descriptor.attributes.control_defaults.get("max_tokens")
     if limit is None or "max_tokens" in request.controls:
         return ()
-    reason = f"the vendor wants a limit, and {limit} tokens are asked for"
+    reason = f"the vendor requires a limit, and {limit} tokens are requested"
     return (Loss(kind=LossKind.SYNTHESIZED, path="controls.max_tokens", reason=reason),)
 
 
 def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translation[Request]:
-    """Returns a request that offers those invocables alone which its client lets be called.
+    """Return a request with only those invocables that its client allows to be called.
 
-    No other protocol has a word for it, and one that a model is told of it may call.
+    Other protocols cannot express the restriction, and a model may call any tool it is offered.
 
     Args:
-        allowed: Their names; all of them by default.
+        allowed: Names of invocables; ``None`` for all.
     """
     if allowed is None:
         return Translation(request)
@@ -169,7 +142,7 @@ def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translati
         Loss(
             kind=LossKind.DROPPED,
             path=f"invocables[{index}]",
-            reason=f"{each.name} is not told of, as others alone are allowed",
+            reason=f"{each.name} is not offered, as the request allows only others",
         )
         for index, each in enumerate(request.invocables)
         if each.name not in allowed
@@ -178,29 +151,22 @@ def offer_allowed(request: Request, allowed: frozenset[str] | None) -> Translati
     return Translation(renew(request, invocables=offered, invocation_choice=choice), losses)
 
 
-async def _stream(
-    call: HttpCall,
-    record: CallRecord,
-    face: Face,
-    asked: ClientRequest,
-    native: dict[str, Any],
-    request: Request,
-    upstream: Upstream,
-    reactors: ConversationReactors | None,
-) -> None:
+async def _stream(call: GatewayCall, native: dict[str, Any], request: Request) -> None:
+    http, record, face, asked = call.http, call.record, call.face, call.request
+    model = call.upstream.model
     writer = face.dialect.StreamWriter(
         native if asked.echo is None else {**asked.echo, "input": native.get("input")},
-        model=asked.model or upstream.address,
+        model=asked.model or call.upstream.address,
         response_id=asked.response_id,
         **asked.writing,
     )
-    writer.provider = upstream.model.descriptor.provider
+    writer.provider = model.descriptor.provider
     lost: list[Loss] = []
     late = 0
     is_whole = False
     last = b""
-    stream = upstream.model.stream(request, reactors)
-    living = KeepAliveStream(call, writer.sign_of_life)
+    stream = model.stream(request, call.gateway.reactors)
+    sending = KeepAliveStream(http, writer.keep_alive)
     receive = _find_receiver(stream)
     try:
         async with stream:
@@ -208,52 +174,52 @@ async def _stream(
                 frames: list[bytes] = []
                 try:
                     for event in batch:
-                        if event.__class__ is not ContentDeltaEvent:  # as most are
+                        if event.__class__ is not ContentDeltaEvent:  # the most frequent event
                             if isinstance(event, ResponseFailedEvent):
-                                continue  # it is raised next
-                            is_whole = _take_down(event, record, lost)
+                                continue  # the stream raises the error next
+                            is_whole = _note(event, record, lost)
                         frames.append(writer.write(event))
-                finally:  # what stands before a fault goes before it
-                    # What came together goes together: to write costs more than to translate.
+                finally:  # also send what precedes an error
+                    # One write for each read: writing costs more than translating.
                     if data := b"".join(frames):
-                        if not call.status:
-                            told = _compose_headers(call, (*record.losses, *lost))
-                            told["content-type"] = writer.content_type
+                        if not http.status:
+                            headers = _compose_headers(http, (*record.losses, *lost))
+                            headers["content-type"] = writer.content_type
                             if not face.is_ours:
-                                told["trailer"] = LOSSES_HEADER
-                            await call.begin(200, told)
+                                headers["trailer"] = LOSSES_HEADER
+                            await http.begin(200, headers)
                             late = len(lost)
                         if is_whole:
-                            last = data  # with the end of the body
+                            last = data  # sent with the end of the body
                         else:
                             record.sent_bytes += len(data)
-                            await living.send(data)
+                            await sending.send(data)
     except ConverseError as error:
-        if not call.status:
+        if not http.status:
             raise
         record.error, record.detail = error.WORD, str(error)
         data, last = last + writer.fail(error), b""
         drop_frames(error)
-        await living.send(data)
+        await sending.send(data)
     finally:
-        await living.close()
+        await sending.close()
         record.losses = (*record.losses, *lost, *writer.losses)
         if not is_whole and record.usage is not None:
             record.is_estimated = True
-            record.usage = raise_output(record.usage, _count_said(stream.canisters, upstream))
-    # Our own protocol has an event for each loss.
-    losses = "" if face.is_ours else _write_told((*lost[late:], *writer.losses))
+            record.usage = raise_output(record.usage, _count(stream.canisters, call.upstream))
+    # The own protocol has an event for each loss.
+    losses = "" if face.is_ours else write_ranked((*lost[late:], *writer.losses))
     if losses:
         last = writer.tell(last, LOSSES_HEADER, losses.encode())
-    if not record.sent_bytes:  # or its end would be known at its beginning, and it no stream
-        await call.send(last)
+    if not record.sent_bytes:  # two writes, or the server would send it with a content-length
+        await http.send(last)
         record.sent_bytes, last = len(last), b""
     record.sent_bytes += len(last)
-    await call.finish(last, {LOSSES_HEADER: losses} if losses else {})
+    await http.finish(last, {LOSSES_HEADER: losses} if losses else {})
 
 
-def _take_down(event: StreamEvent, record: CallRecord, lost: list[Loss]) -> bool:
-    """Takes down what an event says of losses and usage; tells whether it is a whole end."""
+def _note(event: StreamEvent, record: CallRecord, lost: list[Loss]) -> bool:
+    """Record losses and usage; return whether the event completes the answer."""
     match event:
         case LossEvent():
             lost.append(event.loss)
@@ -270,10 +236,10 @@ def _take_down(event: StreamEvent, record: CallRecord, lost: list[Loss]) -> bool
 def _find_receiver(
     stream: AsyncStream,
 ) -> Callable[[], Awaitable[Sequence[StreamEvent] | None]]:
-    """Returns what receives the events of a stream as they came together; None at the end."""
+    """Return a function that receives the events of one read; it returns ``None`` at the end."""
     if isinstance(stream, ResponseStream):
         return stream.receive
-    events = aiter(stream)  # of a provider that makes streams of its own
+    events = aiter(stream)  # a provider with its own streams
 
     async def receive() -> Sequence[StreamEvent] | None:
         event = await anext(events, None)
@@ -282,58 +248,28 @@ def _find_receiver(
     return receive
 
 
-def _count_said(canisters: Iterable[AnyCanister], upstream: Upstream) -> int:
-    """Returns how many tokens an answer came to, as far as it came."""
+def _count(canisters: Iterable[AnyCanister], upstream: Upstream) -> int:
+    """Return the tokens of an incomplete answer."""
     attributes = upstream.model.descriptor.attributes
     return sum(count_canister(each, attributes).tokens for each in canisters)
 
 
-def complete_answer(
-    face: Face,
-    answer: JsonObject,
-    asked: ClientRequest,
-    native: Mapping[str, Any],
-    upstream: Upstream,
-) -> JsonObject:
-    """Returns a whole answer as a streamed one would be: with the name that the client used.
+def _complete(call: GatewayCall, answer: JsonObject, native: Mapping[str, Any]) -> JsonObject:
+    """Add to a complete answer the client's name for the model, as in a stream.
 
     Args:
-        native: The request as the client wrote it.
+        native: The request in the client's protocol.
     """
-    if face.is_ours:  # which tells who has answered, and not whom somebody meant
+    face, asked = call.face, call.request
+    if face.is_ours:  # it reports the model that answered
         return answer
     echoed = face.echo(native if asked.echo is None else asked.echo) if face.echo else {}
-    told = {**echoed, **answer, face.model_field: asked.model or upstream.address}
-    return told if asked.response_id is None else {**told, "id": asked.response_id}
+    completed = {**echoed, **answer, face.model_field: asked.model or call.upstream.address}
+    return completed if asked.response_id is None else {**completed, "id": asked.response_id}
 
 
-def _compose_headers(call: HttpCall, losses: Iterable[Loss]) -> dict[str, str]:
-    """Returns our own headers of an answer."""
-    headers = {"x-vibe-request-id": call.request_id}
-    if told := _write_told(losses):
-        headers[LOSSES_HEADER] = told
+def _compose_headers(http: HttpCall, losses: Iterable[Loss]) -> dict[str, str]:
+    headers = {"x-vibe-request-id": http.request_id}
+    if text := write_ranked(losses):
+        headers[LOSSES_HEADER] = text
     return headers
-
-
-def _write_told(losses: Iterable[Loss]) -> str:
-    """Write the losses for the client, most serious first; empty where there are none."""
-    told = [str(loss) for loss in rank_losses(losses)]
-    return write_losses(told) if told else ""
-
-
-def write_losses(told: list[str]) -> str:
-    """Write losses as a header: a JSON list of texts, in ASCII; what is too long is counted."""
-    if sum(map(len, told)) <= _LOSSES_BYTES and len(text := _write_ascii(told)) <= _LOSSES_BYTES:
-        return text
-    free, kept = _LOSSES_BYTES - len(json.dumps([f"and {len(told)} more"])), list[str]()
-    for each in told:
-        free -= len(_write_ascii(each)) + len(", ")
-        if free < 0:
-            break
-        kept.append(each)
-    return _write_ascii([*kept, f"and {len(told) - len(kept)} more"])
-
-
-def _write_ascii(value: object) -> str:
-    # JSON may contain the character DEL; a header may not.
-    return json.dumps(value).replace("\x7f", "\\u007f")

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe_llms.daemons.gateway.translating import write_losses
+from vibe_llms.daemons.gateway.loss_headers import write_losses
 
 MOST = 4_096
 

@@ -36,7 +36,7 @@ def test_a_target_is_an_address_or_a_table(tmp_path: Path) -> None:
     cache = { seconds = 60 }
     [models.large]
     targets = ["here:c"]
-    carry = ["/v1/embeddings"]
+    passthrough = ["/v1/embeddings"]
     """
     settings = read_settings(write(tmp_path, text), resolve)
     assert (settings.authorizer, settings.server.port, settings.limits.requests) == (
@@ -65,7 +65,7 @@ requests = 0
 targets = []
 [models.b]
 targets = [{ model = "here:x", weigth = 2 }, 3]
-carry = ["v1/embeddings"]
+passthrough = ["v1/embeddings"]
 [models.c]
 targets = [{ model = "here:x", queue = 2 }]
 """

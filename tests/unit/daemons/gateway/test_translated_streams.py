@@ -12,10 +12,12 @@ import attrs
 import pytest
 
 from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.client_requests import read_client_request
 from vibe_llms.daemons.gateway.faces import chat_completions
+from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.translating import translate
-from vibe_llms.daemons.gateway.upstreams import Upstream
+from vibe_llms.daemons.gateway.upstreams import Upstream, Upstreams
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.chat_completions.serving import streams
 from vibe_llms.events.stream import (
@@ -27,6 +29,7 @@ from vibe_llms.events.stream import (
     StreamEvent,
 )
 from vibe_llms.exceptions import ConverseError
+from vibe_llms.limits import Limits
 from vibe_llms.messages.canisters import StopReason
 from vibe_llms.messages.requests import Request
 from vibe_llms.providers.conversing import ModelBase
@@ -128,7 +131,10 @@ async def answer(model: Any) -> tuple[list[bytes], CallRecord]:
     call = HttpCall(scope, receive, send, request_id="req_1", limit=1_000_000)
     record = CallRecord(request_id="req_1", method="POST", path="/", started=0.0)
     face = chat_completions.FACE
-    await translate(call, record, face, read_client_request(face, BODY), Upstream(model))
+    gateway = Gateway(Upstreams(Any), limits=Limits())  # type: ignore[arg-type]
+    asked = GatewayCall(gateway=gateway, http=call, record=record, face=face)
+    asked.request, asked.upstream = read_client_request(face, BODY), Upstream(model)
+    await translate(asked)
     return pieces, record
 
 

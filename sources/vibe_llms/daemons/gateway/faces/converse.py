@@ -1,4 +1,4 @@
-"""Our own protocol, by which another vibe-llms asks (the provider ``remote``)."""
+"""The own protocol, used by the provider ``remote`` of another vibe-llms."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import msgspec
 
 from vibe_llms.daemons.asgi import HttpCall
 from vibe_llms.daemons.bodies import read_head
+from vibe_llms.daemons.gateway.calls import GatewayCall, handle
 from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.stages import ANSWER, COUNT
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import converse
 
-FACE = Face(name="converse", dialect=converse, is_ours=True)
+FACE = Face(name="converse", dialect=converse, write_count=converse.nativize_count, is_ours=True)
 
 
 class _Inner(msgspec.Struct):
@@ -31,12 +33,10 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
-    """Returns the paths of this protocol."""
+    """Return the routes of this protocol."""
     produce = partial(Route, write_error=FACE.write_error)
-    answer = partial(gateway.answer, face=FACE, read=read_client_request)
-    count = partial(
-        gateway.count, face=FACE, path="", write=converse.nativize_count, read=read_client_request
-    )
+    answer = handle(gateway, FACE, ANSWER, _read)
+    count = handle(gateway, FACE, COUNT, _read)
     return (
         produce(method="POST", pattern="/v1/converse", handler=answer),
         produce(method="POST", pattern="/v1/converse/count", handler=count),
@@ -50,7 +50,6 @@ async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     await call.tell(body)
 
 
-def read_client_request(face: Face, body: bytes) -> ClientRequest:
-    """Reads of a body who is asked, and how the answer is wanted. Raises RequestError."""
+def _read(call: GatewayCall, body: bytes) -> ClientRequest:
     head = read_head(_HEAD, body)
     return ClientRequest(body=body, model=head.request.model, streaming=head.stream, rename=None)

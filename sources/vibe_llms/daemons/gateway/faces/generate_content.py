@@ -1,4 +1,4 @@
-"""Gemini's generateContent, whose path names the model, and whether the answer is streamed."""
+"""Gemini's generateContent; its path names the model and the form of the answer."""
 
 from __future__ import annotations
 
@@ -6,59 +6,57 @@ from functools import partial
 
 import attrs
 
-from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.asgi import refuse_body
+from vibe_llms.daemons.gateway.calls import GatewayCall, handle
 from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
-from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.gateway.stages import ANSWER, COUNT
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import generate_content
+from vibe_llms.models.tokens import TokenCount
+from vibe_llms.plain import JsonObject
 from vibe_llms.providers.remote_models import RemoteModel
+
+
+def _write_count(counted: TokenCount) -> JsonObject:
+    return {"totalTokens": counted.tokens}
+
 
 FACE = Face(
     name="generate_content",
     dialect=generate_content,
+    write_count=_write_count,
     passed=("x-goog-api-client",),
     model_field="modelVersion",
 )
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
-    """Returns the paths of this protocol, of both versions that its clients use."""
+    """Return the routes of both versions of this protocol."""
     produce = partial(Route, method="POST", write_error=FACE.write_error)
     routes = []
     for version in ("v1beta", "v1"):
         base = f"/{version}/models/{{model:path}}"
         for method, streaming in (("generateContent", False), ("streamGenerateContent", True)):
-            handler = partial(_answer, gateway=gateway, streaming=streaming)
+            handler = handle(gateway, FACE, ANSWER, partial(_read, streaming=streaming))
             routes.append(produce(pattern=f"{base}:{method}", handler=handler))
-        routes.append(produce(pattern=f"{base}:countTokens", handler=partial(_count, gateway)))
+        routes.append(
+            produce(
+                pattern=f"{base}:countTokens", handler=handle(gateway, FACE, COUNT, _read_count)
+            )
+        )
     return tuple(routes)
 
 
-async def _answer(call: HttpCall, record: CallRecord, *, gateway: Gateway, streaming: bool) -> None:
-    await gateway.answer(call, record, FACE, partial(_read, call, streaming))
-
-
-async def _count(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
-    await gateway.count(
-        call,
-        record,
-        FACE,
-        path="",
-        write=lambda counted: {"totalTokens": counted.tokens},
-        read=partial(_read_count, call),
-    )
-
-
-def _read(call: HttpCall, streaming: bool, face: Face, body: bytes) -> ClientRequest:
-    # Without this query a stream is one JSON array, which grows.
-    form = call.query.get("alt", "json")
+def _read(call: GatewayCall, body: bytes, *, streaming: bool) -> ClientRequest:
+    # By default a stream is one JSON array.
+    form = call.http.query.get("alt", "json")
     if streaming and form not in ("json", "sse"):
-        raise refuse_body("alt is sse or json.", "alt")
+        raise refuse_body("alt must be sse or json.", "alt")
     is_array = streaming and form == "json"
     return ClientRequest(
         body=body,
-        model=call.names["model"],
+        model=call.http.names["model"],
         streaming=streaming,
         rename=None,
         find_path=_find_array if is_array else None,
@@ -74,5 +72,5 @@ def _find_count(model: RemoteModel) -> str:
     return model.compose_path(streaming=False).replace(":generateContent", ":countTokens")
 
 
-def _read_count(call: HttpCall, face: Face, body: bytes) -> ClientRequest:
-    return attrs.evolve(_read(call, False, face, body), find_path=_find_count)
+def _read_count(call: GatewayCall, body: bytes) -> ClientRequest:
+    return attrs.evolve(_read(call, body, streaming=False), find_path=_find_count)

@@ -1,4 +1,4 @@
-"""Ollama's chat, its older call for a prompt, and its lists of models: https://docs.ollama.com/api."""
+"""Ollama's chat, its older endpoint for a prompt, and its lists of models: https://docs.ollama.com/api."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import attrs
 
 from vibe_llms.daemons.asgi import JSON, HttpCall, refuse_body
 from vibe_llms.daemons.bodies import decode_body, read_json_body
+from vibe_llms.daemons.gateway.calls import GatewayCall, handle
 from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face, read_client_request
 from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
+from vibe_llms.daemons.gateway.stages import ANSWER
 from vibe_llms.daemons.records import CallRecord
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import ollama_chat
@@ -22,11 +24,11 @@ FACE = Face(name="ollama", dialect=ollama_chat, framing="ndjson", streams_by_def
 _GENERATION = attrs.evolve(FACE, name="ollama_generate", dialect=generation)
 
 _BODY_TYPES = (JSON, "application/x-www-form-urlencoded", "text/plain", "")
-"""Those of clients that name no type, as in the examples of Ollama's documentation: curl sends the
-second, JavaScript's ``fetch`` the third, and most HTTP libraries none."""
+"""Content types of clients that set none, as in the examples of Ollama's documentation: curl sends
+the second, JavaScript's ``fetch`` the third, and most HTTP libraries the last."""
 
 _VERSION = "0.20.0"
-"""Of the server whose protocol this is; clients look whether it is new enough."""
+"""Version of the Ollama server that is imitated; clients require a minimum."""
 
 _CAPABILITIES = (
     ("tools", "supports_invocations"),
@@ -36,11 +38,11 @@ _CAPABILITIES = (
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
-    """Returns the paths of this protocol."""
+    """Return the routes of this protocol."""
     produce = partial(Route, write_error=FACE.write_error, body_types=_BODY_TYPES)
-    generate = partial(gateway.answer, face=_GENERATION, read=_read_generation)
+    generate = handle(gateway, _GENERATION, ANSWER, _read_generation)
     return (
-        produce(method="POST", pattern="/api/chat", handler=partial(gateway.answer, face=FACE)),
+        produce(method="POST", pattern="/api/chat", handler=handle(gateway, FACE, ANSWER)),
         produce(method="POST", pattern="/api/generate", handler=generate),
         produce(method="GET", pattern="/api/tags", handler=partial(_list, gateway)),
         produce(method="GET", pattern="/api/ps", handler=partial(_list_loaded, gateway)),
@@ -49,13 +51,13 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
     )
 
 
-def _read_generation(face: Face, body: bytes) -> ClientRequest:
-    return read_client_request(face, body).move("/api/generate")
+def _read_generation(call: GatewayCall, body: bytes) -> ClientRequest:
+    return read_client_request(_GENERATION, body).move("/api/generate")
 
 
 async def _list_loaded(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     await gateway.authorize(call, record)
-    await call.tell({"models": []})  # none of them takes memory here
+    await call.tell({"models": []})  # upstream models occupy no memory of the gateway
 
 
 async def _list(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
@@ -82,7 +84,7 @@ _DETAILS = {
     "parameter_size": "",
     "quantization_level": "",
 }
-"""What is known of files alone, and of no model that is asked elsewhere."""
+"""Details of model files, which are unknown for upstream models."""
 
 
 async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
@@ -90,7 +92,7 @@ async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
     body = decode_body(await read_json_body(call))
     name = next((body[key] for key in ("model", "name") if body.get(key) not in (None, "")), "")
     if not isinstance(name, str):
-        raise refuse_body("The name of a model is a text.", "model")
+        raise refuse_body("The model's name must be a string.", "model")
     record.model = name
     upstream = await gateway.upstreams.access(name)
     ensure_admitted(grant, name or upstream.address)
@@ -98,7 +100,7 @@ async def _show(gateway: Gateway, call: HttpCall, record: CallRecord) -> None:
 
 
 def describe(descriptor: ModelDescriptor) -> dict[str, Any]:
-    """Returns what is known of a model in Ollama's words."""
+    """Return a model's details in Ollama's protocol."""
     attributes = descriptor.attributes
     told = ["completion"]
     for word, capability in _CAPABILITIES:

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from functools import partial
 
-from vibe_llms.daemons.gateway.client_requests import Face
+from vibe_llms.daemons.gateway.calls import GatewayCall, handle
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face, read_client_request
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.responses.conversations import ConversationEndpoints
 from vibe_llms.daemons.gateway.responses.endpoints import ResponseEndpoints
+from vibe_llms.daemons.gateway.stages import ANSWER, COMPACT, COUNT
 from vibe_llms.daemons.routes import Route
 from vibe_llms.dialects import responses
 from vibe_llms.dialects.responses.serving.responses import echo_request
 from vibe_llms.plain import JsonObject
 from vibe_llms.providers.interfaces import TokenCount
 
+
+def _write_count(counted: TokenCount) -> JsonObject:
+    """Write the number of tokens of a request."""
+    return {"object": "response.input_tokens", "input_tokens": counted.tokens}
+
+
+def _read_compact(call: GatewayCall, body: bytes) -> ClientRequest:
+    return read_client_request(call.face, body).move("/responses/compact")
+
+
 FACE = Face(
     name="responses",
     dialect=responses,
     echo=echo_request,
-    # Whose account pays is ours to say.
+    # The gateway, not the client, chooses the vendor account.
     passed=("openai-beta", "idempotency-key", "x-client-request-id"),
     id_header="x-request-id",
-    is_kept=True,
+    count_path="/responses/input_tokens",
+    write_count=_write_count,
+    is_stored=True,
 )
 
 _RESPONSE = "/v1/responses/{id}"
@@ -29,25 +43,25 @@ _CONVERSATION = "/v1/conversations/{id}"
 
 
 def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
-    """Returns the paths of this protocol."""
+    """Return the routes of this protocol."""
     produce = partial(Route, write_error=FACE.write_error)
-    count = partial(gateway.count, face=FACE, path="/responses/input_tokens", write=write_count)
-    answer = partial(gateway.answer, face=FACE)
+    count = handle(gateway, FACE, COUNT)
     routes = [
-        produce(method="POST", pattern="/v1/responses", handler=answer),
+        produce(method="POST", pattern="/v1/responses", handler=handle(gateway, FACE, ANSWER)),
         produce(method="POST", pattern="/v1/responses/input_tokens", handler=count),
     ]
-    keeper = gateway.keeper
-    if keeper is None:
+    storage = gateway.storage
+    if storage is None:
         return tuple(routes)
-    kept = ResponseEndpoints(gateway, keeper, FACE)
-    begun = ConversationEndpoints(gateway, keeper, FACE)
+    stored = ResponseEndpoints(gateway, storage, FACE)
+    begun = ConversationEndpoints(gateway, storage, FACE)
+    compact = handle(gateway, FACE, COMPACT, _read_compact)
     table = (
-        ("POST", "/v1/responses/compact", kept.compact),
-        ("GET", _RESPONSE, kept.retrieve),
-        ("DELETE", _RESPONSE, kept.delete),
-        ("POST", f"{_RESPONSE}/cancel", kept.cancel),
-        ("GET", f"{_RESPONSE}/input_items", kept.list_input),
+        ("POST", "/v1/responses/compact", compact),
+        ("GET", _RESPONSE, stored.retrieve),
+        ("DELETE", _RESPONSE, stored.delete),
+        ("POST", f"{_RESPONSE}/cancel", stored.cancel),
+        ("GET", f"{_RESPONSE}/input_items", stored.list_input),
         ("POST", "/v1/conversations", begun.create),
         ("GET", _CONVERSATION, begun.retrieve),
         ("POST", _CONVERSATION, begun.update),
@@ -62,8 +76,3 @@ def produce_routes(gateway: Gateway) -> tuple[Route, ...]:
         for method, pattern, handler in table
     ]
     return tuple(routes)
-
-
-def write_count(counted: TokenCount) -> JsonObject:
-    """Writes how many tokens a request has."""
-    return {"object": "response.input_tokens", "input_tokens": counted.tokens}

@@ -8,8 +8,8 @@ from typing import Final
 from urllib.parse import quote
 
 from vibe_llms.daemons.asgi import HttpCall, refuse_body
-from vibe_llms.daemons.bodies import read_json_body
-from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face, read_client_request
+from vibe_llms.daemons.gateway.calls import GatewayCall
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
 from vibe_llms.daemons.gateway.gateway import Gateway
 from vibe_llms.daemons.gateway.passthrough import pass_through
 from vibe_llms.daemons.gateway.responses.background import pause, send_frames
@@ -110,14 +110,6 @@ class ResponseEndpoints:
         asked = [each for identity, each in said.items() if identity not in answered]
         await call.tell(compose_page(write_items(asked), call.query))
 
-    async def compact(self, call: HttpCall, record: CallRecord) -> None:
-        """Lets a vendor that can do so compact a conversation. Raises ConverseError."""
-        record.face = self._face.name
-        grant = await self._gateway.authorize(call, record)
-        asked = read_client_request(self._face, await read_json_body(call))
-        call.watch_client()
-        await self._gateway.ask_beside(call, record, self._face, asked, grant, "/responses/compact")
-
     async def compose(self, found: GatewayResponse) -> Fields:
         """Returns a response as the client is told it. Raises StoreError."""
         said = await self._keeper.read_canisters(found) if found.output else {}
@@ -136,8 +128,7 @@ class ResponseEndpoints:
         """Hands a request to the upstream that keeps the response."""
         upstream = await self._gateway.upstreams.reach(found.address)
         record.address = upstream.address
-        model = upstream.model
-        if not can_pass_through(model, PROTOCOL):
+        if not can_pass_through(upstream.model, PROTOCOL):
             raise refuse_body(
                 f"{found.address}, which keeps this response, cannot be asked for it."
             )
@@ -150,15 +141,10 @@ class ResponseEndpoints:
             rename=None,
             method=call.method,
         )
-        await pass_through(
-            call,
-            record,
-            self._face,
-            asked.move(path),
-            model,
-            limits=self._gateway.limits,
-        )
-        record.usage = None  # it was used, and told, when the response was made
+        passed = GatewayCall(gateway=self._gateway, http=call, record=record, face=self._face)
+        passed.request, passed.upstream = asked.move(path), upstream
+        await pass_through(passed)
+        record.usage = None  # it was recorded when the response was created
 
 
 def _read_following(query: Mapping[str, str]) -> int | None:

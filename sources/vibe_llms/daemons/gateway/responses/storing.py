@@ -1,10 +1,8 @@
-"""Decides who keeps a response, and puts what was said earlier before what is asked."""
+"""Storage stages: choose where a response is stored, and prepend what it continues."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -12,8 +10,9 @@ import attrs
 import msgspec
 
 from vibe_llms.asynchrony import finish
-from vibe_llms.daemons.asgi import HttpCall, refuse_body
+from vibe_llms.daemons.asgi import refuse_body
 from vibe_llms.daemons.bodies import decode_body, decode_mended, perform_sized
+from vibe_llms.daemons.gateway.calls import GatewayCall
 from vibe_llms.daemons.gateway.client_requests import ClientRequest
 from vibe_llms.daemons.gateway.responses import rows
 from vibe_llms.daemons.gateway.responses.background import send_frames
@@ -30,14 +29,13 @@ from vibe_llms.daemons.gateway.responses.sinks import (
 from vibe_llms.daemons.gateway.responses.storage import ResponseStorage, ensure_own
 from vibe_llms.daemons.gateway.responses.storing_calls import ResponseSink, StoringCall
 from vibe_llms.daemons.gateway.upstreams import Upstream, can_pass_through
-from vibe_llms.daemons.records import CallRecord
 from vibe_llms.dialects.responses.quirks import PROTOCOL
 from vibe_llms.exceptions import ProviderError, ProviderFault
 from vibe_llms.messages.canisters import AnyCanister
 
 BEGUN: Final = "vibe_llms.kept"
 MEMORY: Final = "vibe_llms.memory"
-"""In the scope of a call that the gateway makes of itself: what keeps its response."""
+"""Keys in the scope of an inner call: the sink of its response, and the memory of its lane."""
 
 
 class _Wish(msgspec.Struct):
@@ -56,132 +54,122 @@ _WISH: Final = msgspec.json.Decoder(_Wish)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@asynccontextmanager
-async def hold(
-    keeper: ResponseStorage,
-    call: HttpCall,
-    record: CallRecord,
-    asked: ClientRequest,
-    upstream: Upstream,
-) -> AsyncIterator[tuple[HttpCall, ClientRequest]]:
-    """Yields the call and the request as they are to be answered, and keeps the answer.
+async def store(call: GatewayCall) -> None:
+    """Store the response before the client learns its id, if its protocol refers to it later.
 
     Raises:
-        ConverseError: What the request goes on from is not there.
+        ConverseError: The request continues a response or conversation that does not exist.
     """
-    begun: StoreSink | None = call.scope.get(BEGUN)
-    if begun is None:
-        kept, asked = await _choose(keeper, call, record.subject, asked, upstream)
-    else:
-        kept, asked = begun, _name(asked, upstream, begun.identity, begun.native)
-    if kept is None:
-        yield call, asked
-        return
-    answering = StoringCall(call, kept, keeper.limits)
-    try:
-        yield answering, asked
-    finally:
-        await finish(answering.close())
+    if call.gateway.storage is None or not call.face.is_stored:
+        await call.proceed()
+    elif not await _detach(call, call.gateway.storage):
+        sink = await _choose(call, call.gateway.storage)
+        if sink is None:
+            await call.proceed()
+        else:
+            storing = StoringCall(call.http, sink, call.gateway.storage.limits)
+            call.http = storing
+            try:
+                await call.proceed()
+            finally:
+                await finish(storing.close())
 
 
-async def _choose(
-    keeper: ResponseStorage, call: HttpCall, subject: str, asked: ClientRequest, upstream: Upstream
-) -> tuple[ResponseSink | None, ClientRequest]:
-    """Returns where a response is kept, if anywhere, and the request as its upstream needs it."""
-    wish = _read_wish(asked.body)
-    memory: Memory | None = call.scope.get(MEMORY)
+async def expand(call: GatewayCall) -> None:
+    """Put what the request continues before its input; store nothing."""
+    storage = call.gateway.storage
+    if storage is not None and call.face.is_stored:
+        chain = await _find_chain(call, storage, _read_wish(call.request.body))
+        if chain is not None:
+            call.request = await asyncio.to_thread(_expand, call.request, chain)
+    await call.proceed()
+
+
+async def _choose(call: GatewayCall, storage: ResponseStorage) -> ResponseSink | None:
+    """Return the sink of the response, if any; prepare the request for its upstream."""
+    begun: StoreSink | None = call.http.scope.get(BEGUN)
+    if begun is not None:  # in the background
+        call.request = _name(call, begun.identity, begun.native)
+        return begun
+    subject, upstream = call.record.subject, call.upstream
+    wish = _read_wish(call.request.body)
+    memory: Memory | None = call.http.scope.get(MEMORY)
     chain = memory.get(wish.previous_response_id or "") if memory else None
-    chain = chain or await _find_chain(keeper, wish, subject, upstream)
+    chain = chain or await _find_chain(call, storage, wish)
     is_shared = chain is not None and chain.is_shared
     is_stored = wish.store is not False or is_shared
-    if chain is None and is_stored and _is_kept_there(wish, upstream):
-        return UpstreamSink(keeper, subject, upstream.address), asked
+    if chain is None and is_stored and _is_stored_upstream(wish, upstream):
+        return UpstreamSink(storage, subject, upstream.address)
     native: Fields = {}
     given: list[Any] = []
     if is_stored or memory is not None:
-        native, given = await perform_sized(asked.body, partial(_read_input, asked.body))
+        body = call.request.body
+        native, given = await perform_sized(body, partial(_read_input, body))
     if chain is not None:
-        asked = await asyncio.to_thread(_expand, asked, chain)
+        call.request = await asyncio.to_thread(_expand, call.request, chain)
     if is_stored:
-        asked = _name(asked, upstream, name_response(), native)
-        address = upstream.address
-        return StoreSink(keeper, subject, address, chain or Chain(), given, native), asked
-    return (None if memory is None else MemorySink(memory, chain or Chain(), given)), asked
+        call.request = _name(call, name_response(), native)
+        return StoreSink(storage, subject, upstream.address, chain or Chain(), given, native)
+    return None if memory is None else MemorySink(memory, chain or Chain(), given)
 
 
-def _name(
-    asked: ClientRequest, upstream: Upstream, identity: str | None, native: Fields
-) -> ClientRequest:
-    """Returns a request whose answer has an id of ours, where no upstream gives it one."""
-    if can_pass_through(upstream.model, PROTOCOL):
-        return asked
-    return attrs.evolve(asked, response_id=identity, echo=native)
+def _name(call: GatewayCall, identity: str | None, native: Fields) -> ClientRequest:
+    """Return the request with an id for its response, unless the upstream assigns one."""
+    if can_pass_through(call.upstream.model, PROTOCOL):
+        return call.request
+    return attrs.evolve(call.request, response_id=identity, echo=native)
 
 
-async def detach(
-    keeper: ResponseStorage,
-    call: HttpCall,
-    record: CallRecord,
-    asked: ClientRequest,
-    upstream: Upstream,
-) -> bool:
-    """Answers a request that wants its answer in the background, if it is one for us.
+async def _detach(call: GatewayCall, storage: ResponseStorage) -> bool:
+    """Start a background response if the client wants one; return whether it did.
 
     Raises:
-        ConverseError: It makes no sense, or what it goes on from is not there.
+        ConverseError: The request is invalid, or what it continues does not exist.
     """
-    if b'"background"' not in asked.body or BEGUN in call.scope:
+    asked, upstream, subject = call.request, call.upstream, call.record.subject
+    if b'"background"' not in asked.body or BEGUN in call.http.scope:
         return False
     wish = _read_wish(asked.body)
     if not wish.background:
         return False
-    chain = await _find_chain(keeper, wish, record.subject, upstream)
-    if chain is None and _is_kept_there(wish, upstream):
+    chain = await _find_chain(call, storage, wish)
+    if chain is None and _is_stored_upstream(wish, upstream):
         return False
     if wish.store is False:
-        raise refuse_body("What is answered in the background has to be stored.", "store")
+        raise refuse_body("A background response must be stored.", "store")
     native, given = await perform_sized(asked.body, partial(_read_input, asked.body))
-    kept = StoreSink(
-        keeper, record.subject, upstream.address, chain or Chain(), given, native, name_response()
+    sink = StoreSink(
+        storage, subject, upstream.address, chain or Chain(), given, native, name_response()
     )
     queued: Fields = {
-        "id": kept.identity,
+        "id": sink.identity,
         "model": asked.model,
         "status": "queued",
         "output": [],
     }
-    told = complete_body(queued, native)
-    await kept.begin(told)
-    if asked.streaming:  # before its process may die, so that whoever asks for events learns why
-        begun = partial(rows.write_frames, identity=str(kept.identity), data=b"[]")
-        await keeper.registry.perform(begun)
+    answer = complete_body(queued, native)
+    await sink.begin(answer)
+    if asked.streaming:  # if the process dies, clients that ask for the events learn the reason
+        begun = partial(rows.write_frames, identity=str(sink.identity), data=b"[]")
+        await storage.registry.perform(begun)
     body = await asyncio.to_thread(_expand, asked, chain or Chain())
-    run = keeper.background.start(call, body.body, kept, str(kept.identity))
-    if not asked.streaming:
-        await call.tell(told)
-        return True
-    await send_frames(call, run.follow(-1))
+    run = storage.background.start(call.http, body.body, sink, str(sink.identity))
+    if asked.streaming:
+        await send_frames(call.http, run.follow(-1))
+    else:
+        await call.http.tell(answer)
     return True
 
 
 def needs_storage(asked: ClientRequest) -> bool:
-    """Tells whether a request goes on from others, or may be gone on from. Raises RequestError."""
+    """Return whether a request continues others, or may be continued. Raises RequestError."""
     wish = _read_wish(asked.body)
     return wish.store is not False or wish.continues
 
 
-async def expand(
-    keeper: ResponseStorage, asked: ClientRequest, subject: str, upstream: Upstream
-) -> ClientRequest:
-    """Returns a request with what it goes on from put before its input; keeps nothing."""
-    chain = await _find_chain(keeper, _read_wish(asked.body), subject, upstream)
-    return asked if chain is None else await asyncio.to_thread(_expand, asked, chain)
-
-
-async def _find_chain(
-    keeper: ResponseStorage, wish: _Wish, subject: str, upstream: Upstream
-) -> Chain | None:
-    """Returns what a request goes on from; ``None`` where the upstream knows it, or nothing."""
+async def _find_chain(call: GatewayCall, storage: ResponseStorage, wish: _Wish) -> Chain | None:
+    """Return what a request continues; ``None`` if that is stored upstream, or nothing."""
+    subject, upstream = call.record.subject, call.upstream
     conversation = read_conversation(wish.conversation)
     previous = wish.previous_response_id
     if conversation and previous:
@@ -189,36 +177,36 @@ async def _find_chain(
             "previous_response_id and conversation exclude each other.", "conversation"
         )
     # The gateway has no record of it, so the vendor decides whether it exists.
-    is_known_there = can_pass_through(upstream.model, PROTOCOL) and not keeper.knows_subjects
+    is_known_there = can_pass_through(upstream.model, PROTOCOL) and not storage.knows_subjects
     if conversation:
-        begun = await keeper.registry.perform(
+        begun = await storage.registry.perform(
             partial(rows.find_conversation, identity=conversation)
         )
         if begun is None and is_known_there:
             return None
-        return await _read_begun(keeper, ensure_own(begun, subject, "conversation", conversation))
+        return await _read_begun(storage, ensure_own(begun, subject, "conversation", conversation))
     if not previous:
         return None
-    found = await keeper.find(previous)
+    found = await storage.find(previous)
     if found is None and is_known_there:
         return None
     if found is None or found.subject != subject:
         raise _refuse_previous(previous)
     if found.conversation:
-        return await _read_previous(keeper, found)
+        return await _read_previous(storage, found)
     if can_pass_through(upstream.model, PROTOCOL) and _is_of_one_provider(
         found.address, upstream.address
     ):
         return None
     raise refuse_body(
-        f"The response {previous!r} is kept by {found.address}, and another provider's model "
-        "cannot go on from it.",
+        f"The response {previous!r} is stored by {found.address}; a model of another provider "
+        "cannot continue it.",
         "previous_response_id",
     )
 
 
 def _refuse_previous(identity: str) -> ProviderError:
-    """Says in OpenAI's words that a response is not there: clients then send the whole anew."""
+    """Return OpenAI's error for a missing response, after which clients resend the whole."""
     return ProviderError(
         fault=ProviderFault.NOT_FOUND,
         status=400,
@@ -229,38 +217,36 @@ def _refuse_previous(identity: str) -> ProviderError:
     )
 
 
-async def _read_previous(keeper: ResponseStorage, found: GatewayResponse) -> Chain:
+async def _read_previous(storage: ResponseStorage, found: GatewayResponse) -> Chain:
     if found.is_running:
-        raise refuse_body(
-            f"The response {found.id!r} has not come to its end.", "previous_response_id"
-        )
+        raise refuse_body(f"The response {found.id!r} is not complete.", "previous_response_id")
     return await asyncio.to_thread(
-        read_chain, keeper.access_store(), found.conversation, found.last
+        read_chain, storage.access_store(), found.conversation, found.last
     )
 
 
-async def _read_begun(keeper: ResponseStorage, begun: GatewayConversation) -> Chain:
-    chain = await asyncio.to_thread(read_shared, keeper.access_store(), begun.id)
+async def _read_begun(storage: ResponseStorage, begun: GatewayConversation) -> Chain:
+    chain = await asyncio.to_thread(read_shared, storage.access_store(), begun.id)
     shown = select_shown(chain.canisters, begun.hidden)
     return attrs.evolve(chain, canisters=shown)
 
 
-def is_storing(upstream: Upstream) -> bool:
-    """Tells whether an upstream keeps what it answers to clients of this protocol."""
+def stores_responses(upstream: Upstream) -> bool:
+    """Return whether an upstream stores its own responses."""
     model = upstream.model
     return can_pass_through(model, PROTOCOL) and bool(getattr(model, "keeps_responses", False))
 
 
-def _is_kept_there(wish: _Wish, upstream: Upstream) -> bool:
-    """Tell whether the upstream keeps the answer to a request that continues nothing kept here.
+def _is_stored_upstream(wish: _Wish, upstream: Upstream) -> bool:
+    """Return whether the upstream stores the response to a request that continues nothing here.
 
-    An upstream that holds the beginning of a conversation holds the rest of it, too.
+    An upstream that has the beginning of a conversation stores the rest of it, too.
     """
-    return is_storing(upstream) or wish.continues
+    return stores_responses(upstream) or wish.continues
 
 
 def name_response() -> str:
-    """Makes up the id of a response."""
+    """Generate the id of a response."""
     import secrets
 
     return f"resp_{secrets.token_hex(24)}"
@@ -269,7 +255,7 @@ def name_response() -> str:
 def select_shown(
     canisters: tuple[AnyCanister, ...], hidden: tuple[str, ...]
 ) -> tuple[AnyCanister, ...]:
-    """Returns canisters without those whose items were deleted."""
+    """Return the canisters whose items were not deleted."""
     if not hidden:
         return canisters
     gone = frozenset(hidden)
@@ -282,7 +268,7 @@ def _read_wish(body: bytes) -> _Wish:
     try:
         return decode_mended(_WISH.decode, body)
     except msgspec.DecodeError as error:
-        raise refuse_body(f"The body is no request: {error}.") from None
+        raise refuse_body(f"Invalid request: {error}.") from None
 
 
 def _read_input(body: bytes) -> tuple[Fields, list[Any]]:

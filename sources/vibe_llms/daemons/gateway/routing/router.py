@@ -1,36 +1,34 @@
-"""From a name in the file to the targets behind it, which outlive a new file."""
+"""Routing tables: from a model's name to its targets, which survive a reload."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from vibe_llms.clocks import Clock
-from vibe_llms.daemons.asgi import HttpCall
-from vibe_llms.daemons.gateway.caching import ModelCache, may_keep, produce_answers
-from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face
-from vibe_llms.daemons.gateway.gateway import Gateway, ensure_admitted
-from vibe_llms.daemons.gateway.responses.storing import needs_storage
-from vibe_llms.daemons.gateway.routing.fallback import FallbackChain
+from vibe_llms.daemons.gateway.answer_cache import ModelCache, produce_answers
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings
 from vibe_llms.daemons.gateway.routing.signatures import SignatureOrigins
-from vibe_llms.daemons.gateway.routing.targets import Placement, Target, expand, plan
-from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.gateway.routing.targets import (
+    Placement,
+    Target,
+    TargetPlan,
+    expand,
+    order_targets,
+)
 from vibe_llms.exceptions import UnknownNameError
-from vibe_llms.plugins.specification.daemons import Grant
 from vibe_llms.values import frozen
 
 
 @frozen(kw_only=True)
 class ModelRoute:
-    """A name that clients use.
+    """A model as clients name it.
 
     Attributes:
         name: The name.
-        settings: By the file.
-        groups: Who answers, and then who else; see :func:`.targets.plan`.
-        answers: What was answered before; ``None`` where nothing is kept and nobody waits.
+        settings: Its table in the file.
+        groups: Its targets, then those of each fallback; see :func:`.targets.order_targets`.
+        answers: Its cache; ``None`` if the table configures none.
     """
 
     name: str
@@ -45,17 +43,17 @@ class ModelRoute:
 
 
 class TableRouter:
-    """Answers requests as the tables of a file say.
+    """Routing tables of the configuration file.
 
     Args:
         models: The tables.
         find_provider: Returns the provider of an address.
-        clock: Tells when it is.
-        draw: Gives chances, from 0 to less than 1.
+        clock: For circuits, caches and holds.
+        draw: Returns a random number from 0 to less than 1.
 
     Attributes:
         routes: By the names that clients use.
-        seals: Where what one upstream alone understands came from.
+        signatures: Origins of signatures that only their own provider accepts.
     """
 
     def __init__(
@@ -68,13 +66,13 @@ class TableRouter:
     ) -> None:
         self.clock = clock or Clock()
         self.draw = draw
-        self.seals = SignatureOrigins()
+        self.signatures = SignatureOrigins()
         self.routes: dict[str, ModelRoute] = {}
         self._find_provider = find_provider
         self.adopt(models)
 
     def adopt(self, models: Mapping[str, ModelSettings]) -> None:
-        """Lets other tables hold for the requests that come from now on."""
+        """Replace the tables for new requests."""
         known = {
             _name_target(target.placement): target
             for route in self.routes.values()
@@ -94,49 +92,28 @@ class TableRouter:
             for group in expand(models, name, self._find_provider)
         ]
         settings, before = models[name], self.routes.get(name)
-        # What others have answered is no answer of those who are asked now.
+        # Answers of other targets are not answers of the new ones.
         kept = before.answers if before is not None and before.settings == settings else None
         answers = kept or produce_answers(settings, self.clock)
         return ModelRoute(name=name, settings=settings, groups=groups, answers=answers)
 
     def survey_addresses(self) -> dict[str, str]:
-        """Returns the address of each name's first target."""
+        """Return the address of each name's first target."""
         return {
             name: route.groups[0][0].placement.settings.model for name, route in self.routes.items()
         }
 
-    async def answer(
-        self,
-        gateway: Gateway,
-        call: HttpCall,
-        record: CallRecord,
-        face: Face,
-        asked: ClientRequest,
-        grant: Grant | None,
-    ) -> None:
-        """Answers a request to a model. Raises ConverseError."""
-        route = self.routes.get(asked.model)
+    def plan(self, name: str) -> TargetPlan:
+        """Return the targets for one request. Raises UnknownNameError."""
+        route = self.routes.get(name)
         if route is None:
-            known = tuple(self.routes)
-            raise UnknownNameError(kind="model", name=asked.model, known=known)
-        ensure_admitted(grant, asked.model)
-        walk = FallbackChain(
-            gateway=gateway,
-            call=call,
-            record=record,
-            face=face,
-            asked=asked,
-            grant=grant,
+            raise UnknownNameError(kind="model", name=name, known=tuple(self.routes))
+        return TargetPlan(
+            targets=order_targets(route.groups, self.draw),
             clock=self.clock,
-            seals=self.seals if route.is_mixed else None,
+            answers=route.answers,
+            signatures=self.signatures if route.is_mixed else None,
         )
-        run = partial(walk.run, plan(route.groups, self.draw))
-        # A response that is kept has an id of its own, and belongs to whoever has asked.
-        is_own = face.is_kept and needs_storage(asked)
-        if route.answers is None or is_own or not may_keep(call):
-            await run()
-        else:
-            await route.answers.serve(call, record, face, asked, run)
 
 
 def _name_target(placement: Placement) -> tuple[str, str]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from vibe_llms.daemons.admission import Admission, ServiceLimits
 from vibe_llms.daemons.gateway.routing.circuits import Circuit, CircuitSettings
 from vibe_llms.daemons.gateway.routing.settings import ModelSettings, TargetSettings
 from vibe_llms.daemons.gateway.routing.weights import order_by_weight
 from vibe_llms.values import frozen
+
+if TYPE_CHECKING:
+    from vibe_llms.clocks import Clock
+    from vibe_llms.daemons.gateway.answer_cache import ModelCache
+    from vibe_llms.daemons.gateway.routing.signatures import SignatureOrigins
 
 
 @frozen(kw_only=True)
@@ -91,6 +97,23 @@ class Target:
             self._circuit = self._circuit.end(settings, now, has_failed, is_probe=is_probe)
 
 
+@frozen(kw_only=True)
+class TargetPlan:
+    """Targets for one request.
+
+    Attributes:
+        targets: In the order in which to try them.
+        clock: For circuits, holds and durations.
+        answers: Cache of the model's answers; ``None`` if its table has none.
+        signatures: Origins of signatures; ``None`` if all targets belong to one provider.
+    """
+
+    targets: Sequence[Target]
+    clock: Clock
+    answers: ModelCache | None = None
+    signatures: SignatureOrigins | None = None
+
+
 def _limit(settings: TargetSettings) -> ServiceLimits:
     return ServiceLimits(
         requests=settings.concurrency or sys.maxsize,
@@ -139,7 +162,7 @@ def _place(
     )
 
 
-def plan(groups: list[list[Target]], draw: Callable[[], float]) -> list[Target]:
+def order_targets(groups: list[list[Target]], draw: Callable[[], float]) -> list[Target]:
     """Returns in which order targets are to be asked.
 
     By weight and chance within each group; of these, who would answer at once comes first.

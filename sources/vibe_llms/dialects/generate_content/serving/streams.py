@@ -49,7 +49,7 @@ class StreamWriter(SequentialWriter):
             does not ask for events (``alt=sse``).
     """
 
-    sign_of_life = b"\r\n"  # the vendor's own library takes a comment for an answer
+    keep_alive = b"\r\n"  # the vendor's library reads a comment as an answer
     takes_comments = False
     ending = b"\r\n\r\n"
 

@@ -76,7 +76,7 @@ class StreamWriter(SequentialWriter):
     What a vendor executed itself, a medium and whatever else has no deltas come whole.
     """
 
-    sign_of_life = b'event: ping\ndata: {"type": "ping"}\n\n'
+    keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
 
     PROTOCOL = PROTOCOL
 

@@ -55,7 +55,7 @@ class StreamWriter(answering.StreamWriter):
 
     content_type = "application/x-ndjson"
     ending, takes_comments = b"\n", False
-    sign_of_life = b" "  # an empty line would be one that makes no sense
+    keep_alive = b" "  # clients refuse an empty line
 
     def __init__(
         self, native: Mapping[str, Any], *, model: str, response_id: str | None = None

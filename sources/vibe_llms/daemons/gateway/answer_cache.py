@@ -1,0 +1,183 @@
+"""Cache of answers for one model, and requests that share the answer of an equal one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from vibe_llms.clocks import Clock
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.client_requests import Face
+from vibe_llms.daemons.gateway.routing.settings import CacheSettings, ModelSettings
+from vibe_llms.values import frozen
+
+_FLIGHT_BYTES: Final = 16_777_216
+"""Longest answer that is shared with waiting requests where no cache is configured."""
+
+_STORED_HEADERS: Final = frozenset({"content-type", "content-length", "x-vibe-losses"})
+"""Response headers that hold for every request with the same answer."""
+
+_ENDS: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "chat_completions": (b"data: [DONE]",),
+    "converse": (b'"response_finished"', b'"finished"'),
+    "generate_content": (b'"finishReason"',),
+    "messages": (b'"message_stop"',),
+    "ollama_chat": (b'"done":true', b'"done": true'),
+    "responses": (b'"response.completed"',),
+}
+"""By protocol: marks at the end of a complete stream."""
+
+_TAIL_BYTES: Final = 65_536
+_FAILED: Final = (b'"status":"failed"', b'"status":"in_progress"', b'"status":"queued"')
+
+
+@frozen
+class StoredAnswer:
+    """A complete answer.
+
+    Attributes:
+        status, headers: Of the HTTP response.
+        pieces: The body, in the pieces in which it arrived.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: tuple[bytes, ...] = attrs.field(repr=False)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the body."""
+        return sum(map(len, self.pieces))
+
+    async def send(self, call: HttpCall) -> None:
+        """Send the answer, in the same pieces."""
+        await call.begin(self.status, {**self.headers, "x-vibe-request-id": call.request_id})
+        for piece in self.pieces[:-1]:
+            await call.send(piece)
+        await call.finish(self.pieces[-1] if self.pieces else b"")
+
+
+class AnswerCache:
+    """LRU cache of answers, limited in bytes, entries and age."""
+
+    def __init__(self, settings: CacheSettings) -> None:
+        self._settings = settings
+        self._answers: OrderedDict[str, tuple[float, StoredAnswer]] = OrderedDict()
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def find(self, key: str, now: float) -> StoredAnswer | None:
+        """Return an answer that has not expired."""
+        if (found := self._answers.get(key)) is None:
+            return None
+        if now - found[0] >= self._settings.seconds:
+            self._drop(key)
+            return None
+        self._answers.move_to_end(key)
+        return found[1]
+
+    def add(self, key: str, answer: StoredAnswer, now: float) -> None:
+        """Store an answer unless it exceeds the size of the whole cache."""
+        self._drop(key)
+        size = answer.size_bytes
+        if size > self._settings.bytes:
+            return
+        self._answers[key] = now, answer
+        self.size_bytes += size
+        while len(self._answers) > self._settings.entries or self.size_bytes > self._settings.bytes:
+            self._drop(next(iter(self._answers)))
+
+    def _drop(self, key: str) -> None:
+        if (dropped := self._answers.pop(key, None)) is not None:
+            self.size_bytes -= dropped[1].size_bytes
+
+
+class AnswerRecorder:
+    """Copies an answer while it is sent to the client.
+
+    Args:
+        face: The protocol of the answer.
+        limit: Longest answer to store, in bytes.
+    """
+
+    def __init__(self, face: Face, limit: int) -> None:
+        self._face = face
+        self._left = limit
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._pieces: list[bytes] = []
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Take the status and the headers."""
+        self._status = status
+        self._headers = {name: text for name, text in headers.items() if name in _STORED_HEADERS}
+
+    def feed(self, data: bytes) -> None:
+        """Take a piece of the body."""
+        self._left -= len(data)
+        if self._left < 0:
+            self._pieces.clear()
+        else:
+            self._pieces.append(data)
+
+    def finish(self, *, is_streamed: bool) -> StoredAnswer | None:
+        """Return the answer if it is complete and not an error."""
+        if self._status != 200 or self._left < 0:
+            return None
+        tail = b"".join(self._pieces)[-_TAIL_BYTES:]
+        ends = _ENDS.get(self._face.dialect.PROTOCOL, ())
+        if is_streamed and not any(end in tail for end in ends):
+            return None
+        if any(mark in tail.replace(b'": "', b'":"') for mark in _FAILED):
+            return None
+        return StoredAnswer(self._status, self._headers, tuple(self._pieces))
+
+
+class ModelCache:
+    """Cached answers of one model, and its requests under way that others may join.
+
+    Args:
+        cache: Limits of the cache; ``None`` stores nothing.
+        is_sharing: Send one of several equal requests; the others wait for its answer.
+        clock: For the age of answers.
+
+    Attributes:
+        flights: Requests under way, by key. Each future has the answer, or ``None`` if it failed.
+        most_bytes: Longest answer to record.
+    """
+
+    def __init__(self, cache: CacheSettings | None, *, is_sharing: bool, clock: Clock) -> None:
+        self._cache = None if cache is None else AnswerCache(cache)
+        self.most_bytes = _FLIGHT_BYTES if cache is None else cache.bytes
+        self._is_sharing = is_sharing
+        self._clock = clock
+        self.flights: dict[str, asyncio.Future[StoredAnswer | None]] = {}
+
+    def find(self, key: str) -> StoredAnswer | None:
+        """Return the cached answer."""
+        return None if self._cache is None else self._cache.find(key, self._clock.read())
+
+    def add(self, key: str, answer: StoredAnswer) -> None:
+        """Cache an answer."""
+        if self._cache is not None:
+            self._cache.add(key, answer, self._clock.read())
+
+    def begin_flight(self, key: str) -> asyncio.Future[StoredAnswer | None] | None:
+        """Let equal requests wait for the one that is about to be sent, if they share answers."""
+        if not self._is_sharing or key in self.flights:
+            return None
+        flight = self.flights[key] = asyncio.get_running_loop().create_future()
+        return flight
+
+
+def produce_answers(settings: ModelSettings, clock: Clock) -> ModelCache | None:
+    """Return the cache of a model; ``None`` if its table configures none."""
+    if settings.cache is None and not settings.single_flight:
+        return None
+    return ModelCache(settings.cache, is_sharing=settings.single_flight, clock=clock)

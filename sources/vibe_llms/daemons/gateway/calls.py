@@ -1,0 +1,96 @@
+"""A request to a model on its way through the gateway's stages."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from vibe_llms.daemons.asgi import HttpCall
+from vibe_llms.daemons.gateway.client_requests import ClientRequest, Face, read_client_request
+from vibe_llms.daemons.gateway.gateway import Gateway
+from vibe_llms.daemons.gateway.upstreams import Upstream
+from vibe_llms.daemons.records import CallRecord
+from vibe_llms.daemons.routes import Handler
+from vibe_llms.plugins.specification.daemons import Grant, Reservation
+from vibe_llms.values import define
+
+if TYPE_CHECKING:
+    from vibe_llms.daemons.gateway.answer_cache import AnswerRecorder
+    from vibe_llms.daemons.gateway.routing.targets import TargetPlan
+
+Stage: TypeAlias = Callable[["GatewayCall"], Awaitable[None]]
+"""One step of a request. It calls :meth:`GatewayCall.proceed` unless it has answered the client."""
+
+
+def _read(call: GatewayCall, body: bytes) -> ClientRequest:
+    return read_client_request(call.face, body)
+
+
+@define(kw_only=True, eq=False, slots=False, repr=False)
+class GatewayCall:
+    """A request to a model, with everything that the stages have found out about it.
+
+    Attributes:
+        gateway: Shared by all requests: upstreams, tables, authorizer, limits.
+        http: The HTTP request and its response.
+        record: Facts for logs, metrics and spans.
+        face: The client's protocol.
+        stages: The stages of the request, in order.
+        read: Parses the body; other faces find the model elsewhere, such as in the path.
+        grant: Set by ``authenticate``; ``None`` without an authorizer.
+        request: Set by ``read``.
+        plan: Set by ``route``: the targets to try; ``None`` if the gateway has no tables.
+        upstream: The model to ask; set by ``find_upstream``, or for each attempt by ``fall_back``.
+        recorder: Set by ``cache``: receives a copy of the answer.
+        reservation: Set by ``account``.
+    """
+
+    gateway: Gateway
+    http: HttpCall
+    record: CallRecord
+    face: Face
+    stages: Sequence[Stage] = ()
+    read: Callable[[GatewayCall, bytes], ClientRequest] = _read
+    grant: Grant | None = None
+    request: ClientRequest = attrs.field(init=False)
+    plan: TargetPlan | None = None
+    upstream: Upstream = attrs.field(init=False)
+    recorder: AnswerRecorder | None = None
+    reservation: Reservation | None = None
+    _position: int = 0
+
+    def proceed(self) -> Awaitable[None]:
+        """Perform the stages that follow the current one. Raises ConverseError."""
+        stage = self.stages[self._position]
+        self._position += 1
+        return stage(self)
+
+    def choose(self, upstream: Upstream) -> None:
+        """Set the upstream to ask."""
+        self.upstream, self.record.address = upstream, upstream.address
+
+    def fork(self, http: HttpCall) -> GatewayCall:
+        """Return a copy at the current stage, for one attempt that is answered to ``http``."""
+        attempt = copy.copy(self)
+        attempt.http = http
+        return attempt
+
+
+def handle(
+    gateway: Gateway,
+    face: Face,
+    stages: Sequence[Stage],
+    read: Callable[[GatewayCall, bytes], ClientRequest] = _read,
+) -> Handler:
+    """Return the handler of a route whose requests pass through these stages."""
+
+    async def perform(http: HttpCall, record: CallRecord) -> None:
+        call = GatewayCall(
+            gateway=gateway, http=http, record=record, face=face, stages=stages, read=read
+        )
+        await call.proceed()
+
+    return perform
