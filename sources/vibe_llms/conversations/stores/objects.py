@@ -42,7 +42,6 @@ PAGE_OBJECTS: Final = 1_000
 
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _SAID: Final = re.compile(r"<(Code|Message)>([^<]{1,500})</")
-_URL: Final = re.compile(r"(\w+://[^\s?]+)\?\S*")
 
 _Answer = TypeVar("_Answer")
 
@@ -169,19 +168,20 @@ class ObjectPlace:
             if type(error).__name__ != "PanicException":
                 raise
             refusal = self._explain("obstore could not send the request; is a key broken?")
-        # Without its cause, which quotes what was sent.
-        raise clean_error(refusal, list_secrets(keys)) from None
+        # Here it has no cause, which would quote what was sent.
+        raise clean_error(refusal, list_secrets(keys))
 
     def _explain(self, text: str) -> StoreError:
         """Make one line of what obstore says, which is a page, and tell what to do."""
         text = text.split("\n\nDebug source")[0]
         found, said = _STATUS.search(text), dict(_SAID.findall(text))
         status, code = int(found[1]) if found else 0, said.get("Code", "")
+        detail = text
         if found:
             words = ": ".join(filter(None, (code, said.get("Message")))) or "no reason given"
             detail = f"status {status}, {words}"
-        else:
-            detail = _URL.sub(r"\1", text)
+        elif "incorrectly configured region" in text:
+            status, code = 301, "PermanentRedirect"
         is_passing = status in _PASSING or status >= 500 or not status
         hint = KEY_REMEDIES[self._location.cloud] if is_passing or status in (401, 403) else ""
         line = " ".join(detail.split()).rstrip(".")
@@ -220,6 +220,7 @@ _REMEDIES: Final = {
     "InvalidAccessKeyId": "Check AWS_ACCESS_KEY_ID.",
     "NoSuchBucket": "Make the bucket, or name another one.",
     "ContainerNotFound": "Make the container, or name another one.",
+    "PermanentRedirect": "Set AWS_REGION to the region of the bucket.",
     "RequestTimeTooSkewed": "Set the clock of this machine.",
     "SignatureDoesNotMatch": "Check AWS_SECRET_ACCESS_KEY, and AWS_REGION.",
 }
